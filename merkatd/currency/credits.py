@@ -95,6 +95,15 @@ def divided_rounding_down(total: int, weights: Mapping[Key, float]) -> dict[Key,
     return {key: int(total * weight / whole) for key, weight in exact.items()}
 
 
+def part_rounding_down(total: int, weight: float, weights: Mapping[float, int]) -> int:
+    """Return the part of `divided_rounding_down` for one key with this weight.
+
+    `weights` has the number of keys, this key among them, by their weight.
+    """
+    whole = sum((Fraction(one) * count for one, count in weights.items()), Fraction(0))
+    return int(total * Fraction(weight) / whole) if whole else 0
+
+
 def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
     """Divide the whole total in proportion to the amounts; their sum must be at least the total.
 

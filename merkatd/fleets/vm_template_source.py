@@ -8,6 +8,7 @@ Templates are stored as unambiguous text, however the tenant wrote them.
 from typing import Final, Protocol
 
 from merkatd.fleets.vm_template_text import (
+    CALLER,
     LONGEST_TEXT,
     Ask,
     TemplateError,
@@ -48,15 +49,19 @@ class TemplateSource(Protocol):
         """The name of a template in OpenNebula."""
 
 
-async def vm_template(where: str, source: TemplateSource, ask: Ask, *, admin: bool) -> str:
+async def vm_template(
+    where: str, source: TemplateSource, ask: Ask, *, admin: bool, owner: int = CALLER
+) -> str:
     """Read and check a VM template, and return its unambiguous text. Raise TemplateError.
 
     `where` is a prefix for error messages. Templates of administrators (`admin`) are not checked.
+    `owner` is the owner of the future VMs, who can read the variables' values: they are its own,
+    also if an administrator calls for it.
     """
     try:
         text = source.template
         template = await _shown(where, source, ask) if text is None else read(text)
-        template = await with_own(f"{where}VM template: ", template, ask)
+        template = await with_own(f"{where}VM template: ", template, ask, owner)
         if not admin:
             await _check(where, template, ask)
         lines = rendered(template)

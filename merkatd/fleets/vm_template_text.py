@@ -36,18 +36,22 @@ _SAID: Final = re.compile(r"\$(?:USER\[[ \t]*(\w+)[ \t]*\]|(UID|UNAME|GID|GNAME)
 _OF_THE_USER: Final = {"UID": "ID", "UNAME": "NAME", "GID": "GID", "GNAME": "GNAME"}
 _LEFT: Final = re.compile(r"\$\n*USER\n*\[[^\n]{0,20}", re.IGNORECASE)
 """A variable that was not replaced. OpenNebula ignores newlines in a variable."""
-_ME: Final = -1
+CALLER: Final = -1
+"""The id that means the user of the call."""
 LONGEST_VALUE: Final = 8192
 """The most characters of a user's attribute: enough for a file of keys."""
 LONGEST_TEXT: Final = 32_768
 """The most characters of a whole template after its variables are replaced."""
 
 
-async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
-    """Replace the user variables by the calling tenant's attributes. Raise TemplateError."""
+async def with_own(where: str, template: VmTemplate, ask: Ask, user_id: int = CALLER) -> VmTemplate:
+    """Replace the user variables by the attributes of the tenant, by default the caller.
+
+    Raise TemplateError.
+    """
     if any(_SAID.search(text) for text in _texts(template)):
         try:
-            user = only_child(str(await ask("one.user.info", _ME)), "USER")
+            user = only_child(str(await ask("one.user.info", user_id)), "USER")
         except (OneError, BrokenError, CloudUnreachableError) as error:
             raise TemplateError([f"{where}{error}"]) from None
         template = _replaced(where, template, user)

@@ -59,6 +59,10 @@ class Ledger:
         """Return all known names by id, with or without those of retired tenants."""
         return await self._database.read(lambda c: tenants.names(c, retired=retired))
 
+    async def name(self, owner: int) -> str | None:
+        """Return the name of a tenant, None if it is not known."""
+        return await self._database.read(lambda c: tenants.name_of(c, owner))
+
     async def supply(self) -> int:
         """Return the total of all micro-credits."""
         return await self._database.read(tenants.supply_of)

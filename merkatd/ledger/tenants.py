@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO, MOST_CREDITS, micro
+from merkatd.currency.credits import part_rounding_down
 from merkatd.currency.income import RenewalPart as Claim
 from merkatd.currency.income import entitlements
 from merkatd.currency.settings import MoneySettings
@@ -15,6 +16,7 @@ from merkatd.database.ledger import tenant_store as stored
 from merkatd.database.ledger.account_store import AccountKind, AccountRow
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind
+from merkatd.database.ledger.tenant_store import TenantRow
 from merkatd.ledger import debts
 from merkatd.ledger.errors import LedgerError, NotFoundError, balance_text
 
@@ -134,33 +136,49 @@ def standings(connection: sa.Connection, every: Iterable[AccountRow]) -> tuple[T
     ]
     entitled = entitlements(issued, claims)
     return tuple(
-        TenantAccount(
-            owner=one.owner,
-            name=one.name,
-            group=one.group,
-            weight=one.weight,
-            own_weight=one.own_weight,
-            entitlement=entitled.get(one.owner, 0),
-            account=account[one.owner].id,
-            balance=account[one.owner].balance,
-            in_applications=inside[one.owner],
-            reserved=account[one.owner].reserved,
-            debt=account[one.owner].debt,
-            retired_s=one.retired_s,
-        )
+        _tenant_account(one, account[one.owner], inside[one.owner], entitled.get(one.owner, 0))
         for one in known
         if one.owner in account
     )
 
 
+def _tenant_account(
+    one: TenantRow, account: AccountRow, in_applications: int, entitlement: int
+) -> TenantAccount:
+    return TenantAccount(
+        owner=one.owner,
+        name=one.name,
+        group=one.group,
+        weight=one.weight,
+        own_weight=one.own_weight,
+        entitlement=entitlement,
+        account=account.id,
+        balance=account.balance,
+        in_applications=in_applications,
+        reserved=account.reserved,
+        debt=account.debt,
+        retired_s=one.retired_s,
+    )
+
+
 def tenant(connection: sa.Connection, owner: int) -> TenantAccount:
-    """Return one tenant. Raise NotFoundError if it is unknown."""
-    found = next((one for one in tenants(connection) if one.owner == owner), None)
-    if found is None:
+    """Return one tenant. Raise NotFoundError if it is unknown.
+
+    It reads no other tenants: each tenant may ask this often, of a cloud with thousands of them.
+    """
+    one = stored.get(connection, owner)
+    accounts = account_store.of_owner(connection, owner)
+    own = next((each for each in accounts if each.kind is AccountKind.TENANT), None)
+    if one is None or own is None:
         raise NotFoundError(
             f"user {owner} is not a tenant: the daemon knows no VM or setting of it"
         )
-    return found
+    entitled = 0
+    if one.retired_s is None:
+        weights = stored.active_weights(connection)
+        entitled = part_rounding_down(supply_of(connection), one.weight, weights)
+    inside = sum(each.balance for each in accounts if each is not own)
+    return _tenant_account(one, own, inside, entitled)
 
 
 def present(connection: sa.Connection, owner: int) -> TenantAccount:
@@ -174,6 +192,11 @@ def present(connection: sa.Connection, owner: int) -> TenantAccount:
 def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
     """Return all known names by id, with or without those of retired tenants."""
     return stored.names(connection, retired=retired)
+
+
+def name_of(connection: sa.Connection, owner: int) -> str | None:
+    """Return the name of a tenant, None if it is not known."""
+    return stored.name_of(connection, owner)
 
 
 def supply_of(connection: sa.Connection) -> int:

@@ -38,11 +38,13 @@ from merkatd.scheduler.base.settings import MarketRules
 
 
 async def fetched_vm_templates(
-    template: PlatformTemplate, ask: Ask, *, admin: bool
+    template: PlatformTemplate, ask: Ask, *, admin: bool, owner: int
 ) -> dict[str, str]:
-    """Return the text of the VM template by cluster. Raise TemplateError."""
+    """Return the text of the VM template by cluster, for VMs of this owner. Raise TemplateError."""
     return {
-        cluster.name: await vm_template(f"cluster {cluster.name}: ", cluster, ask, admin=admin)
+        cluster.name: await vm_template(
+            f"cluster {cluster.name}: ", cluster, ask, admin=admin, owner=owner
+        )
         for cluster in template.clusters
     }
 

@@ -18,7 +18,7 @@ from merkatd.service.account_rows import (
     standing_of,
 )
 from merkatd.service.base.callers import Caller, require_admin, require_tenant
-from merkatd.service.base.errors import InvalidRequestError
+from merkatd.service.base.errors import InvalidRequestError, UnknownObjectError
 from merkatd.service.base.ledger_errors import ledger_errors_translated
 
 MOST_WEIGHT = tenant_store.MOST_WEIGHT
@@ -55,13 +55,14 @@ class AccountService:
         )
 
     async def tenants(self, caller: Caller) -> Sequence[TenantStanding]:
-        """Return the tenants that the caller may see, also retired ones."""
-        found = await self._ledger.tenants()
-        return [
-            standing_of(one, self._names())
-            for one in found
-            if caller.is_admin or one.owner == caller.uid
-        ]
+        """Return the tenants that the caller may see: all, also retired ones, or itself."""
+        if caller.is_admin:
+            names = self._names()
+            return [standing_of(one, names) for one in await self._ledger.tenants()]
+        try:
+            return [await self.tenant(caller, caller.uid)]
+        except UnknownObjectError:
+            return []
 
     async def tenant(self, caller: Caller, owner: int) -> TenantStanding:
         """Return a tenant with its balances."""
@@ -127,6 +128,9 @@ class AccountService:
         else:
             require_tenant(caller, owner)
         found = await self._ledger.budgets_of(owner)
+        if owner is not None:
+            name = await self._ledger.name(owner)
+            return [budget_of(one, name) for one in found]
         names = await self._ledger.names()
         return [budget_of(one, names.get(one.owner)) for one in found]
 
@@ -189,8 +193,7 @@ class AccountService:
         return found
 
     async def _named(self, found: BudgetRow) -> ApplicationBudget:
-        names = await self._ledger.names()
-        return budget_of(found, names.get(found.owner))
+        return budget_of(found, await self._ledger.name(found.owner))
 
 
 def _called(name: str, names: Mapping[int, str | None]) -> int:

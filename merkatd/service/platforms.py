@@ -10,7 +10,7 @@ from merkatd.base.quantities import shown
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
-from merkatd.fleets.vm_template_text import TemplateError
+from merkatd.fleets.vm_template_text import CALLER, TemplateError
 from merkatd.platforms import platform_views
 from merkatd.platforms.lifecycle import template_reader
 from merkatd.platforms.lifecycle.platform_template import TemplateTime
@@ -144,9 +144,13 @@ class PlatformService:
                 f"template: must be the text of a template (got {shown(text)})"
             )
         ask = self._callers.ask_of(caller)
+        # OpenNebula shows each user to itself without any further right.
+        itself = caller.uid == owner and not caller.is_local
         try:
             given = await self._manager.fitting(text)
-            vm_templates = await fetched_vm_templates(given.template, ask, admin=caller.is_admin)
+            vm_templates = await fetched_vm_templates(
+                given.template, ask, admin=caller.is_admin, owner=CALLER if itself else owner
+            )
             with ledger_errors_translated():
                 return await work(given, vm_templates)
         except TemplateError as error:

@@ -40,6 +40,8 @@ MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 256
 """The largest sign-in form, in bytes: a character of the name and password has up to four bytes,
 and the form encodes each byte with three."""
 
+_DONE = HTTPStatus.SEE_OTHER
+"""The status of the answer to an order that was carried out."""
 _log = Logger()
 _HOLD_ROUTES = pages
 
@@ -72,7 +74,9 @@ class WebSite:
         """Return the answer to any request; a form is parsed only after its sender is admitted."""
         if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
-        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
+        # Scripts ask for live updates, and again if they are refused; browsers add no header there.
+        by_hand = asked.by_hand and asked.path != LIVE
+        session = self._sessions.of(asked.cookie, by_hand=by_hand)
         wait_s = self._admission.wait_s(asked.address, asked.size)
         try:
             known = session is not None
@@ -171,8 +175,8 @@ class WebSite:
             answer = await found.function(here)
         except NotStoredError as error:
             return await not_now(here, str(error))
-        if found.changes:
-            self._listeners.changed()
+        if found.changes and isinstance(answer, PageResponse) and answer.status == _DONE:
+            self._listeners.changed(caller.uid, admin=caller.is_admin)
         return answer
 
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
@@ -193,7 +197,9 @@ class WebSite:
             )
 
         def begin(listener: Listener) -> None:
-            self._listeners.add(listener, user, lambda: self._sessions.alive(session))
+            self._listeners.add(
+                listener, user, lambda: self._sessions.alive(session), admin=caller.is_admin
+            )
 
         return LiveResponse(begin)
 

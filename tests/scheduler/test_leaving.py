@@ -112,7 +112,8 @@ def migrations(frontend: Frontend, vm: int) -> list[Any]:
 def shown(frontend: Frontend, latest: Announcement) -> dict[int, Any]:
     """Return the notes of `merkatd list hosts` by host id."""
     drained = frontend.scheduler.drained
-    rows = host_rows(present(latest, frontend.scheduler.world.markets), drained)
+    now = present(latest, frontend.scheduler.world.markets)
+    rows = host_rows(now, range(len(now.snapshot.hosts)), drained)
     return {row.id: row.use.note for row in rows if row.use is not None}
 
 

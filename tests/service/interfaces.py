@@ -16,6 +16,7 @@ from merkatd.groups.group_keeper import Keeper
 from merkatd.platforms.manager import Manager
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
+from merkatd.service.base.turns import FairTurns
 from merkatd.service.services import services_of
 from merkatd.web.base.form_reader import Form
 from merkatd.web.base.live_updates import Listeners
@@ -26,6 +27,19 @@ from merkatd.web.site import WebSite
 from tests.scheduler.frontend import Frontend
 
 _MANY = 1e9
+
+
+class NotedTurns(FairTurns):
+    """The turns of long reads, and the users that took one."""
+
+    def __init__(self) -> None:
+        super().__init__(2, per_key=1)
+        self.taken: list[Any] = []
+
+    async def run(self, key: Any, work: Any) -> Any:
+        """Wait for a turn, and note its user."""
+        self.taken.append(key)
+        return await super().run(key, work)
 
 
 class Interfaces:
@@ -53,6 +67,12 @@ class Interfaces:
             cookie="merkat",
             secure=False,
         )
+
+    def noted_turns(self) -> NotedTurns:
+        """New turns of the long reads, which note their users."""
+        turns = NotedTurns()
+        object.__setattr__(self.services, "long_reads", turns)
+        return turns
 
     def periods(self, count: int) -> None:
         """Run `count` periods; the last one can be queried."""

@@ -1,5 +1,6 @@
 """The three interfaces give equal answers about the market: values and rights."""
 
+import re
 from collections.abc import Iterator
 from html import unescape
 from typing import Any
@@ -52,6 +53,19 @@ def test_an_explanation_is_the_same_everywhere(asked: Interfaces, login: str) ->
     page = text_of(asked, login, "/vms/0")
     assert found["sentence"] in page
     assert all(one["why_not_more"] in page for one in found["resources"])
+
+
+def test_a_vms_balance_is_its_owners(asked: Interfaces) -> None:
+    """VM 1 of Ann's may be used by all: its explanation tells others nothing of her credits."""
+    theirs, code = asked.call(BOB, "merkat.vm.explain", 1)
+    assert (code, "balance" in theirs) == (0, False)
+    assert "Balance" not in text_of(asked, BOB, "/vms/1")
+    for login in (ANN, SESSION):
+        own, _ = asked.call(login, "merkat.vm.explain", 1)
+        assert own == {**theirs, "balance": asked.control("explain", vm="1")["balance"]}
+        assert f"Balance {credits_text(own['balance'])} credits" in re.sub(
+            "<[^>]*>+", " ", text_of(asked, login, "/vms/1")
+        ).replace("  ", " ")
 
 
 def test_a_quote_is_the_same_everywhere(asked: Interfaces) -> None:
@@ -198,3 +212,81 @@ def test_services_check_rights_for_every_interface(asked: Interfaces) -> None:
             result(ensureDeferred(refused))
     gone = result(ensureDeferred(services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=2)))
     assert gone == []
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_the_reason_of_a_move_tells_nothing_of_anothers_vm(same: bool) -> None:
+    """Ann's VM gets all that it can use; it moves so that another, on its host, gets more."""
+    frontend = Frontend(hosts=2)
+    ann, bob = frontend.user("ann"), frontend.user("bob")
+    moved = frontend.vm(50.0, owner=ann, VCPU=1)
+    gains = frontend.vm(4.0, owner=ann if same else bob, VCPU=4)
+    beside = frontend.vm(50.0, owner=bob, VCPU=3)
+    for vm, host in ((moved, 0), (gains, 0), (beside, 1)):
+        frontend.bench.ok("one.vm.deploy", vm, host)
+    frontend.clock.advance(30)
+    asked = Interfaces(frontend)
+    asked.periods(3)
+    found, _ = asked.call(ANN, "merkat.vm.explain", moved)
+    reason = found["why_here"]["reason"]
+    own = f"makes room on host000: VM {gains} gets 400 cpu instead of 300"
+    assert reason == (own if same else "makes room on host000 for a VM of another owner")
+    assert unescape(reason) in text_of(asked, ANN, "/decisions")
+    frontend.close()
+
+
+def test_no_name_of_a_vm_hides_a_host(asked: Interfaces) -> None:
+    """Ann names a VM like the host, and another like the host's id: its limits are still shown."""
+    every = [row["id"] for row in asked.control("limits")]
+    for vm, name in ((0, "host000"), (1, "0")):
+        asked.frontend.bench.ok("one.vm.rename", vm, name)
+    asked.periods(1)
+    assert [row["id"] for row in asked.control("limits", of="host000")] == every
+    assert [row["id"] for row in asked.control("limits", of="0")] == [0]
+    assert [row["id"] for row in asked.control("limits", of="vm-2")] == [2]
+
+
+class FailingCloud:
+    """A cloud that answers all calls of users like OpenNebula while it elects a leader."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.fails = True
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of the cloud, or the failure."""
+        if self.fails:
+            return [False, "Cannot process request, no leader found", 2048, -1, -1]
+        return await self._real.call(method, *arguments)
+
+
+@pytest.fixture
+def failing() -> Iterator[tuple[Interfaces, FailingCloud]]:
+    """Interfaces whose logins and rights are asked of a cloud that can fail."""
+    frontend = Frontend(hosts=1)
+    cloud: Any = FailingCloud(frontend.transport)
+    frontend.transport = cloud
+    for asked in contended(frontend):
+        yield asked, cloud
+
+
+def test_a_failing_opennebula_ends_no_session(failing: tuple[Interfaces, FailingCloud]) -> None:
+    """It can't say who the visitor is; that is no word about the visitor's password."""
+    asked, cloud = failing
+    assert asked.page(ANN, "/vms/1").status == 503
+    assert len(asked._sessions._kept) == 1
+    assert asked.call(ANN, "merkat.vm.explain", 1)[1] == Code.INTERNAL
+    cloud.fails = False
+    assert asked.page(ANN, "/vms/1").status == 200
+
+
+def test_a_failing_opennebula_takes_no_right(failing: tuple[Interfaces, FailingCloud]) -> None:
+    """All may use VM 1: Bob learns that his right can't be checked, not that he has none."""
+    asked, cloud = failing
+    cloud.fails = False
+    assert asked.call(BOB, "merkat.price.info")[1] == 0
+    cloud.fails = True
+    assert asked.call(BOB, "merkat.vm.explain", 1)[1] == Code.INTERNAL
+    assert asked.page(BOB, "/vms/1").status == 503
+    cloud.fails = False
+    assert asked.call(BOB, "merkat.vm.explain", 1)[1] == 0

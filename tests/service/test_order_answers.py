@@ -9,6 +9,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
+from merkatd.database.fleets import platform_store
 from merkatd.groups.group_keeper import Keeper
 from merkatd.scheduler.context import all_of
 from merkatd.service.base.callers import Caller
@@ -16,6 +17,7 @@ from merkatd.service.base.errors import NotPermittedError
 from merkatd.service.base.identity import Identity
 from merkatd.service.groups import Edit
 from merkatd.service.platforms import Update
+from merkatd.web.base.live_updates import Listener
 from tests.groups.site import GROUPS
 from tests.groups.site import template as group_template
 from tests.platforms.site import BOB, Site, template
@@ -195,3 +197,51 @@ def test_pauses_and_drained_hosts_are_the_same_everywhere(asked: Orders) -> None
     assert asked.page(SESSION, "/hosts/0/drain", plan="").status == 303
     assert asked.control("status")["drained_hosts"] == [0]
     assert asked.control("undrain", host="0")["changed"] is True
+
+
+def test_an_order_renews_the_pages_that_show_it(asked: Orders) -> None:
+    """Those of its tenant and of administrators; a refused one renews none, however often."""
+    listeners = asked._site._listeners
+    told: dict[str, list[bytes]] = {}
+    for name, user in (("ann", asked.site.ann), ("bob", asked.site.bob), ("root", 0)):
+        told[name] = []
+        page = Listener(told[name].append, lambda: None, lambda: None)
+        listeners.add(page, user, lambda: True, admin=user == 0)
+        told[name].clear()
+    at = f"/platforms/{asked.platform}"
+    for _ in range(5):
+        assert asked.page(ANN, f"{at}/change", performance="-3").status == 422
+        assert asked.page(ANN, f"{at}/resume", deadline="").status == 422
+        assert asked.page(f"bob:{PASSWORD}", f"{at}/stop", deadline="").status == 404
+    assert told == {"ann": [], "bob": [], "root": []}
+    assert asked.page(ANN, f"{at}/change", performance="3").status == 303
+    assert [len(told[name]) for name in ("ann", "bob", "root")] == [1, 0, 1]
+    assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
+    assert [len(told[name]) for name in ("ann", "bob", "root")] == [2, 1, 2]
+
+
+@pytest.mark.parametrize("path", ["/platforms", "/", "/tenants/2"])
+def test_a_tenants_platforms_are_read_for_one_page_at_a_time(asked: Orders, path: str) -> None:
+    """Their charges of a year are added up: windows of one user take turns, as its calls do."""
+    turns = asked.noted_turns()
+    assert asked.call(ANN, "merkat.platform.list")[1] == 0
+    assert turns.taken == [2]
+    assert asked.page(ANN, path).status == 200
+    assert turns.taken.count(2) > (1 if path != "/tenants/2" else 3)
+
+
+@pytest.mark.parametrize("way", ["control", "xmlrpc", "own"])
+def test_variables_are_the_tenants_whoever_submits(asked: Orders, way: str) -> None:
+    """Ann reads the context of her VMs: it tells nothing of the administrator's account."""
+    for user, secret in ((0, "roots"), (asked.site.ann, "anns")):
+        asked.site.bench.ok("one.user.update", user, f'SECRET="{secret}"', 1)
+    text = template().replace("MEMORY", 'CONTEXT=[KEY="$USER[SECRET]",WHO="$UNAME"]\nMEMORY', 1)
+    if way == "control":
+        new = asked.control("platform_submit", tenant="ann", template=text, who="root")
+    else:
+        login = SESSION if way == "xmlrpc" else ANN
+        new, _ = asked.call(login, "merkat.platform.submit", text, asked.site.ann)
+    stored = asked.site.read(lambda c: platform_store.locked(c, new["id"]))
+    (lines,) = stored.vm_templates.values()
+    assert 'KEY="anns"' in lines
+    assert 'WHO="ann"' in lines

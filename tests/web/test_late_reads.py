@@ -63,6 +63,18 @@ class TestRecall:
         self.database.reads[-1].callback("new")
         assert found == ["new"]
 
+    def test_a_visitor_who_opens_many_pages_drops_only_its_own_answers(self) -> None:
+        """As the database hangs then, others' pages still show what they read before."""
+        self._visit(3, 0)
+        self.database.reads[-1].callback("of 3")
+        for page in range(1_000):
+            self._visit(2, page)
+            self.database.reads[-1].callback("of 2")
+        assert len(self.recall._kept) == 256
+        found = [self._visit(visitor, page) for visitor, page in ((3, 0), (2, 0), (2, 999))]
+        self.clock.advance(PATIENCE_S)
+        assert found == [["of 3"], ["left out"], ["of 2"]]
+
     def test_reads_that_become_late_together_have_the_same_limit(self) -> None:
         """It applies although none was late when they started."""
         for page in range(_MANY):

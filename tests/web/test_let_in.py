@@ -138,3 +138,16 @@ def test_only_templates_and_plans_may_be_long(page: Page) -> None:
     assert page.read == []
     assert page.post("/vms/1/bid", large(MOST_FORM_BYTES), token) == 403
     assert page.post("/platforms/submit", large(MOST_LONG_BYTES), token) == 403
+
+
+def test_a_page_that_asks_for_updates_does_not_keep_its_session(page: Page) -> None:
+    """Its script asks again and again, if too many pages listen: no person has clicked."""
+    token = page.sessions.begin(_LOGIN, 5)
+    page.sessions._kept[next(iter(page.sessions._kept))].idle_until_s = 1_000.0
+    get = f"GET /live HTTP/1.1\r\nCookie: merkat={token}\r\n".encode() + HOST + b"\r\n"
+    page.visits.say(get)
+    for _ in range(9):
+        page.visits.clock.advance(100.0)
+        assert page.visits.say(get).split(b" ", 2)[1] == b"429"
+    page.visits.clock.advance(101.0)
+    assert page.visits.say(get).split(b" ", 2)[1] == b"401"

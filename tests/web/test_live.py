@@ -97,7 +97,7 @@ def test_a_listener_that_does_not_read_is_dropped() -> None:
     for one in (slow, quick):
         listeners.add(one, 1, lambda: True)
     slow.slow = True
-    listeners.changed()
+    listeners.changed(1, admin=False)
     assert dropped == ["slow"]
     assert len(listeners) == 1
     assert len(written) == 3

@@ -197,22 +197,35 @@ class Admission:
             await self._until_a_refusal_is_due(began_s)
             return await self._logins.who(session)
         user = session.partition(":")[0]
-        if self._logins.is_familiar(session):
-            lane, key = self._familiar, user
-        else:
-            wait_s = self._wrong.wait_s(user, address, self._clock.seconds())
-            _allow(wait_s, "wrong passwords of this user from this address")
-            lane, key = self._strangers, address
+        familiar = self._logins.is_familiar(session)
+
+        async def checked() -> Identity:
+            # In the turn: passwords that arrived together must wait for each other's results.
+            if not familiar:
+                self._allow_password(user, address)
+            try:
+                return await self._logins.who(session)
+            except NotAuthenticatedError:
+                now_s = self._clock.seconds()
+                self._addresses.fine(address, now_s, _REFUSED_LOGIN)
+                self._wrong.count(user, address, now_s)
+                raise
+
+        if not familiar:
+            self._allow_password(user, address)
+        lane, key = (self._familiar, user) if familiar else (self._strangers, address)
         try:
-            identity = await lane.run(key, lambda: self._logins.who(session))
+            identity = await lane.run(key, checked)
         except NotAuthenticatedError:
-            now_s = self._clock.seconds()
-            self._addresses.fine(address, now_s, _REFUSED_LOGIN)
-            self._wrong.count(user, address, now_s)
             await self._until_a_refusal_is_due(began_s)
             raise
         self._wrong.forgive(user, address)
         return identity
+
+    def _allow_password(self, user: str, address: str) -> None:
+        """Raise TooManyRequestsError while the user has to wait after wrong passwords."""
+        wait_s = self._wrong.wait_s(user, address, self._clock.seconds())
+        _allow(wait_s, "wrong passwords of this user from this address")
 
     async def _until_a_refusal_is_due(self, began_s: float) -> None:
         """Wait for the time of the next rejection, without holding a turn."""

@@ -76,8 +76,8 @@ _RIGHTS = """\
 - All users with a valid login can read prices, quotes for planned VMs, and the state of the daemon.
 - The owner of a VM, and administrators (user 0 and the users of group 0), have all rights to it.
   For other users, the daemon asks OpenNebula with their login. A user that can see the VM (by its
-  permissions or an ACL rule) can read its bid, quotes and explanation. A user with the permission
-  to manage it, by group or for others, can also change its bid.
+  permissions or an ACL rule) can read its bid, quotes and explanation, but not its payer's balance.
+  A user with the permission to manage it, by group or for others, can also change its bid.
 - Only the tenant and administrators can read an account, change an application's budget, and read
   or change a platform.
 - The permissions of a group decide on its use.

@@ -1,6 +1,7 @@
 """The tables of tenants (OpenNebula users that have an account) and of their weights."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database.base.schema import table
 from merkatd.database.base.transactions import LostRaceError
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 
 DEFAULT_WEIGHT = 1.0
 """The weight of a tenant if neither its own nor its group's weight is set."""
@@ -58,10 +60,11 @@ class TenantRow:
     @property
     def weight(self) -> float:
         """Return its own weight, else its group's, else the default."""
-        for weight in (self.own_weight, self.group_weight):
-            if weight is not None:
-                return weight
-        return DEFAULT_WEIGHT
+        return _weight_of(self.own_weight, self.group_weight)
+
+
+def _weight_of(own: float | None, of_group: float | None) -> float:
+    return next((weight for weight in (own, of_group) if weight is not None), DEFAULT_WEIGHT)
 
 
 _GET = sa.select(TENANTS).where(TENANTS.c.owner == sa.bindparam("its_owner"))
@@ -71,6 +74,16 @@ _EVERY = (
     .order_by(TENANTS.c.owner)
 )
 _ONE = _EVERY.where(TENANTS.c.owner == sa.bindparam("its_owner"))
+_WEIGHTS = (
+    sa.select(TENANTS.c.weight, GROUPS.c.weight, sa.func.count())
+    .join(
+        ACCOUNTS,
+        sa.and_(ACCOUNTS.c.owner == TENANTS.c.owner, ACCOUNTS.c.kind == AccountKind.TENANT),
+    )
+    .outerjoin(GROUPS, GROUPS.c.id == TENANTS.c.group_id)
+    .where(TENANTS.c.retired_s.is_(None))
+    .group_by(TENANTS.c.weight, GROUPS.c.weight)
+)
 
 
 def ensure_tenants(
@@ -115,6 +128,19 @@ def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
 def get(connection: sa.Connection, owner: int) -> TenantRow | None:
     """Return the tenant of this id."""
     return next(iter(_selected(connection, owner)), None)
+
+
+def active_weights(connection: sa.Connection) -> dict[float, int]:
+    """Return the number of tenants by weight: those that have an account and are not retired."""
+    found: Counter[float] = Counter()
+    for own, of_group, count in connection.execute(_WEIGHTS):
+        found[_weight_of(own, of_group)] += count
+    return dict(found)
+
+
+def name_of(connection: sa.Connection, owner: int) -> str | None:
+    """Return the name of a tenant, None if it is not known."""
+    return connection.scalar(sa.select(TENANTS.c.name).where(TENANTS.c.owner == owner))
 
 
 def groups(connection: sa.Connection) -> dict[int, float]:

@@ -77,24 +77,26 @@ def why_migrated(game: PlacementProblem, vm: int, outcome: AllocationChange) -> 
             f" {_n(outcome.before[vm, worst])} on {_host(game, source)}"
             f" and {_n(outcome.after[vm, worst])} on {_host(game, host)}"
         )
-    return _makes_room(game, source, host, outcome)
+    return _makes_room(game, vm, outcome)
 
 
-def _makes_room(game: PlacementProblem, source: int, host: int, outcome: AllocationChange) -> str:
+def _makes_room(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
     """Return the VM on the source that gains most, weighed by bids, and its gain, as a text."""
+    source, host = int(game.view.place[vm]), int(outcome.place[vm])
     stay = np.flatnonzero((outcome.place == source) & (game.started == source))
     if len(stay):
-        relief = _lacks(outcome.first[stay], outcome.before[stay]) - _lacks(
-            outcome.first[stay], outcome.after[stay]
-        )
+        first, before, after = outcome.first[stay], outcome.before[stay], outcome.after[stay]
+        relief = _lacks(first, before) - _lacks(first, after)
         value = relief * game.stakes.weight[stay, np.newaxis]
         at, worst = np.unravel_index(int(np.argmax(value)), value.shape)
         if value[at, worst] > 0:
             other = int(stay[at])
+            room, owner = f"makes room on {_host(game, source)}", game.snapshot.vms.owner
+            if owner[game.view.vms[other]] != owner[game.view.vms[vm]]:
+                return f"{room} for a VM of another owner"  # the moved VM's owner reads this
             return (
-                f"makes room on {_host(game, source)}: VM {game.vm_id(other)} gets"
-                f" {_n(outcome.after[other, worst])} {game.snapshot.resources[worst]}"
-                f" instead of {_n(outcome.before[other, worst])}"
+                f"{room}: VM {game.vm_id(other)} gets {_n(outcome.after[other, worst])}"
+                f" {game.snapshot.resources[worst]} instead of {_n(outcome.before[other, worst])}"
             )
     return f"evens out {_host(game, source)} and {_host(game, host)}"
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from merkatd.fleets.vm_template_text import Ask
-from merkatd.opennebula.rpc.errors import OneError, OneForbiddenError, OneMissingError
+from merkatd.opennebula.rpc.errors import (
+    LongAnswerError,
+    OneAuthenticationError,
+    OneError,
+    OneForbiddenError,
+    OneMissingError,
+)
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
@@ -18,6 +24,7 @@ from merkatd.opennebula.rpc.xml_elements import (
     only_child,
     whole,
 )
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.errors import NotPermittedError, RequestError, UnknownObjectError
 from merkatd.service.base.identity import ADMINISTRATOR, Identity, Logins
 
@@ -98,12 +105,16 @@ class CallerRights:
             permitted = right == USE or _may_manage(
                 identity, children(only_child(str(shown), "VM"))
             )
-        except OneForbiddenError:
-            raise denied from None
         except OneMissingError:
             raise no_vm(vm) from None
-        except (OneError, BrokenError, UnreadableError):
+        except (OneAuthenticationError, OneForbiddenError):
             raise denied from None
+        except (LongAnswerError, BrokenError, UnreadableError):
+            raise denied from None
+        except OneError as error:
+            raise CloudUnreachableError(
+                f"OpenNebula can't check permissions now: {error.text}"
+            ) from None
         if not permitted:
             raise denied
 
@@ -118,9 +129,14 @@ def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
     return bool(by_group or whole(bits, "OTHER_M"))
 
 
+def permits_tenant(caller: Caller, tenant: int) -> bool:
+    """Return whether the caller may see this tenant's account."""
+    return caller.is_admin or caller.uid == tenant
+
+
 def require_tenant(caller: Caller, tenant: int) -> None:
     """Raise NotPermittedError if the caller may not see this tenant's account."""
-    if not caller.is_admin and caller.uid != tenant:
+    if not permits_tenant(caller, tenant):
         raise NotPermittedError(
             f"User [{caller.uid}] : Not authorized to perform USE USER [{tenant}].", tenant
         )

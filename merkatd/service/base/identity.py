@@ -17,6 +17,8 @@ from merkatd.base.deferreds import SharedResult, within
 from merkatd.opennebula.rpc.errors import (
     OneAuthenticationError,
     OneError,
+    OneForbiddenError,
+    OneMissingError,
     value_of,
 )
 from merkatd.opennebula.rpc.transport import Transport
@@ -175,8 +177,13 @@ class Logins:
             user = await self.ask(session, "one.user.info", -1)
         except OneAuthenticationError:
             return _LoginAnswer(None, self._clock.seconds() + self._refusal_kept_s)
-        except OneError as error:
+        except (OneForbiddenError, OneMissingError) as error:
             raise NotAuthenticatedError(error.text) from None
+        except OneError as error:
+            # The login may be right: as long as OpenNebula elects a leader, all calls fail.
+            raise CloudUnreachableError(
+                f"OpenNebula can't check logins now: {error.text}"
+            ) from None
         return _LoginAnswer(_identity(user, session), self._clock.seconds() + self._kept_s)
 
 

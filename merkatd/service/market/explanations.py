@@ -14,8 +14,8 @@ from merkatd.database.scheduler.bid_store import Bid
 from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.market.explanation import Explanation, LimitedBy, explain
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.callers import USE, Caller, CallerRights
-from merkatd.service.base.payer_balances import payer_balances
+from merkatd.service.base.callers import USE, Caller, CallerRights, permits_tenant
+from merkatd.service.base.payer_balances import payer_credits
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
 from merkatd.service.market.explanation_text import sentence, why_not_more
@@ -101,7 +101,7 @@ class ExplainedVm:
     cost: float
     """The cost of a whole period; the most if the market charges for use."""
     balance: float | None
-    """The balance of its payer."""
+    """The balance of its payer; None for callers that may use the VM, but not see the account."""
     resources: Sequence[ExplainedResource]
     """Its resources; none for a VM of no market."""
 
@@ -118,16 +118,17 @@ class ExplanationService:
     ) -> ExplainedVm:
         """Return all explanations of a VM. Raise RequestError."""
         row = await permitted_vm_row(self._rights, caller, now, vm, USE)
-        return await run(lambda: self._explained(now, row))
+        sees_money = permits_tenant(caller, int(now.snapshot.vms.owner[row]))
+        return await run(lambda: self._explained(now, row, sees_money=sees_money))
 
-    async def _explained(self, now: PeriodView, row: int) -> ExplainedVm:
+    async def _explained(self, now: PeriodView, row: int, *, sees_money: bool) -> ExplainedVm:
         vms, world = now.snapshot.vms, self._scheduler.world
         vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
         newest_bid, steps, balance = await world.database.read(
             lambda connection: (
                 bid_store.newest_bids(connection, [vm]).get(vm),
                 journal.history(connection, vm),
-                payer_balances(connection).credits(owner, application),
+                payer_credits(connection, owner, application) if sees_money else None,
             )
         )
         return await world.executor.run(partial(explained_vm, now, row, newest_bid, steps, balance))
@@ -143,7 +144,7 @@ def explained_vm(
     """Return all explanations of the VM in this row.
 
     `newest_bid` is its most recent bid, `steps` are its steps, newest first, and `balance` is the
-    balance of its payer.
+    balance of its payer, None if it is not shown.
     """
     table = now.snapshot.vms
     vm = int(table.id[row])

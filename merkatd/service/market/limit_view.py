@@ -136,22 +136,28 @@ class LimitService:
 
 
 def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
-    """Return the rows of the VMs; a number means a VM's id if there is one, or else a host's."""
+    """Return the rows of the VMs; a number means a VM's id if there is one, or else a host's.
+
+    A name means a host if there is one, or else VMs: tenants choose the names of VMs, and must not
+    hide a host.
+    """
     if of is None:
         return range(len(snapshot.vms))
     number = as_id(of)
     found = [row for row, vm in enumerate(snapshot.vms.id.tolist()) if vm == number]
-    found = found or [row for row, name in enumerate(snapshot.vms.name) if name == of]
     if found:
         return found
     ids = snapshot.hosts.id.tolist()
     hosts = [
         row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
     ]
-    if not hosts:
+    if hosts:
+        there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
+        return there
+    named = [row for row, name in enumerate(snapshot.vms.name) if name == of]
+    if not named:
         raise InvalidRequestError(f"no VM and no host has the id or name {shown(of)}")
-    there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
-    return there
+    return named
 
 
 def _shown(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.payer_balances import PayerBalances, payer_balances
 from merkatd.service.base.period_view import PeriodView
-from merkatd.service.market.visibility import visible_hosts, visible_vm_rows
+from merkatd.service.market.visibility import visible_host_rows, visible_vm_rows
 
 HOST_STATES = {
     HostState.ON: "on",
@@ -124,15 +124,8 @@ class ListingService:
         drained = self._scheduler.drained
 
         def rows() -> list[ListedHost]:
-            found = host_rows(now, drained)
-            if caller.is_admin:
-                return found
-            own = set(visible_hosts(caller, now).values())
-            return [
-                ListedHost(one.id, one.name, one.state, one.market, one.capacity, None)
-                for one in found
-                if one.id in own
-            ]
+            found = host_rows(now, visible_host_rows(caller, now), drained)
+            return found if caller.is_admin else [replace(one, use=None) for one in found]
 
         return await self._scheduler.world.executor.run(rows)
 
@@ -156,8 +149,10 @@ class ListingService:
         return {owner: account.balance / MICRO for owner, account in found.tenants.items()}
 
 
-def host_rows(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[ListedHost]:
-    """Return every host; `drained` are the ids of the hosts that an order drains."""
+def host_rows(
+    now: PeriodView, rows: Sequence[int], drained: AbstractSet[int] = frozenset()
+) -> list[ListedHost]:
+    """Return the hosts in these rows; `drained` are the ids of the hosts that an order drains."""
     table, snapshot = now.snapshot.hosts, now.snapshot
     there = np.flatnonzero(now.host != NO_HOST)
     count = np.bincount(now.host[there], minlength=len(table))
@@ -190,7 +185,7 @@ def host_rows(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[
                 used=measured(table.used[row]),
             ),
         )
-        for row, host in enumerate(table.id.tolist())
+        for row, host in zip(rows, table.id[list(rows)].tolist(), strict=True)
     ]
 
 

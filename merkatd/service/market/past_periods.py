@@ -82,7 +82,8 @@ class PastPeriods:
     ) -> PastShares | None:
         """Return what the VMs that the caller may see had in a period: all VMs, or its own.
 
-        Return None if the shares are no longer stored, or were of other goods.
+        Return None if the shares are no longer stored, or were of other goods. The read itself
+        returns only the caller's VMs: the interface may keep its result.
         """
         world = self._scheduler.world
 
@@ -91,12 +92,10 @@ class PastPeriods:
             arrays = None if period is None else price_store.load_allocations(connection, number)
             if period is None or arrays is None or not _of_same_goods(world, arrays):
                 return None
-            return shares_of(period, arrays, world.markets)
+            found = shares_of(period, arrays, world.markets)
+            return found if caller.is_admin else _selected(found, found.owner == caller.uid)
 
-        found = await run(lambda: world.database.read(read))
-        if found is None or caller.is_admin:
-            return found
-        return _selected(found, found.owner == caller.uid)
+        return await run(lambda: world.database.read(read))
 
     async def shares_before(self, period: int, periods: int, rows: int) -> list[PastShares]:
         """Return what all VMs had in the periods before this one, the newest first.

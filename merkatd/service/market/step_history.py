@@ -8,7 +8,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
-from merkatd.cluster import Migrate, Snapshot
+from merkatd.cluster import Ints, Migrate, Snapshot
+from merkatd.cluster.columns import NO_ROW, rows_of
 from merkatd.database.base.schema import chunks
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
@@ -159,19 +160,37 @@ def _age(stored: StoredStep) -> tuple[int, float]:
 
 def _rows(steps: Sequence[StoredStep], snapshot: Snapshot | None) -> list[StepRow]:
     """Return the steps with the present names of hosts and VMs."""
-    vms = _names(snapshot.vms.id.tolist(), snapshot.vms.name) if snapshot else {}
-    hosts = _names(snapshot.hosts.id.tolist(), snapshot.hosts.name) if snapshot else {}
-    return [_row(stored, vms, hosts) for stored in steps]
+    vms, hosts = {_vm(stored) for stored in steps}, {host for one in steps for host in _hosts(one)}
+    vm_names = _names(snapshot.vms.id, snapshot.vms.name, vms) if snapshot else {}
+    host_names = _names(snapshot.hosts.id, snapshot.hosts.name, hosts) if snapshot else {}
+    return [_row(stored, vm_names, host_names) for stored in steps]
 
 
-def _names(ids: Sequence[int], names: Sequence[str]) -> dict[int, str]:
-    return dict(zip(ids, names, strict=True))
+def _names(ids: Ints, names: Sequence[str], wanted: AbstractSet[int]) -> dict[int, str]:
+    """Return the names of the wanted ids that are among `ids`."""
+    some = np.fromiter(wanted, np.int64, len(wanted))
+    rows = rows_of(ids, some)
+    there = rows != NO_ROW
+    return {
+        one: names[row] for one, row in zip(some[there].tolist(), rows[there].tolist(), strict=True)
+    }
+
+
+def _vm(stored: StoredStep) -> int:
+    """Return the id of the step's VM, negative before the VM is created."""
+    return stored.created if stored.created is not None else stored.step.vm
+
+
+def _hosts(stored: StoredStep) -> list[int]:
+    """Return the ids of the step's hosts."""
+    found = (getattr(stored.step, name, None) for name in ("host", "source"))
+    return [host for host in found if host is not None]
 
 
 def _row(stored: StoredStep, vms: Mapping[int, str], hosts: Mapping[int, str]) -> StepRow:
     step = stored.step
     host, source = getattr(step, "host", None), getattr(step, "source", None)
-    vm = stored.created if stored.created is not None else step.vm
+    vm = _vm(stored)
     return StepRow(
         id=stored.id,
         period=step.period,

@@ -1,6 +1,6 @@
 """What a caller may see of a period: its VMs, and the hosts on which they are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -46,14 +46,17 @@ def _rows(which: Bools) -> list[int]:
     return found
 
 
+def visible_host_rows(caller: Caller, now: PeriodView) -> Sequence[int]:
+    """Return the rows of the hosts that the caller may see: all, or those with VMs of its own."""
+    if caller.is_admin:
+        return range(len(now.snapshot.hosts))
+    return sorted(_own_host_rows(now, caller.uid))
+
+
 def visible_hosts(caller: Caller, now: PeriodView) -> Mapping[str, int]:
     """Return the ids by name of the hosts that the caller may see."""
     table = now.snapshot.hosts
-    ids = dict(zip(table.name, table.id.tolist(), strict=True))
-    if caller.is_admin:
-        return ids
-    allowed = {table.name[row] for row in _own_host_rows(now, caller.uid)}
-    return {name: id_ for name, id_ in ids.items() if name in allowed}
+    return {table.name[row]: int(table.id[row]) for row in visible_host_rows(caller, now)}
 
 
 def _own_host_rows(now: PeriodView, owner: int) -> set[int]:

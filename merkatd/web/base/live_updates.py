@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from merkatd.scheduler.phases.announce import Announcement
@@ -40,6 +41,16 @@ class Listener:
             self._write(event)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The visitor of an open page."""
+
+    user: int
+    admin: bool
+    allowed: Callable[[], bool]
+    """Returns whether the visitor's session goes on."""
+
+
 class Listeners:
     """All open pages that receive live updates."""
 
@@ -47,7 +58,7 @@ class Listeners:
         self._clock = clock
         self._most = most
         self._most_per_user = most_per_user
-        self._there: dict[Listener, tuple[int, Callable[[], bool]]] = {}
+        self._there: dict[Listener, _Reader] = {}
         self._users: Counter[int] = Counter()
         self._beat: Any = None
 
@@ -58,9 +69,11 @@ class Listeners:
         """Return whether another page of this user can receive live updates."""
         return len(self._there) < self._most and self._users[user] < self._most_per_user
 
-    def add(self, listener: Listener, user: int, allowed: Callable[[], bool]) -> None:
-        """Send all events to this page from now on, as long as `allowed` returns True."""
-        self._there[listener] = (user, allowed)
+    def add(
+        self, listener: Listener, user: int, allowed: Callable[[], bool], *, admin: bool = False
+    ) -> None:
+        """Send this page its events from now on, as long as `allowed` returns True."""
+        self._there[listener] = _Reader(user, admin, allowed)
         self._users[user] += 1
         listener.gone = lambda: self._remove(listener)
         listener.send(b"retry: 3000\n\n")
@@ -72,9 +85,14 @@ class Listeners:
         about = {"period": latest.period, "at_s": latest.at_s, "spread_ms": self._spread_ms()}
         self._send(_event("period", about))
 
-    def changed(self) -> None:
-        """Announce a change by an order."""
-        self._send(_event("change", {"spread_ms": self._spread_ms()}))
+    def changed(self, by: int, *, admin: bool) -> None:
+        """Announce a change by an order of this user to the pages that can show it.
+
+        The order of a tenant changes only its own pages and those of administrators: other tenants'
+        pages would fetch themselves in vain, as often as it likes.
+        """
+        event = _event("change", {"spread_ms": self._spread_ms()})
+        self._send(event, lambda reader: admin or reader.admin or reader.user == by)
 
     def _spread_ms(self) -> int:
         return _EACH_MS * len(self._there)
@@ -91,20 +109,19 @@ class Listeners:
         self._send(b": still here\n\n")
         self._beat = self._clock.callLater(_BEAT_S, self._beating) if self._there else None
 
-    def _send(self, event: bytes) -> None:
-        for listener, (_, allowed) in list(self._there.items()):
-            if allowed():
-                listener.send(event)
-            else:
+    def _send(self, event: bytes, concerns: Callable[[_Reader], bool] | None = None) -> None:
+        for listener, reader in list(self._there.items()):
+            if not reader.allowed():
                 listener.end()
+            elif concerns is None or concerns(reader):
+                listener.send(event)
 
     def _remove(self, listener: Listener) -> None:
         found = self._there.pop(listener, None)
         if found is not None:
-            user, _ = found
-            self._users[user] -= 1
-            if not self._users[user]:
-                del self._users[user]
+            self._users[found.user] -= 1
+            if not self._users[found.user]:
+                del self._users[found.user]
 
 
 def _event(name: str, value: dict[str, Any]) -> bytes:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from merkatd.api.xmlrpc.method_table import MAX_NUMBER
@@ -102,13 +103,16 @@ class PageRequest:
         return None if mode is None else mode.waiting_plan
 
     async def platforms(self) -> Sequence[PlatformSummary]:
-        """Return the short views of the visitor's platforms, or of all for an administrator."""
+        """Return the short views of the visitor's platforms, or of all for an administrator.
+
+        The read adds up all charges of each platform, so it waits for a turn of the long reads.
+        """
         there = self.house.platforms
         if there is None:
             return []
-        owner = None if self.admin else self.uid
+        read = partial(there.platforms, self.caller, None if self.admin else self.uid)
         found: Sequence[PlatformSummary] = await self.read(
-            ("platforms",), lambda: there.platforms(self.caller, owner), []
+            ("platforms",), lambda: self.house.long_reads.run(self.uid, read), []
         )
         return found
 

@@ -52,6 +52,7 @@ class NotStoredError(TryAgainError):
 class _Kept:
     value: Any
     at_s: float
+    visitor: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +96,27 @@ class StoredAnswers:
         late = sum(min(number, _MOST_LATE_OF_ONE) for number in of.values())
         if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE or late >= _MOST_LATE:
             return None
-        return SharedResult(self._read(key, read))
+        return SharedResult(self._read(key, read, visitor))
 
-    async def _read(self, key: Hashable, read: Callable[[], Awaitable[Result]]) -> Result:
+    async def _read(
+        self, key: Hashable, read: Callable[[], Awaitable[Result]], visitor: Hashable
+    ) -> Result:
         try:
             value = await read()
         finally:
             self._late.pop(key, None)
         self._answered_s = self._clock.seconds()
         self._kept.pop(key, None)
-        self._kept[key] = _Kept(value, self._now())
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
+        self._kept[key] = _Kept(value, self._now(), visitor)
+        if len(self._kept) > _MOST_KEPT:
+            self._drop_one()
         return value
+
+    def _drop_one(self) -> None:
+        """Drop the oldest answer of the visitor with the most: others' answers stay."""
+        of = Counter(one.visitor for one in self._kept.values())
+        most = max(of, key=lambda visitor: of[visitor])
+        del self._kept[next(key for key, one in self._kept.items() if one.visitor == most)]
 
     async def outlast(
         self, work: SharedResult[Result], look: Callable[[], Awaitable[object]]

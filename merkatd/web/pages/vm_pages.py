@@ -194,7 +194,11 @@ async def _shown(
         element("p", found.sentence, " ", has_less(now, row), class_="lead"),
         element(
             "div",
-            panel("Gets", gets_table(now, row, found.resources), facts(_facts(found, hosts))),
+            panel(
+                "Gets",
+                gets_table(now, row, found.resources),
+                facts(_facts(found, hosts, mine=mine)),
+            ),
             panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
             class_="grid",
         ),
@@ -219,7 +223,8 @@ async def _in_force(here: PageRequest, found: ExplainedVm) -> dict[str, float]:
     return {one.resource: one.old for one in said.resources}
 
 
-def _facts(found: ExplainedVm, hosts: Mapping[str, int]) -> list[tuple[str, Part]]:
+def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[tuple[str, Part]]:
+    """Return the facts about a VM; only its owner and administrators see the balance."""
     owner = _owner(found)
     why = found.why_here
     rows: list[tuple[str, Part]] = [
@@ -227,7 +232,7 @@ def _facts(found: ExplainedVm, hosts: Mapping[str, int]) -> list[tuple[str, Part
         ("State", found.state.lower()),
         ("Host", link("hosts", hosts.get(found.host or ""), found.host)),
         ("Pays", f"{credits_text(found.cost)} credits a period"),
-        ("Balance", f"{credits_text(found.balance)} credits"),
+        *([("Balance", f"{credits_text(found.balance)} credits")] if mine else ()),
         ("Source of the bid", found.bid_source),
     ]
     if why is not None:

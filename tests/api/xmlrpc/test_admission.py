@@ -17,6 +17,7 @@ from merkatd.api.http.forwarded_addresses import TrustedProxies, counted_address
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.dispatch import refusal_of
 from merkatd.api.xmlrpc.errors import Code
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import RequestError, TooManyRequestsError
 from merkatd.service.base.identity import Logins
@@ -28,10 +29,11 @@ _USER = "<USER><ID>{}</ID><GID>1</GID><NAME>{}</NAME></USER>"
 
 
 class OpenNebula:
-    """An OpenNebula with two users; it can hang."""
+    """Knows two users; it can hang, or fail as while it elects a leader."""
 
     def __init__(self) -> None:
         self.hangs = False
+        self.fails = False
         self.asked: list[str] = []
         self.waiting: list[Deferred[list[Any]]] = []
 
@@ -43,6 +45,8 @@ class OpenNebula:
             never: Deferred[list[Any]] = Deferred()
             self.waiting.append(never)
             return await never
+        if self.fails:
+            return [False, "Cannot process request, no leader found", 2048, -1, -1]
         if session in GOOD:
             return [True, _USER.format(GOOD[session], session[:3]), 0]
         return [False, "[one.user.info] wrong", 256, -1, -1]
@@ -105,6 +109,24 @@ class TestWrongPasswords:
             scene.clock.advance(1.0)
         assert 50 < len(scene.one.asked) < 90
 
+    def test_who_tries_many_at_once_gains_nothing(self) -> None:
+        """Sixty tries that arrive together are as few questions as sixty one after another."""
+        scene = Scene()
+        scene.one.hangs = True
+        asked = []
+        for minute in range(5):
+            before = len(scene.one.asked)
+            for number in range(60):
+                scene.come(f"ann:{minute}-{number}", EVIL)
+            while scene.one.waiting:
+                waiting, scene.one.waiting = scene.one.waiting, []
+                for one in waiting:
+                    one.callback([False, "[one.user.info] wrong", 256, -1, -1])
+            asked.append(len(scene.one.asked) - before)
+            scene.clock.advance(61.0)
+        assert asked[0] <= 12
+        assert all(number <= 4 for number in asked[1:])
+
     def test_the_legitimate_user_signs_in_from_elsewhere_at_once(self) -> None:
         """This holds for any number of addresses and attempts."""
         scene = Scene()
@@ -154,6 +176,20 @@ class TestWrongPasswords:
         monkeypatch.delitem(GOOD, "ann:right")
         assert scene.come("ann:right", HOME, after_s=0.5) is Code.AUTHENTICATION
         assert not scene.admission.knows("ann:right")
+
+    def test_a_failing_opennebula_makes_no_password_wrong(self) -> None:
+        """Users learn that it fails; as soon as it is back, all of them come in."""
+        scene = Scene()
+        assert scene.come("ann:right", HOME) == "ann"
+        scene.clock.advance(11.0)
+        scene.one.fails = True
+        for session in ("ann:right", "bob:right") * 20:
+            said = scene.come(session, HOME, after_s=0.5)
+            assert isinstance(said, CloudUnreachableError)
+            assert "no leader found" in str(said)
+        scene.one.fails = False
+        assert scene.come("ann:right", HOME) == "ann"
+        assert scene.come("bob:right", HOME) == "bob"
 
     @pytest.mark.parametrize("took_s", [0.0, 0.01, 0.3, 0.49])
     def test_the_time_of_a_refusal_does_not_reveal_whether_the_user_exists(

@@ -240,7 +240,8 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
             "bid_at_s": "The time of its bid.",
             "rate": "Credits per core used for a period, if the market charges for use.",
             "cost": "The cost of a whole period; the most if the market charges for use.",
-            "balance": "The balance of its payer: its application, or its owner.",
+            "balance": "The balance of its payer: its application, or its owner; only for its owner"
+            " and administrators.",
             "resources": "A struct for each resource:",
         },
         {
