@@ -93,7 +93,7 @@ class TestRecall:
         assert len(self.database.reads) == 9
 
 
-class Logins:
+class SignIns:
     """Each login is known, by a number."""
 
     def is_known(self, _login: str) -> bool:
@@ -102,7 +102,7 @@ class Logins:
 
     is_good = is_familiar = is_known
 
-    async def who(self, login: str) -> Identity:
+    async def identify(self, login: str) -> Identity:
         """The user of that number."""
         return Identity(int(login), f"user-{login}", frozenset({1}), 1)
 
@@ -126,7 +126,7 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     async def mode() -> Any:
         return SimpleNamespace(waiting_plan=None)
 
-    visits, database, logins = Visits(visit), Late(), Logins()
+    visits, database, sign_ins = Visits(visit), Late(), SignIns()
     clock = visits.clock
     how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0)
     house = SimpleNamespace(
@@ -137,10 +137,10 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
         require_platforms=lambda: SimpleNamespace(
             require_managed=require_managed, platform=read_slowly
         ),
-        logins=logins,
+        sign_ins=sign_ins,
         long_reads=FairTurns(2, per_key=1),
     )
-    known: Any = logins
+    known: Any = sign_ins
     admission = Admission(known, ApiSettings(address_calls=1e6, user_calls=1e6), clock)
     dispatch: Any = SimpleNamespace(house=house, admission=admission)
     sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)

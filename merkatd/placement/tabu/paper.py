@@ -20,7 +20,7 @@ import numpy as np
 from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.host_shares import LARGEST_LACK
-from merkatd.placement.base.least_load import send_away
+from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.host_errors import errors_on, least_error
@@ -60,7 +60,7 @@ def paper(
     def improve(game: PlacementProblem) -> Ints:
         most = settings.m_max(len(game.started))
         relieved = replace(game, movable=relieve_board(game, most))
-        send_away(relieved, game.board, most - game.migrations(game.board.place))
+        evacuate_to_least_load(relieved, game.board, most - game.migrations(game.board.place))
         return algorithm_1(relieved, settings)
 
     return decide_markets(snapshot, settings.pricing, improve, LARGEST_LACK)

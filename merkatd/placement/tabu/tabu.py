@@ -32,7 +32,7 @@ from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import errors
 from merkatd.placement.base.host_shares import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.base.least_load import send_away
+from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
 from merkatd.placement.base.placement_problem import PlacementProblem, are_held, must_leave
 from merkatd.placement.market.overfull_hosts import relieve_board, relieve_first
@@ -274,7 +274,9 @@ def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools)
     as_printed = replace(game, board=game.fresh_board())
     stay = ~relieve_board(as_printed, limits.m_max)
     as_printed = replace(as_printed, movable=movable & ~stay)
-    send_away(as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place))
+    evacuate_to_least_load(
+        as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place)
+    )
     printed = Search(
         game,
         game.fresh_board(algorithm_1(as_printed, settings)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from merkatd.api.values.plain_values import members
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.arguments import Arguments, number, text, whole
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import InvalidRequestError
@@ -206,7 +206,9 @@ def _edit(given: Arguments) -> Edit:
 def _only(given: Arguments, known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
-            raise InvalidRequestError(f"unknown field {shown(name)}; known: {', '.join(known)}")
+            raise InvalidRequestError(
+                f"unknown field {quoted_value(name)}; known: {', '.join(known)}"
+            )
 
 
 def _rate(given: Arguments) -> float | None:

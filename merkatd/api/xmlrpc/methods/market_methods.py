@@ -14,7 +14,7 @@ from merkatd.api.values.market_rows import (
 )
 from merkatd.api.xmlrpc.codec import Encoded
 from merkatd.api.xmlrpc.method_table import Parameter, method, struct, structs, written_prices
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.order_limits import SMALL
@@ -300,5 +300,5 @@ def _only(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             raise InvalidRequestError(
-                f"{what}: unknown member {shown(name)}; known: {', '.join(known)}"
+                f"{what}: unknown member {quoted_value(name)}; known: {', '.join(known)}"
             )

@@ -7,7 +7,7 @@ from typing import Any
 from merkatd.api.values.plain_values import members
 from merkatd.api.values.platform_arguments import update_of
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs, whom
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.callers import Caller, require_tenant
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.services import DaemonServices
@@ -134,7 +134,9 @@ async def platform_update(
     for name in change:
         if name not in _CHANGEABLE:
             known = ", ".join(_CHANGEABLE)
-            raise InvalidRequestError(f"change: unknown member {shown(name)}; known: {known}")
+            raise InvalidRequestError(
+                f"change: unknown member {quoted_value(name)}; known: {known}"
+            )
     there = house.require_platforms()
     await there.require_managed(caller, platform)  # judged before the change
     return members(await there.update(caller, platform, update_of(change)))
