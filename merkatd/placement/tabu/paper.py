@@ -33,15 +33,15 @@ class MarketSettings:
     """The settings of Algorithm 1, under the paper's names."""
 
     n_iter: int = 20
-    """Iterations without an improvement before the search ends."""
+    """The number of iterations without an improvement after which the search ends."""
     e_max: float = 0.05
-    """The largest allocation error that needs no moves."""
+    """The largest allocation error at which the search makes no moves."""
     m_max_part: float = 0.02
     """The part of the market's VMs that may be migrated in a period."""
     m_max_least: int = 5
     """The number of VMs that may be migrated in a period even in a small market."""
     tenure: int = 10
-    """The number of iterations in which a VM may not return to a host it left."""
+    """The number of iterations in which a VM may not return to a host that it left."""
     pricing: Pricing = field(default_factory=Pricing)
 
     def m_max(self, vms: int) -> int:
