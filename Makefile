@@ -10,7 +10,7 @@ PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
 	libvirt-dev:/usr/include/libvirt/libvirt.h openssh-server:/usr/sbin/sshd
 
-.PHONY: help venv demo check test test-real test-xen deb packages libvirt soak bench clean
+.PHONY: help venv demo check test test-real test-xen pictures deb packages libvirt soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -62,6 +62,9 @@ test-real: venv  ## real hosts, real guests: root on Debian 12; installs what it
 
 test-xen: venv  ## a real Xen under software emulation: root on Debian 12; installs what it lacks
 	$(BIN)/python -m tests.xen
+
+pictures: venv  ## the pictures of the pages in docs/, from a demo in Chromium
+	$(BIN)/python -m tests.real.web.pictures
 
 deb: venv  ## the Debian package, in dist/; on Debian 12 with libvirt-dev, pkg-config, gcc, python3-dev
 	packaging/build-deb $(BIN)/python

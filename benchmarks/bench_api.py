@@ -38,7 +38,7 @@ from merkatd.market.price import PriceRule
 from merkatd.market.quote import QuotedPlace, Quotes
 from merkatd.scheduler.base.settings import GoodsSettings
 from merkatd.service.base.callers import CallerRights
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodView, QuotedView
 from merkatd.service.market.prices import PriceService
@@ -117,13 +117,13 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
     cloud.found(SESSION.partition(":")[2])
     decided: Any = FixedDecision(crowded(hosts, 1))
     scheduler: Any = SimpleNamespace(world=SimpleNamespace(goods=GoodsSettings()))
-    logins = Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0)
-    rights = CallerRights(logins, _UNUSED)
+    sign_ins = SignIns(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0)
+    rights = CallerRights(sign_ins, _UNUSED)
     return DaemonServices(
         scheduler=scheduler,
         views=decided,
         callers=rights,
-        logins=logins,
+        sign_ins=sign_ins,
         orders=OrderCounts(reactor, _UNBOUNDED),
         version="0",
         ledger=_UNUSED,

@@ -17,7 +17,7 @@ from benchmarks.support.reference_strategies import climbed, transcribed
 from merkatd.cluster import Snapshot
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.tabu.even_loads import level_loads
 from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from merkatd.placement.tabu.tabu import TabuSettings
@@ -77,9 +77,9 @@ def main() -> int:
     figures.at_most("memory of the whole process, 100000 VMs, GiB", memory_gib(), 0.5)
     snapshot = crowded(100, seed=1)
     settings = MarketSettings()
-    ours = seconds(lambda: algorithm_1(start(snapshot, 0), settings), times=15)
+    ours = seconds(lambda: algorithm_1(start_market(snapshot, 0), settings), times=15)
     theirs = seconds(lambda: transcribed(snapshot, settings), times=3)
-    if (transcribed(snapshot, settings) != algorithm_1(start(snapshot, 0), settings)).any():
+    if (transcribed(snapshot, settings) != algorithm_1(start_market(snapshot, 0), settings)).any():
         raise AssertionError("the transcription of Algorithm 1 places VMs differently")
     figures.at_least("Algorithm 1 as printed / paper, 100 hosts, 1000 VMs", theirs / ours, 100)
     return figures.exit_code()

@@ -19,7 +19,7 @@ from benchmarks.support.measurement import Figures, seconds, yardstick
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.enforced_limits import Pinned, Topology
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.groups.group_strategy import regroup
 from tests.clouds import cloud, hosts_table, vms_table
 
@@ -67,7 +67,7 @@ def main() -> int:
     """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     snapshot = requests(seed=1)
-    game = start(snapshot, 0)
+    game = start_market(snapshot, 0)
     name = f"{HOSTS} hosts, {VMS} VMs"
     yard = yardstick(VMS)
     figures.plain(f"yardstick, {name}, ms", yard * 1e3)

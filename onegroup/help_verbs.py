@@ -8,7 +8,7 @@ from pathlib import Path
 from merkatd.commands.terminal.command_model import model_of
 from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, print_failure
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.completion_scripts import SHELLS
+from merkatd.commands.terminal.completion_scripts import SHELLS, completion_script
 from merkatd.commands.terminal.manual_pages import page
 from merkatd.commands.terminal.table_columns import shortened
 from onegroup.verb import NAME, program
@@ -83,12 +83,12 @@ def _manual(arguments: argparse.Namespace) -> int:
 
 def _add_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "shell", metavar="SHELL", choices=tuple(SHELLS), help=f"one of {', '.join(SHELLS)}"
+        "shell", metavar="SHELL", choices=SHELLS, help=f"one of {', '.join(SHELLS)}"
     )
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    print("\n".join(SHELLS[arguments.shell](model_of(arguments.parser()))))
+    print(completion_script(arguments.parser(), arguments.shell))
     return DONE
 
 

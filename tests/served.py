@@ -9,7 +9,7 @@ from merkatd.fleets.vm_template_text import Ask
 from merkatd.groups.group_keeper import Keeper
 from merkatd.platforms.manager import Manager
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.services import DaemonServices, services_of
 
@@ -24,10 +24,10 @@ def services_at(
     manager: Manager | None = None,
     keeper: Keeper | None = None,
     ask: Ask = nothing_asked,
-    logins: Logins | None = None,
+    sign_ins: SignIns | None = None,
 ) -> DaemonServices:
-    """The services of this scheduler; without logins nobody signs in."""
-    nobody: Any = logins
+    """The services of this scheduler; without sign-ins, no user can sign in."""
+    nobody: Any = sign_ins
     return services_of(scheduler, nobody, OrderCounts(Clock()), ask, "1", manager, keeper)
 
 

@@ -20,8 +20,8 @@ import numpy as np
 from merkatd.cluster import Decision, Floats, Ints, Snapshot
 from merkatd.placement.base.board import where_floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, divide, score
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score, host_shares
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.host_errors import errors_on
@@ -42,7 +42,7 @@ def climbed(snapshot: Snapshot, moves: int) -> Decision:
 
 def transcribed(snapshot: Snapshot, settings: MarketSettings) -> Ints:
     """Return [vms]: the hosts by Algorithm 1 as printed, with ComputeErrors for each candidate."""
-    game = start(snapshot, 0)
+    game = start_market(snapshot, 0)
     place, best = game.board.place, game.board.place.copy()
     e = _compute_errors(game)
     e_worse = float(e.max(initial=0.0))
@@ -109,7 +109,7 @@ def _both_allocations(
 ) -> None:
     given = np.empty(max(count.max(), len(placed)) + 1)
     for resource in range(len(total)):
-        divide(placed, len(placed), resource, total[resource], stakes, given)
+        host_shares(placed, len(placed), resource, total[resource], stakes, given)
         for i in range(len(placed)):
             stakes.first[placed[i], resource] = given[i]
     for host in range(len(count)):
@@ -122,7 +122,7 @@ MOST = 5
 
 def greatest_relief(snapshot: Snapshot, migrations: int) -> float:
     """Return an upper bound of the part of the shortfall that `migrations` moves can take away."""
-    game = start(snapshot, 0)
+    game = start_market(snapshot, 0)
     best = np.zeros(migrations + 1)
     total = 0.0
     for host in range(len(game.view.hosts)):
@@ -143,7 +143,7 @@ def _relief(rows: Ints, capacity: Floats, stakes: VmTerms) -> tuple[Floats, floa
     count = len(rows)
     work = np.empty((2, count + 1))
     left = np.empty(count + 1, dtype=np.int64)
-    here = score(rows, count, capacity, stakes, SUM_OF_SHORTFALLS, work)
+    here = host_score(rows, count, capacity, stakes, SUM_OF_SHORTFALLS, work)
     relief = np.zeros(MOST + 2)
     relief[MOST + 1] = here
     chosen = np.zeros(MOST, dtype=np.int64)
@@ -162,7 +162,7 @@ def _relief(rows: Ints, capacity: Floats, stakes: VmTerms) -> tuple[Floats, floa
                 else:
                     left[size] = rows[i]
                     size += 1
-            then = score(left, size, capacity, stakes, SUM_OF_SHORTFALLS, work)
+            then = host_score(left, size, capacity, stakes, SUM_OF_SHORTFALLS, work)
             relief[taken] = max(relief[taken], here - then)
             i = taken - 1
             while i >= 0 and chosen[i] == count - taken + i:

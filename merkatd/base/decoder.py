@@ -107,10 +107,10 @@ class ShapeError(ValueError):
     def below(self, name: str) -> ShapeError:
         """Return the same error with `name`, the key of the level above, added to its place."""
         joint = "" if self.args[0].startswith((".", " ")) else " "
-        return ShapeError(f".{shown(name)}{joint}{self.args[0]}")
+        return ShapeError(f".{quoted_name(name)}{joint}{self.args[0]}")
 
 
-def shown(name: str) -> str:
+def quoted_name(name: str) -> str:
     """Return an untrusted name in a form safe for errors and logs: short, and on one line."""
     return name if _PLAIN.fullmatch(name) else ascii(name[:40])
 

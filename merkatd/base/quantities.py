@@ -86,7 +86,7 @@ def amount_text(amount: float) -> str:
     return f"{amount:.6g}"
 
 
-def shown(value: object) -> str:
+def quoted_value(value: object) -> str:
     """Return a value for a message: short, and on one line."""
     said = repr(value)
     return said if len(said) <= 60 else f"{said[:57]}..."

@@ -18,39 +18,42 @@ class BusSettings:
     """The folder of tenants' controllers and monitors: kind "mine" is the file mine.py there. They
     run as the daemon's user: a user with write access here gets the rights of the daemon."""
     beat_s: float = 10.0
-    """Time between the heartbeats of a process."""
+    """The interval of a process's heartbeats."""
     silence_s: float = 60.0
-    """Silence after which a process is stopped and started again."""
+    """The time without a message after which the daemon restarts a process."""
     messages: float = 50.0
-    """Messages that one platform may send per second; further messages are dropped."""
+    """The most messages that a platform may send per second, on average. The daemon drops the
+    others."""
     messages_at_once: int = 200
-    """Messages that one platform may send in one burst."""
+    """The most messages that a platform may send in one burst."""
     traffic_mib: float = 0.5
-    """Bytes that one platform may send and receive in answers per second, on average; messages
-    beyond that are dropped."""
+    """The most bytes per second that a platform may send, and receive in answers, on average. The
+    daemon drops messages beyond that."""
     traffic_at_once_mib: float = 16.0
-    """Bytes that one platform may send and receive in answers in one burst."""
+    """The most bytes that a platform may send, and receive in answers, in one burst."""
     restart_least_s: float = 1.0
-    """Time before a process is started again after its first failure; it doubles each time, up to
-    `restart_most`."""
+    """The time until the daemon restarts a process after its first failure. It doubles with each
+    further failure, up to `restart_most`."""
     restart_most_s: float = 300.0
-    """The longest time before a failed process is started again."""
+    """The longest time until the daemon restarts a failed process."""
     restart_tries: int = 10
-    """Failed starts in a row after which a platform's controller is given up."""
+    """The number of failed starts in a row after which the daemon gives up a platform's
+    controller."""
     memory_mib: int = 1024
-    """The address space of each process."""
+    """The largest address space of a process."""
     cpu_s: float = 86_400.0
-    """The CPU time of each process; after that it is stopped and started again."""
+    """The CPU time after which a process is stopped and started again."""
     files: int = 256
-    """Files that each process may have open."""
+    """The most files that a process may have open."""
     log_mib: float = 1.0
-    """The size of each log file with the output of a process."""
+    """The size of each file with the output of a process."""
     logs: int = 4
-    """The number of log files kept for each process."""
+    """The number of such files that are kept for each process."""
     tenant_processes: int = 40
-    """Controllers and monitors that the platforms of one tenant may have together."""
+    """The most controllers and monitors of all platforms of one tenant."""
     tenant_memory_mib: int = 40_960
-    """The address space of all processes of one tenant; platforms beyond it are refused."""
+    """The largest address space of all processes of one tenant. The daemon refuses platforms beyond
+    it."""
     ssh_address: str = ""
     """The address at which monitors reach a VM over SSH: {vm} stands for the VM's id, as in
     "10.0.0.{vm}". Empty: commands run through the embedded cloud, on its guests."""
@@ -63,7 +66,7 @@ class BusSettings:
     ssh_port: int = 22
     """The SSH port of VMs."""
     ssh_pool: int = 20
-    """VMs to which each monitor connects at the same time."""
+    """The most VMs to which a monitor connects at the same time."""
     ssh_connect_s: float = 10.0
     """The longest time to open an SSH connection."""
     ssh_command_s: float = 20.0

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_origin
 
+from merkatd.base.quantities import UNITS
 from merkatd.config.configuration import Config
 from merkatd.config.setting_schema import Setting, doc_of
 from merkatd.config.setting_values import sections, to_toml, write
@@ -17,15 +18,44 @@ _TOML_HEAD = """\
 _PAGE_HEAD = """\
 # Configuration
 
-`merkatd` reads one TOML file. Every key has a default. An unknown key or section is an error, and
-so is a value of the wrong kind. All problems are reported at once. `etc/merkatd.toml` contains all
-keys with their defaults.
+`merkatd` reads one TOML file: the file of the option `--config`, or else
+`/etc/merkat/merkatd.toml`. Every key has a default, so the file contains only what differs:
 
-Durations have the unit `us`, `ms`, `s`, `m`, `h` or `d` (`"60s"`), sizes `KiB`, `MiB`, `GiB` or
-`TiB` (`"2GiB"`), parts `%` (`"10%"`). All of these are written in quotes.
+```toml
+[cloud]
+kind = "opennebula"
 
-A file can define several markets, each in a section `[market.NAME]`.
+[period]
+interval = "2m"
+```
+
+`merkatd check` tests a file. It reports all problems at once, each with its line. Unknown keys and
+sections are errors, and so are values of the wrong type. `etc/merkatd.toml` contains all keys with
+their defaults. A file can define several markets, each in a section `[market.NAME]`.
+
+`python -m merkatd.config.config_reference` generates this page from the code.
+
+## Types
 """
+
+_TYPES: Final[Mapping[str, tuple[str, str]]] = {
+    "flag": ("`true` or `false`", "`true`"),
+    "whole number, number": ("a number without a unit", "`16`, `0.25`"),
+    "text": ("a text in quotes", '`"info"`'),
+    "path": (
+        "a text in quotes; a relative path starts at `daemon.state_directory`",
+        '`"control.sock"`',
+    ),
+    "list of texts": ("texts in brackets", '`["10.0.0.0/8", "127.0.0.1"]`'),
+    "list of whole numbers": ("numbers in brackets", "`[0, 1]`"),
+    "number by resource": ("a number for each resource", "`{ cpu = 1.0, memory = 0.5 }`"),
+    "number by resource, by name": ("the same for each name", "`{ staff = { cpu = 2.0 } }`"),
+    "text by pattern": (
+        "a text for each pattern of names",
+        '`{ "lxc*" = "lxc+ssh://root@{host}/" }`',
+    ),
+}
+"""How values of each type without a unit are written, and an example."""
 
 _NAMES: Final[Mapping[Any, str]] = {
     bool: "flag",
@@ -42,11 +72,11 @@ def toml() -> str:
 
 def page() -> str:
     """Return the text of docs/configuration.md."""
-    parts = [_PAGE_HEAD]
+    parts = [_PAGE_HEAD, _types()]
     for path, section, settings in sections(Config()):
         name = "market.NAME" if path[0] == "market" else ".".join(path)
         rows = [_row(setting, getattr(section, setting.name)) for setting in settings]
-        table = ["| Key | Kind | Default | |", "|---|---|---|---|", *rows]
+        table = ["| Key | Type | Default | Meaning |", "|---|---|---|---|", *rows]
         parts.append(f"## [{name}]\n\n{doc_of(type(section))}\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 
@@ -64,13 +94,24 @@ def pages() -> dict[str, str]:
     return {"etc/merkatd.toml": toml(), "docs/configuration.md": page()}
 
 
+def _types() -> str:
+    """Return the table of the types."""
+    written = dict(_TYPES)
+    for unit in UNITS:
+        names = ", ".join(f"`{name}`" for name in unit.units)
+        how = "a number with the unit" if len(unit.units) == 1 else "a number with one of"
+        written.setdefault(unit.what, (f"{how} {names}, in quotes", f'`"{unit.example}"`'))
+    rows = (f"| {name} | {how} | {example} |" for name, (how, example) in written.items())
+    return "\n".join(("| Type | Written as | Example |", "|---|---|---|", *rows, ""))
+
+
 def _row(setting: Setting, value: Any) -> str:
     default = write(setting, value)
     doc = setting.doc.replace("|", "\\|")
-    return f"| `{setting.key}` | {_kind(setting)} | `{default}` | {doc} |"
+    return f"| `{setting.key}` | {_type_of(setting)} | `{default}` | {doc} |"
 
 
-def _kind(setting: Setting) -> str:
+def _type_of(setting: Setting) -> str:
     if setting.unit is not None:
         return setting.unit.what
     if get_origin(setting.hint) is Mapping:

@@ -137,7 +137,8 @@ class CloudSection:
     asks Merkat's scheduler driver for plans."""
     endpoint: str = field(default="", metadata=rules(check=_web_address))
     """OpenNebula's XML-RPC address. Empty: the value of ONE_XMLRPC, else of ~/.one/one_endpoint,
-    else http://localhost:2633/RPC2. This key and the next four are for OpenNebula only."""
+    else http://localhost:2633/RPC2. Only `kind = "opennebula"` uses this key and the next four
+    keys."""
     authorities: str = ""
     """A PEM file with the CA certificates to trust for an https address. Empty: the system's CA
     certificates. The daemon rejects a server without a valid certificate."""
@@ -149,18 +150,18 @@ class CloudSection:
     tcp://127.0.0.1:2101: a period then starts early after an event. Empty: periods start by the
     clock alone."""
     call_limit_s: float = field(default=30.0, metadata=rules(above=0))
-    """The longest time that the daemon waits for the answer to a call."""
+    """The longest time that the daemon waits for the answer of OpenNebula to a call."""
     hosts: int = field(default=10, metadata=rules(least=1, most=100_000))
-    """The initial number of hosts of the embedded cloud. Only the embedded cloud uses this key and
-    the keys below."""
+    """The number of hosts with which the embedded cloud starts. Only `kind = "embedded"` uses this
+    key and the keys below."""
     host_cores: int = field(default=8, metadata=rules(least=1))
-    """Cores of each host."""
+    """The number of cores of each host."""
     host_memory_mib: int = field(default=16_384, metadata=rules(least=1))
-    """Memory of each host."""
+    """The memory of each host."""
     seed: int = 1
-    """The seed of its random numbers: the same seed gives the same events."""
+    """The seed of the random numbers of the embedded cloud: the same seed gives the same events."""
     speed: float = field(default=1.0, metadata=rules(above=0))
-    """The simulated seconds that pass in a real second."""
+    """The number of simulated seconds that pass in a real second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

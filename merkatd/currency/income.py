@@ -68,10 +68,9 @@ class SupplyPolicy:
     enabled: bool = False
     """Whether the supply follows prices."""
     days: int = 7
-    """The number of days in a row on which prices must differ from the same number of days
-    before."""
+    """The number of days in a row on which prices must differ from those of as many days before."""
     drift_part: float = 0.2
-    """The least relative price difference that counts."""
+    """The least difference of prices that counts, as a part of the earlier price."""
     step_part: float = 0.05
     """The size of one change, as a part of the supply."""
     least_part: float = 0.5

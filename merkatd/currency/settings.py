@@ -15,19 +15,20 @@ class MoneySettings:
     """The amount of money and the times of its distribution."""
 
     supply: float = 0.0
-    """The total of all credits, including the treasury. 0: starting_credits for each tenant times
-    its weight, so that a renewal restores each tenant's first balance. After a change the next
-    period issues or withdraws credits, as far as the treasury allows."""
+    """The total of all credits, including the treasury. 0: the sum of `starting_credits` times
+    weight over the tenants, so that a renewal restores each tenant's first balance. After a change
+    the next period issues or withdraws credits, as far as the treasury allows."""
     starting_credits: float = 1e6
     """The credits of a new tenant until the next renewal. If no supply is set, they are multiplied
     by the tenant's weight."""
     renewal_s: float = 30 * DAY_S
-    """The interval of renewals; each tops every tenant up to its part of the supply, by weight."""
+    """The interval of renewals. Each fills every tenant up to its part of the supply, by weight."""
     replenishment_s: float = 3600.0
     """The interval at which applications receive the replenishment that their tenant chose."""
     unpaid_periods: int = PATIENCE
-    """The number of intervals an owner may leave charges unpaid. After that its VMs that hold a
-    floor are suspended. A period that begins early counts as a part of an interval."""
+    """The number of intervals for which an owner may leave charges unpaid. After that the daemon
+    suspends its VMs that hold a floor. A period that starts early counts as a part of an
+    interval."""
     policy: SupplyPolicy = field(default_factory=SupplyPolicy)
 
     def supply_for(self, weights: Iterable[float]) -> int:

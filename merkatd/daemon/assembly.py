@@ -43,7 +43,7 @@ from merkatd.placement import strategy_named
 from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_removed
-from merkatd.scheduler.context import PeriodContext, all_of
+from merkatd.scheduler.context import PeriodContext, all_proposals
 from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.period import Scheduler
 from merkatd.web.web_server import WebPage
@@ -146,7 +146,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
     handed = keys_of(config.state_directory).handed
     manager = Manager(world, processes, rng, leading, handed)
     keeper = Keeper(world, rng)
-    proposals = all_of(manager.proposals, keeper.proposals)
+    proposals = all_proposals(manager.proposals, keeper.proposals)
     scheduler = Scheduler(replace(world, proposals=proposals), leading)
     scheduler.listen(manager.told)
     closing.add("the controllers", lambda: ensureDeferred(manager.close()))

@@ -30,7 +30,7 @@ from merkatd.fleets.vm_template_text import Ask
 from merkatd.groups.group_keeper import Keeper
 from merkatd.platforms.manager import Manager
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.services import DaemonServices, services_of
 from merkatd.web.web_server import WebPage
@@ -112,14 +112,16 @@ def services_of_daemon(
     closing: OpenParts,
 ) -> DaemonServices:
     """Return the daemon's services; `ask` calls OpenNebula with the daemon's login."""
-    # Logins have connections of their own, so that many logins don't delay the period's calls.
+    # Sign-ins have connections of their own, so that many sign-ins don't delay the period's calls.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
-    closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
+    closing.add("the connections for sign-ins", lambda: ensureDeferred(transport.close()))
     settings = config.api_settings
-    logins = Logins(transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s)
+    sign_ins = SignIns(
+        transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s
+    )
     orders = OrderCounts(reactor, settings.user_orders)
     version = metadata.version("merkat")
-    return services_of(scheduler, logins, orders, ask, version, manager, keeper)
+    return services_of(scheduler, sign_ins, orders, ask, version, manager, keeper)
 
 
 def open_interfaces(

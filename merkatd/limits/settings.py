@@ -8,14 +8,15 @@ class CpuSettings:
     """The settings of quotas and weights, and the differences that need no step."""
 
     quota_period_us: int = 100_000
-    """Length of the interval that a quota applies to."""
+    """The length of the interval in which a VM may use its quota."""
     band_units: float = 0.5
-    """Difference between quota and share, in percent of a core, that needs no step. So a VM may
+    """The difference between quota and share, in percent of a core, that needs no step. So a VM may
     exceed its share by this much for a while."""
     band_part: float = 0.02
-    """Difference between quota and share, as a part of the share, that needs no step."""
+    """The difference between quota and share that needs no step, as a part of the share."""
     weight_band_part: float = 0.05
-    """Difference between set and wanted weight, as a part of the wanted, that needs no step."""
+    """The difference between the present and the new weight that needs no step, as a part of the
+    new weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +24,18 @@ class MemorySettings:
     """The distance and speed of balloon changes."""
 
     margin_mib: int = 128
-    """Memory that a guest keeps above its measured use; the larger of the two margins counts."""
+    """The memory that a guest keeps above its measured use. The larger of the two margins
+    applies."""
     margin_part: float = 0.1
-    """Memory that a guest keeps above its measured use, as a part of the use."""
+    """The memory that a guest keeps above its measured use, as a part of the use."""
     most_step_mib: int = 4096
-    """Largest change of a VM's memory in a period; the smaller of the two limits counts."""
+    """The largest change of a VM's memory in a period. The smaller of the two limits applies."""
     most_step_part: float = 0.25
-    """Largest change of a VM's memory in a period, as a part of its size."""
+    """The largest change of a VM's memory in a period, as a part of its size."""
     least_step_mib: int = 64
-    """Difference between balloon and target that needs no step."""
+    """The difference between balloon and target that needs no step."""
     shrink_unmeasured: bool = False
-    """Whether to take memory from guests that don't report their use."""
+    """Whether the daemon takes memory from guests that don't report their use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,8 @@ class PinSettings:
     """The settings of changes to existing pins."""
 
     least_gain_units: float = 20.0
-    """Least relief of a core by a change, in percent of a core; above 0."""
+    """The least amount by which a change of pins must relieve a core, in percent of a core; above
+    0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

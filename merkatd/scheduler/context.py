@@ -60,7 +60,7 @@ class DrainedHosts:
 Proposals = Callable[[Transactions, Observed], Awaitable[Sequence[Step]]]
 
 
-def all_of(*askers: Proposals) -> Proposals:
+def all_proposals(*askers: Proposals) -> Proposals:
     """Combine functions that propose steps, in this order."""
 
     async def proposals(database: Transactions, seen: Observed) -> Sequence[Step]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.database.ledger import tenant_store
 from merkatd.ledger import MICRO, BudgetRow, Ledger, Month, NoteKind, month_of
 from merkatd.service.account_rows import (
@@ -181,7 +181,7 @@ class AccountService:
         """Return the id of the group of users."""
         known = [group for group, its in self._names().groups.items() if its == name]
         if len(known) != 1:
-            raise InvalidRequestError(f"no group has the id or name {shown(name)}")
+            raise InvalidRequestError(f"no group has the id or name {quoted_value(name)}")
         return known[0]
 
     # -- parts --------------------------------------------------------------------------------
@@ -200,7 +200,9 @@ def _called(name: str, names: Mapping[int, str | None]) -> int:
     known = [owner for owner, its in names.items() if its == name]
     if len(known) > 1:
         ids = ", ".join(map(str, sorted(known)))
-        raise InvalidRequestError(f"several tenants have the name {shown(name)}: use an id ({ids})")
+        raise InvalidRequestError(
+            f"several tenants have the name {quoted_value(name)}: use an id ({ids})"
+        )
     if not known:
-        raise InvalidRequestError(f"no tenant has the id or name {shown(name)}")
+        raise InvalidRequestError(f"no tenant has the id or name {quoted_value(name)}")
     return known[0]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.fleets.vm_template_source import vm_template
@@ -192,7 +192,7 @@ class GroupService:
             )
         if (wanted is None and len(known) > 1) or (wanted is not None and wanted not in known):
             raise InvalidRequestError(
-                f"market: must be one of {', '.join(known)} (got {shown(wanted)})"
+                f"market: must be one of {', '.join(known)} (got {quoted_value(wanted)})"
             )
         return wanted or known[0]
 
@@ -220,7 +220,8 @@ class GroupService:
 def wrong_template(template: object) -> InvalidRequestError:
     """Return the error for a template that is not a text of the accepted length."""
     return InvalidRequestError(
-        f"template: must be a text of 1 to {LONGEST_TEMPLATE} characters (got {shown(template)})"
+        f"template: must be a text of 1 to {LONGEST_TEMPLATE} characters"
+        f" (got {quoted_value(template)})"
     )
 
 
@@ -229,7 +230,7 @@ def _check_name(name: str) -> None:
     if not name.isprintable() or '"' in name or name.isdigit():
         raise InvalidRequestError(
             f"name: must be 1 to {LONGEST_NAME} characters on a line, without quotes, and not"
-            f" only digits (got {shown(name)})"
+            f" only digits (got {quoted_value(name)})"
         )
 
 
@@ -238,7 +239,7 @@ def _bits_of(permissions: str) -> int:
     if len(permissions) != 3 or not set(permissions) <= set("01234567"):
         raise InvalidRequestError(
             f"permissions: must be three digits from 000 to {group_orders.MAX_PERMISSIONS:o}"
-            f" (got {shown(permissions)})"
+            f" (got {quoted_value(permissions)})"
         )
     return int(permissions, 8)
 

@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.base import toml_reader
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
@@ -141,7 +141,7 @@ class PlatformService:
         require_tenant(caller, owner)
         if not text:
             raise InvalidRequestError(
-                f"template: must be the text of a template (got {shown(text)})"
+                f"template: must be the text of a template (got {quoted_value(text)})"
             )
         ask = self._callers.ask_of(caller)
         # OpenNebula shows each user to itself without any further right.
@@ -185,4 +185,4 @@ def deadline_of(value: Any) -> TemplateTime | None:
     try:
         return template_reader.moment_of_text(value)
     except ValueError as error:
-        raise InvalidRequestError(f"deadline: {shown(value)}: {error}") from None
+        raise InvalidRequestError(f"deadline: {quoted_value(value)}: {error}") from None

@@ -12,7 +12,7 @@ from merkatd.service.account_rows import KnownNames
 from merkatd.service.accounts import AccountService
 from merkatd.service.base.callers import CallerRights
 from merkatd.service.base.errors import NotSupportedError
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
@@ -39,7 +39,7 @@ class DaemonServices:
     scheduler: Scheduler
     views: PeriodViews
     callers: CallerRights
-    logins: Logins
+    sign_ins: SignIns
     orders: OrderCounts
     version: str
     ledger: Ledger
@@ -92,7 +92,7 @@ def names_of(scheduler: Scheduler) -> KnownNames:
 
 def services_of(
     scheduler: Scheduler,
-    logins: Logins,
+    sign_ins: SignIns,
     orders: OrderCounts,
     ask: Ask,
     version: str,
@@ -101,13 +101,13 @@ def services_of(
 ) -> DaemonServices:
     """Return the services of a daemon; `ask` calls OpenNebula with the daemon's login."""
     world = scheduler.world
-    views, rights = PeriodViews(scheduler), CallerRights(logins, ask)
+    views, rights = PeriodViews(scheduler), CallerRights(sign_ins, ask)
     ledger = Ledger(world.database, world.now, world.money)
     return DaemonServices(
         scheduler=scheduler,
         views=views,
         callers=rights,
-        logins=logins,
+        sign_ins=sign_ins,
         orders=orders,
         version=version,
         ledger=ledger,

@@ -9,7 +9,7 @@ import pytest
 
 from merkatd.cli import COMMANDS, parser
 from merkatd.commands.terminal.command_model import Command, model_of
-from merkatd.commands.terminal.completion_scripts import bash, zsh
+from merkatd.commands.terminal.completion_scripts import SHELLS, completion_script
 from merkatd.commands.terminal.manual_pages import page
 from tests.commands.asking import Shell
 
@@ -59,8 +59,7 @@ class TestManual:
 
     def test_both_shells_complete_all_options_and_choices(self, command: Command) -> None:
         """The scripts contain every option and choice."""
-        scripts = ["\n".join(shell(PROGRAM)) for shell in (bash, zsh)]
-        for script in scripts:
+        for script in (completion_script(parser(), shell) for shell in SHELLS):
             for flag in flags(command):
                 assert flag in script
             for argument in command.arguments:
@@ -95,14 +94,14 @@ class TestBash:
     def complete(self, tmp_path: Path, *words: str) -> list[str]:
         """Return bash's completions of the last word."""
         script = tmp_path / "merkatd.bash"
-        script.write_text("\n".join(bash(PROGRAM)) + "\n")
+        script.write_text(completion_script(parser(), "bash") + "\n")
         ran = tmp_path / "ran"
         typed = " ".join(f"'{word}'" for word in words)
         text = f"""
             merkatd() {{ printf '%s\\n' web-0 web-1 '$(touch {ran})' '`touch {ran}`' '"a,b"'; }}
             source '{script}'
             COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}
-            _merkatd
+            _shtab_merkatd
             printf '%s\\n' "${{COMPREPLY[@]}}"
         """
         done = subprocess.run(
@@ -129,6 +128,8 @@ class TestBash:
             (("merkatd", "snapshot", "save", "merk"), ["merkatd.bash"]),
             (("merkatd", "plan", "--snapshot", "merk"), ["merkatd.bash"]),
             (("merkatd", "nope", "x"), []),
+            (("merkatd", "host", "drain", "web"), ["web-0", "web-1"]),
+            (("merkatd", "platform", "show", "sub"), []),
         ],
     )
     def test_bash_completes_all_kinds_of_words(
@@ -146,5 +147,5 @@ class TestBash:
 def test_zsh_reads_its_script(tmp_path: Path) -> None:
     """Zsh parses the script without errors."""
     script = tmp_path / "_merkatd"
-    script.write_text("\n".join(zsh(PROGRAM)) + "\n")
+    script.write_text(completion_script(parser(), "zsh") + "\n")
     subprocess.run(["zsh", "-n", str(script)], check=True)

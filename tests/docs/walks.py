@@ -96,6 +96,7 @@ LEFT: Mapping[str, str] = {
     "make bench": "takes many minutes, and a machine that does nothing else",
     "make check": "`make test` begins with it",
     "make compile": "`make test` begins with it",
+    "make pictures": "tests/real/test_web.py photographs every screen in the same way",
     "make soak": "takes hours; `make test` runs the same a few times",
     "make test": "is the run that this is a part of",
     "make test-real": "is the run that the tests of WALKED are a part of",

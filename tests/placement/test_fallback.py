@@ -14,8 +14,8 @@ from merkatd.cluster import Floats, Ints
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.base import compiled as compiled_functions
 from merkatd.placement.base.board import without_vm
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score
+from merkatd.placement.base.least_load import start_market
 from tests.clouds import crowded, tangled
 
 PROGRAM = """
@@ -109,16 +109,16 @@ def test_code_is_compiled_for_this_run_if_no_cache_is_writable() -> None:
 
 @compiled_functions.compiled
 def _sum_of_errors(rows: Ints, capacity: Floats, stakes: VmTerms, work: Floats) -> float:
-    return score(rows, len(rows), capacity, stakes, SUM_OF_SHORTFALLS, work)
+    return host_score(rows, len(rows), capacity, stakes, SUM_OF_SHORTFALLS, work)
 
 
 def test_functions_outside_of_the_package_compile_with_ahead_of_time_code() -> None:
     """Functions that they call are compiled from their Python form, with the same bits."""
-    game, total = start(crowded(4, 1), 0), 0.0
+    game, total = start_market(crowded(4, 1), 0), 0.0
     for host in range(4):
         rows, capacity = game.board.on(host), game.board.capacity[host]
         work = np.empty((2, len(rows) + 1))
-        direct = score(rows, len(rows), capacity, game.stakes, SUM_OF_SHORTFALLS, work)
+        direct = host_score(rows, len(rows), capacity, game.stakes, SUM_OF_SHORTFALLS, work)
         assert _sum_of_errors(rows, capacity, game.stakes, work) == direct
         total += direct
     assert total > 0
@@ -141,9 +141,9 @@ def test_wrong_arrays_raise_type_errors(rows: Any) -> None:
         pytest.skip("no machine code for these sources: make compile")
     with pytest.raises(TypeError):
         without_vm(rows, 0, 1, 0, np.zeros(9, dtype=np.int64))
-    stakes = start(crowded(4, 1), 0).stakes._replace(bid=rows)
+    stakes = start_market(crowded(4, 1), 0).stakes._replace(bid=rows)
     with pytest.raises(TypeError):
-        score(np.arange(2), 2, np.zeros(2), stakes, SUM_OF_SHORTFALLS, np.empty((2, 3)))
+        host_score(np.arange(2), 2, np.zeros(2), stakes, SUM_OF_SHORTFALLS, np.empty((2, 3)))
 
 
 def test_machine_code_of_other_sources_is_never_run(

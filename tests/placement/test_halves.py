@@ -9,7 +9,7 @@ import pytest
 from merkatd.cluster import Decision, Floats, Ints, Migrate, Snapshot
 from merkatd.market.error import assess_placement
 from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.market.plan_halves import Remaining, without_harmful_halves
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
@@ -115,7 +115,7 @@ def test_a_random_placement_starts_only_as_far_as_it_does_no_harm(
     changed = 0
     for seed in range(CLOUDS // 2):
         snapshot, rng = tight(seed), np.random.default_rng(seed)
-        game = start(snapshot, 0)
+        game = start_market(snapshot, 0)
         wanted = game.view.place.copy()
         some = rng.random(len(wanted)) < 0.5
         wanted[some] = rng.integers(0, len(game.view.hosts), int(some.sum()))
@@ -138,7 +138,7 @@ def test_refused_steps_of_a_wave_do_no_harm(objective: Objective) -> None:
     for seed in range(CLOUDS // 4):
         snapshot, rng = tight(seed), np.random.default_rng(seed)
         decision = tabu(snapshot, TabuSettings(objective=objective), {}, RNG)
-        game, steps = start(snapshot, 0), sent(decision)
+        game, steps = start_market(snapshot, 0), sent(decision)
         moves = {snapshot.vm_row(step.vm): snapshot.host_row(step.host) for step in steps}
         remaining = Remaining(
             game.view, game.stakes, number, game.view.place, moves, host_after(snapshot, steps)

@@ -10,8 +10,8 @@ from merkatd.placement.base.host_shares import (
     LARGEST_ERROR,
     SUM_OF_SHORTFALLS,
     VmTerms,
-    divide,
-    score,
+    host_score,
+    host_shares,
 )
 
 
@@ -45,7 +45,7 @@ def test_one_host_alone_gets_the_same_bits(seed: int) -> None:
     stakes, capacity, known = random_host(seed)
     count = len(stakes.weight)
     out: Floats = np.empty(count)
-    level = divide(np.arange(count), count, 0, capacity, stakes, out)
+    level = host_shares(np.arange(count), count, 0, capacity, stakes, out)
     assert out.tolist() == known.allocation.tolist()
     assert level == known.level[0]
 
@@ -58,9 +58,9 @@ def test_scores_are_the_markets_errors(seed: int) -> None:
     given = known.allocation[:, np.newaxis]
     rows, room, work = np.arange(count), np.array([capacity]), np.empty((2, count + 1))
     expected = float((stakes.weight * shortfalls(stakes.first, given)).sum())
-    assert score(rows, count, room, stakes, SUM_OF_SHORTFALLS, work) == pytest.approx(expected)
+    assert host_score(rows, count, room, stakes, SUM_OF_SHORTFALLS, work) == pytest.approx(expected)
     largest = float(errors(stakes.first, given).max(initial=0.0))
-    assert score(rows, count, room, stakes, LARGEST_ERROR, work) == largest
+    assert host_score(rows, count, room, stakes, LARGEST_ERROR, work) == largest
 
 
 @pytest.mark.parametrize("count", [60, 200])
@@ -77,5 +77,5 @@ def test_bids_over_many_powers_of_two_get_the_same_bits(count: int, part: float)
     capacity = part * float(cap.sum())
     known = share(bid, floor, cap, np.zeros(count, dtype=np.int64), np.array([capacity]))
     out: Floats = np.empty(count)
-    assert divide(np.arange(count), count, 0, capacity, stakes, out) == known.level[0]
+    assert host_shares(np.arange(count), count, 0, capacity, stakes, out) == known.level[0]
     assert out.tolist() == known.allocation.tolist()

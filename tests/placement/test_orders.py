@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot, VmState
 from merkatd.placement import strategy_named
-from merkatd.placement.base.least_load import send_away, start
+from merkatd.placement.base.least_load import evacuate_to_least_load, start_market
 from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, placed, vms_table
 
@@ -61,7 +61,7 @@ def test_a_new_vm_starts_if_a_host_has_room(choice: str) -> None:
     counted = 0
     for seed in range(400):
         snapshot = tight(seed, new=2)
-        started = start(snapshot, 0).started
+        started = start_market(snapshot, 0).started
         due = snapshot.vms.id[(snapshot.vms.host < 0) & (started >= 0)].tolist()
         steps = decided(snapshot, choice).plan.of(Deploy)
         assert {step.vm for step in steps} >= set(due), seed
@@ -75,9 +75,9 @@ def test_a_drained_host_loses_a_vm_in_each_period_if_one_can_move(choice: str) -
     counted = 0
     for seed in range(400):
         snapshot = tight(seed, drained=True)
-        game = start(snapshot, 0)
+        game = start_market(snapshot, 0)
         board = game.fresh_board()
-        send_away(game, board, 1)
+        evacuate_to_least_load(game, board, 1)
         if (board.place == game.view.place).all():
             continue
         counted += 1

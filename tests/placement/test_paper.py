@@ -6,7 +6,7 @@ import pytest
 from merkatd.cluster import Deploy, Migrate
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
 from tests.placement.transcription import transcription
@@ -21,7 +21,7 @@ def test_small_clouds_with_all_constraints_get_the_same_plan(seed: int) -> None:
     settings = MarketSettings(e_max=0.0, n_iter=8, m_max_least=4)
     for market in (0, 1):
         expected = transcription(snapshot, settings, market)
-        assert algorithm_1(start(snapshot, market), settings).tolist() == expected.tolist()
+        assert algorithm_1(start_market(snapshot, market), settings).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("hosts", "vms"), [(6, 60), (10, 120), (12, 200)])
@@ -31,7 +31,7 @@ def test_clouds_up_to_200_vms_get_the_same_plan(hosts: int, vms: int) -> None:
     for seed in range(6):
         snapshot = tangled(1000 + seed, hosts, vms) if seed % 2 else crowded(vms // 10, seed)
         expected = transcription(snapshot, settings)
-        assert algorithm_1(start(snapshot, 0), settings).tolist() == expected.tolist()
+        assert algorithm_1(start_market(snapshot, 0), settings).tolist() == expected.tolist()
 
 
 def test_the_papers_example_spreads_out() -> None:
@@ -58,7 +58,7 @@ def test_m_max_migrations_are_the_maximum() -> None:
     """The algorithm makes at most M_max migrations."""
     snapshot = crowded(20, seed=3)
     settings = MarketSettings(m_max_part=0.0, m_max_least=3, e_max=0.0)
-    place = algorithm_1(start(snapshot, 0), settings)
+    place = algorithm_1(start_market(snapshot, 0), settings)
     assert np.count_nonzero(place != market_view(snapshot, 0).place) <= 3
 
 

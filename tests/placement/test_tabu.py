@@ -12,7 +12,7 @@ from merkatd.market.error import assess_placement, errors, weighted_shortfall
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.board import excess
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
 from tests.clouds import cloud, crowded, flavoured, hosts_table, placed, tangled, vms_table
@@ -107,7 +107,7 @@ def test_tabu_is_never_worse_than_paper_by_the_papers_objective(seed: int) -> No
     paper = strategy_named("paper").decide(snapshot, RNG, settings=printed)
     theirs = assess_placement(snapshot, placed(snapshot, paper))
     assert (ours.largest_error <= theirs.largest_error + 1e-12).all()
-    assert len(algorithm_1(start(snapshot, 0), printed)) == len(market_view(snapshot, 0).vms)
+    assert len(algorithm_1(start_market(snapshot, 0), printed)) == len(market_view(snapshot, 0).vms)
 
 
 def settled(seed: int, overfull: bool) -> Snapshot:

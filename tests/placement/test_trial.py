@@ -8,7 +8,7 @@ from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import errors, shortfalls
 from merkatd.placement.base.board import excess
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.host_errors import error_on
 from merkatd.placement.market.search_state import Search, SearchLimits
@@ -29,7 +29,7 @@ def search_problem(seed: int) -> Search:
     most = np.stack([np.bincount(place, floor[:, at], 4) for at in range(2)], axis=1)
     capacity = np.maximum(rng.uniform(50.0, 400.0, (4, 2)), most * 1.1)
     snapshot = cloud(hosts_table(capacity), vms_table(place, bid, cap, floor=floor))
-    game = start(snapshot, 0)
+    game = start_market(snapshot, 0)
     return Search(game, game.board, np.ones(vms, dtype=bool), SUM_OF_SHORTFALLS, LIMITS)
 
 

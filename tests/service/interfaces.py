@@ -14,7 +14,7 @@ from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.groups.group_keeper import Keeper
 from merkatd.platforms.manager import Manager
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.services import services_of
@@ -49,10 +49,10 @@ class Interfaces:
         self, frontend: Frontend, manager: Manager | None = None, keeper: Keeper | None = None
     ) -> None:
         self.frontend, clock = frontend, frontend.clock
-        logins = Logins(frontend.transport, clock, kept_s=_MANY, refusal_kept_s=2.0)
+        sign_ins = SignIns(frontend.transport, clock, kept_s=_MANY, refusal_kept_s=2.0)
         ask = frontend.client.call
         orders = OrderCounts(clock, _MANY)
-        self.services = services_of(frontend.scheduler, logins, orders, ask, "1", manager, keeper)
+        self.services = services_of(frontend.scheduler, sign_ins, orders, ask, "1", manager, keeper)
         self._control = ControlFactory(clock, DaemonQuestions(self.services))
         settings = ApiSettings(user_calls=_MANY, address_calls=_MANY, user_orders=_MANY)
         self._dispatch = Dispatch(self.services, settings, clock)

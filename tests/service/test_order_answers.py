@@ -11,7 +11,7 @@ from twisted.internet.defer import ensureDeferred
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.database.fleets import platform_store
 from merkatd.groups.group_keeper import Keeper
-from merkatd.scheduler.context import all_of
+from merkatd.scheduler.context import all_proposals
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import NotPermittedError
 from merkatd.service.base.identity import Identity
@@ -34,7 +34,7 @@ class Orders(Interfaces):
         self.site = Site(markets=(PAPER_MARKET, GROUPS))
         world = self.site.scheduler.world
         keeper = Keeper(world)
-        proposals = all_of(self.site.manager.proposals, keeper.proposals)
+        proposals = all_proposals(self.site.manager.proposals, keeper.proposals)
         self.site.scheduler.world = replace(world, proposals=proposals)
         super().__init__(self.site, self.site.manager, keeper)
         self.platform = self.site.submit(slo='[slo]\ndeadline = "6h"')

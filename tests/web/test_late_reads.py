@@ -105,7 +105,7 @@ class TestRecall:
         assert len(self.database.reads) == 9
 
 
-class Logins:
+class SignIns:
     """Logins that are all known, each by a number."""
 
     def is_known(self, _login: str) -> bool:
@@ -114,7 +114,7 @@ class Logins:
 
     is_good = is_familiar = is_known
 
-    async def who(self, login: str) -> Identity:
+    async def identify(self, login: str) -> Identity:
         """Return the user of that number."""
         return Identity(int(login), f"user-{login}", frozenset({1}), 1)
 
@@ -138,7 +138,7 @@ def test_late_pages_of_a_visitor_take_no_places_of_others() -> None:
     async def mode() -> Any:
         return SimpleNamespace(waiting_plan=None)
 
-    visits, database, logins = Visits(visit), Late(), Logins()
+    visits, database, sign_ins = Visits(visit), Late(), SignIns()
     clock = visits.clock
     how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0)
     house = SimpleNamespace(
@@ -149,10 +149,10 @@ def test_late_pages_of_a_visitor_take_no_places_of_others() -> None:
         require_platforms=lambda: SimpleNamespace(
             require_managed=require_managed, platform=read_slowly
         ),
-        logins=logins,
+        sign_ins=sign_ins,
         long_reads=FairTurns(2, per_key=1),
     )
-    known: Any = logins
+    known: Any = sign_ins
     admission = Admission(known, ApiSettings(address_calls=1e6, user_calls=1e6), clock)
     dispatch: Any = SimpleNamespace(house=house, admission=admission)
     sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)

@@ -21,7 +21,7 @@ _CALLS = 100.0
 """Calls of an address in a second, and in a burst."""
 
 
-class Logins:
+class SignIns:
     """Logins that are all known."""
 
     def is_known(self, _login: str) -> bool:
@@ -30,7 +30,7 @@ class Logins:
 
     is_good = is_familiar = is_known
 
-    async def who(self, _login: str) -> Identity:
+    async def identify(self, _login: str) -> Identity:
         """Return the only user."""
         return Identity(5, "ann", frozenset({1}), 1)
 
@@ -45,10 +45,10 @@ class Page:
         self.visits = Visits(site)
         clock = self.visits.clock
         settings = ApiSettings(address_calls=_CALLS, user_calls=_CALLS, burst_s=1.0)
-        logins: Any = Logins()
+        sign_ins: Any = SignIns()
         daemon = SimpleNamespace(touch_database=None)
         house = SimpleNamespace(daemon=daemon)
-        dispatch: Any = SimpleNamespace(house=house, admission=Admission(logins, settings, clock))
+        dispatch: Any = SimpleNamespace(house=house, admission=Admission(sign_ins, settings, clock))
         self.sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
         self.site = WebSite(
             dispatch,

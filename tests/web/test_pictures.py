@@ -1,33 +1,33 @@
-"""The documentation's pictures: one of every screen, small, and linked."""
+"""The documentation's pictures: those that `make pictures` takes, each small and on a page."""
 
 import re
 from pathlib import Path
 
-from tests.real.web.screens import SCREENS, WIDTHS, names_of
+from tests.real.web.pictures import FOLDER, MAX_BYTES, PICTURES, name_of
 
-DOCS = Path(__file__).parents[2] / "docs"
-MOST_BYTES = 60_000
-MOST_BYTES_TOGETHER = 2_000_000
-
-
-def test_every_screen_has_its_pictures() -> None:
-    """Each width has one of that width, and no removed screen has any."""
-    files = {file.stem: file for file in (DOCS / "pictures").glob("*.png")}
-    assert set(files) == {name for screen in SCREENS for name in names_of(screen)}
-    for name, file in files.items():
-        width = int(name.rpartition("-")[2])
-        assert width in {one for one, _, _ in WIDTHS}
-        assert int.from_bytes(file.read_bytes()[16:20], "big") == width, name
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
 
 
-def test_pictures_are_small() -> None:
-    """Each picture and their sum have a limit."""
-    sizes = {file.name: file.stat().st_size for file in (DOCS / "pictures").glob("*.png")}
-    assert [name for name, size in sizes.items() if size > MOST_BYTES] == []
-    assert sum(sizes.values()) <= MOST_BYTES_TOGETHER
+def test_the_folder_has_exactly_the_pictures_of_the_list() -> None:
+    """Each is as wide as its name says."""
+    files = {file.name: file.read_bytes() for file in FOLDER.iterdir()}
+    names = {name_of(screen, width, dark=dark): width for screen, width, dark in PICTURES}
+    assert set(files) == set(names)
+    for name, width in names.items():
+        assert int.from_bytes(files[name][16:20], "big") == width, name
 
 
-def test_every_picture_is_linked() -> None:
-    """docs/web.md links every picture and no other."""
-    linked = set(re.findall(r"\]\(pictures/([a-z0-9-]+)\.png\)", (DOCS / "web.md").read_text()))
-    assert linked == {file.stem for file in (DOCS / "pictures").glob("*.png")}
+def test_each_is_small() -> None:
+    """A clone of the repository stays small."""
+    assert [file.name for file in FOLDER.iterdir() if file.stat().st_size > MAX_BYTES] == []
+
+
+def test_each_is_on_a_page() -> None:
+    """With a text for readers who don't see it; no page shows another picture."""
+    shown = {
+        match[1]
+        for page in PAGES
+        for match in re.finditer(r"!\[[^\]]+\]\((?:docs/)?pictures/([^)]+)\)", page.read_text())
+    }
+    assert shown == {file.name for file in FOLDER.iterdir()}

@@ -35,7 +35,7 @@ class Page:
         monkeypatch.setattr(platform_form_pages, "shown_platform", row)
         self.house: Any = SimpleNamespace(
             orders=OrderCounts(Clock(), 3.0),
-            logins=SimpleNamespace(ask=begun),
+            sign_ins=SimpleNamespace(ask=begun),
             require_platforms=lambda: SimpleNamespace(try_submit=begun, try_update=begun),
         )
 

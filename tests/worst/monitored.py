@@ -28,7 +28,7 @@ def _log(text: str) -> None:
 def _embedded(text: str) -> None:
     """As a call of the embedded cloud reads it and shows it again."""
     found = template_text.parse(text)
-    template_text.shown(found, "TEMPLATE")
+    template_text.template_xml(found, "TEMPLATE")
 
 
 LOG = Parser(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from merkatd.api.values.plain_values import members
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.currency import MICRO, MOST_CREDITS, micro
 from merkatd.currency.credits import Month, parse_month
 from merkatd.service.account_rows import CreditSupply, TenantStatement, further_goods
@@ -59,10 +59,10 @@ class AccountQuestions:
         """Move `credits` from the treasury to a `tenant`; a negative amount moves them back."""
         amount = arguments.get("credits")
         if isinstance(amount, bool) or not isinstance(amount, int | float):
-            raise InvalidRequestError(f"credits: must be a number (got {shown(amount)})")
+            raise InvalidRequestError(f"credits: must be a number (got {quoted_value(amount)})")
         if not abs(amount) <= MOST_CREDITS:
             raise InvalidRequestError(
-                f"credits: must be at most {MOST_CREDITS:g} (got {shown(amount)})"
+                f"credits: must be at most {MOST_CREDITS:g} (got {quoted_value(amount)})"
             )
         owner = await tenant_of(self._accounts, arguments, new=True)
         return members(await self._accounts.grant(LOCAL, owner, micro(float(amount))))

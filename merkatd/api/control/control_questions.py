@@ -11,7 +11,7 @@ from merkatd.api.control.daemon_questions import ControlQuestions
 from merkatd.api.control.listing_questions import ListingQuestions
 from merkatd.api.control.market_questions import MarketQuestions
 from merkatd.api.control.platform_questions import PlatformQuestions
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.services import DaemonServices
@@ -49,7 +49,7 @@ class DaemonQuestions:
         found = self._known.get(question)
         if found is None:
             known = ", ".join(sorted(self._known))
-            raise InvalidRequestError(f"unknown question {shown(question)}; known: {known}")
+            raise InvalidRequestError(f"unknown question {quoted_value(question)}; known: {known}")
         return await found(arguments)
 
     async def _overview(self, _arguments: Arguments) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from merkatd.api.control.account_questions import tenant_of
 from merkatd.api.values.plain_values import members
 from merkatd.api.values.platform_arguments import update_of
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.accounts import AccountService
 from merkatd.service.base.arguments import Arguments, order_author, whole
 from merkatd.service.base.callers import LOCAL, Caller
@@ -50,7 +50,7 @@ class PlatformQuestions:
         text = arguments.get("template")
         if not isinstance(text, str):
             raise InvalidRequestError(
-                f"template: must be the text of a template (got {shown(text)})"
+                f"template: must be the text of a template (got {quoted_value(text)})"
             )
         return members(await self._platforms.submit(_author(arguments), owner, text))
 

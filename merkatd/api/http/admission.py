@@ -34,7 +34,7 @@ from merkatd.api.http.settings import ApiSettings
 from merkatd.base.rate_limit import RateLimit
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import NotAuthenticatedError, TooManyRequestsError
-from merkatd.service.base.identity import Identity, Logins, is_login
+from merkatd.service.base.identity import Identity, SignIns, is_login
 from merkatd.service.base.turns import FairTurns
 
 HELD_S = 0.5
@@ -129,8 +129,8 @@ Result = TypeVar("Result")
 class Admission:
     """The limits of calls, and the turns of the calls that are within them."""
 
-    def __init__(self, logins: Logins, settings: ApiSettings, clock: Any) -> None:
-        self._logins = logins
+    def __init__(self, sign_ins: SignIns, settings: ApiSettings, clock: Any) -> None:
+        self._sign_ins = sign_ins
         self._clock = clock
         self._in_flight = settings.in_flight
         self._users = RateLimit(settings.user_calls, settings.burst_s)
@@ -166,7 +166,7 @@ class Admission:
 
     def knows(self, session: str) -> bool:
         """Return whether OpenNebula accepted this login in the last hour."""
-        return self._logins.is_good(session) or self._logins.is_familiar(session)
+        return self._sign_ins.is_good(session) or self._sign_ins.is_familiar(session)
 
     async def admitted(
         self,
@@ -188,23 +188,23 @@ class Admission:
         return await self.turns.run(identity.uid, lambda: work(Caller(identity, session)))
 
     async def _identified(self, session: str, address: str) -> Identity:
-        if self._logins.is_known(session):
-            return await self._logins.who(session)
+        if self._sign_ins.is_known(session):
+            return await self._sign_ins.identify(session)
         began_s = self._clock.seconds()
         if not is_login(session):
             # Names are not counted here: an unknown client may send any text as a name.
             self._addresses.fine(address, began_s, _REFUSED_LOGIN)
             await self._until_a_refusal_is_due(began_s)
-            return await self._logins.who(session)
+            return await self._sign_ins.identify(session)
         user = session.partition(":")[0]
-        familiar = self._logins.is_familiar(session)
+        familiar = self._sign_ins.is_familiar(session)
 
         async def checked() -> Identity:
             # In the turn: passwords that arrived together must wait for each other's results.
             if not familiar:
                 self._allow_password(user, address)
             try:
-                return await self._logins.who(session)
+                return await self._sign_ins.identify(session)
             except NotAuthenticatedError:
                 now_s = self._clock.seconds()
                 self._addresses.fine(address, now_s, _REFUSED_LOGIN)

@@ -10,10 +10,10 @@ class ApiSettings:
     """The tenants' XML-RPC interface."""
 
     enabled: bool = True
-    """Whether the interface is served."""
+    """Whether the daemon serves the interface."""
     address: str = "127.0.0.1"
-    """The address on which it listens. If other machines can reach it, `certificate` or `plain`
-    must be set."""
+    """The address that the interface listens on. An address that other machines can reach needs a
+    certificate, or `plain`."""
     port: int = 0
     """The port; 0 lets the system choose. In both cases, the file `merkat_xmlrpc` in the state
     directory contains the address for tenants."""
@@ -38,9 +38,9 @@ class ApiSettings:
     in_flight: int = 64
     """The most calls that run at a time; other calls wait."""
     call_s: float = 10.0
-    """The time in which a call must arrive."""
+    """The longest time in which a call arrives."""
     answer_s: float = 30.0
-    """The time in which a call is answered; after it, the caller gets an error."""
+    """The longest time until a call is answered; after it, the caller gets an error."""
     idle_s: float = 30.0
     """The time after which an idle connection is closed."""
     login_s: float = 10.0
@@ -51,18 +51,20 @@ class ApiSettings:
     """The most simultaneous calls to OpenNebula about logins that were not accepted in the last
     hour. An address has at most half of these turns. Known users do not wait for them."""
     user_calls: float = 50.0
-    """The most calls a second of a user, on average. Each 4 KiB of a call count as another call."""
+    """The most calls a second of a user, on average. Each 4 KiB of a call counts as another
+    call."""
     address_calls: float = 500.0
     """The most calls a second of unknown users from an address, on average. Each KiB of a call
-    counts as another call, a rejected login as ten. Further calls are not parsed, and are rejected
-    half a second later."""
+    counts as another call, a rejected login as ten calls. Further calls are not parsed, and are
+    rejected half a second later."""
     user_orders: float = PER_HOUR
     """The most orders an hour of a user without administrator rights: orders to submit, change or
     end platforms and groups, to change budgets, and quotes of platforms. Each 4 KiB of an order
-    count as another order, twenty bids as one. Traces of orders stay for up to `keep_history`."""
+    counts as another order, and twenty bids count as one. The database keeps traces of orders for
+    up to `period.keep_history`."""
     trusted_proxies: frozenset[str] | None = None
     """Addresses or networks of trusted proxies, such as `127.0.0.1` or `10.0.0.0/8`. A request of
     a trusted proxy counts for the address in its `X-Forwarded-For`; in requests of other clients,
     this header is ignored."""
     burst_s: float = 4.0
-    """The burst: the number of seconds whose average calls may arrive at once."""
+    """The number of seconds whose average number of calls may arrive at once."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.modes import MOST_COMPARISONS
 
@@ -11,5 +11,7 @@ def skipped_steps(given: Any) -> frozenset[int]:
     """Return the numbers of a plan's steps to leave out. Raise InvalidRequestError."""
     fine = isinstance(given, list) and all(type(one) is int for one in given)
     if not fine or len(given) > MOST_COMPARISONS:
-        raise InvalidRequestError(f"skip: must be a list of steps' numbers (got {shown(given)})")
+        raise InvalidRequestError(
+            f"skip: must be a list of steps' numbers (got {quoted_value(given)})"
+        )
     return frozenset(given)

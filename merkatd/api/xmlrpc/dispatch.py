@@ -40,7 +40,7 @@ class Dispatch:
 
     def __init__(self, house: DaemonServices, settings: ApiSettings, clock: Any) -> None:
         self.house = house
-        self.admission = Admission(house.logins, settings, clock)
+        self.admission = Admission(house.sign_ins, settings, clock)
         self._parsing = Parsing(clock, settings.depth)
 
     async def answer(self, body: bytes, address: str) -> bytes | HeldConnection:

@@ -11,13 +11,13 @@ from merkatd.api.xmlrpc.methods import METHODS
 PAGE = "docs/xmlrpc.md"
 
 _HEAD = """\
-# The tenants' interface
+# The XML-RPC interface
 
-`merkatd` answers XML-RPC calls at `/RPC2`, in the style of OpenNebula: the first argument of every
-call is the session string, `user:password` or `user:token`, and OpenNebula checks it. The file
-`merkat_xmlrpc` in the daemon's state directory contains the address. The section `[api]` of the
-configuration sets the address, the certificate and the limits. The command
-`python -m merkatd.api.xmlrpc.xmlrpc_reference` generates this page from the code.
+Tenants and administrators call the daemon over XML-RPC, at the path `/RPC2`. As in OpenNebula, the
+first argument of each call is the session string: `user:password` or `user:token`. OpenNebula
+checks it. The file `merkat_xmlrpc` in the daemon's state directory contains the address. The
+section [`[api]`](configuration.md#api) of the configuration sets the address, the certificate and
+the limits. `python -m merkatd.api.xmlrpc.xmlrpc_reference` generates this page from the code.
 
 ```python
 import xmlrpc.client
@@ -26,9 +26,10 @@ server = xmlrpc.client.ServerProxy("http://localhost:2634/RPC2")
 success, value, code = server.merkat.price.info("ann:secret")[:3]
 ```
 
-For Python programs, `merkatd.client` is easier; it needs only the standard library. It reads the
-address from MERKAT_XMLRPC or `~/.one/merkat_xmlrpc`, and the login from the file in ONE_AUTH or
-from `~/.one/one_auth`. It raises a separate exception for each code:
+Python programs can use the library `merkatd.client` instead; it needs only the standard library. It
+reads the address from the environment variable `MERKAT_XMLRPC` or the file `~/.one/merkat_xmlrpc`.
+It reads the login from the file that `ONE_AUTH` names, or from `~/.one/one_auth`. It raises a
+separate exception for each error code:
 
 ```python
 from merkatd.client import Merkat
@@ -41,22 +42,23 @@ with Merkat() as merkat:
 
 ## Answers
 
-The answer to a successful call is `[true, value, 0]`. The answer to a failed call is
-`[false, "[method] reason", code, id]`, with the id of the VM or user of the call, or -1.
-OpenNebula returns XML documents in strings. Merkat returns structs and arrays of XML-RPC, so that
-a client gets typed values from its XML-RPC library without parsing XML itself. A member without a
-value is left out, because XML-RPC has neither null nor infinity.
+- The answer to a successful call is `[true, value, 0]`.
+- The answer to a failed call is `[false, "[method] reason", code, id]`. `id` is the id of the VM or
+  the user that the call names, or -1.
+- OpenNebula returns XML documents in strings. Merkat returns structs and arrays of XML-RPC, so
+  clients need not parse XML. A member without a value is left out, because XML-RPC has neither null
+  nor infinity.
+- CPU is in percent of a core, memory in MiB, money in credits, and times are in seconds since the
+  epoch. Numbers can be `int` or `double`. NaN, infinity and negative numbers are rejected.
+- A request needs the header `Content-Length`, which XML-RPC libraries send. A request with
+  `Transfer-Encoding` is rejected with status 411.
 
-A request must have a `Content-Length`, as XML-RPC libraries send it; a request with
-`Transfer-Encoding` is rejected with status 411.
-
-CPU is in percent of a core, memory in MiB, money in credits, and times are in seconds since the
-epoch. Numbers can be `int` or `double`; NaN, infinity and negative numbers are rejected.
+A failed call has one of these codes:
 """
 
 _CODES: Mapping[Code, str] = {
     Code.AUTHENTICATION: "the login is invalid",
-    Code.AUTHORIZATION: "the user has no permission for this",
+    Code.AUTHORIZATION: "the user has no permission for the call",
     Code.NO_EXISTS: "the VM, application or tenant does not exist",
     Code.ACTION: "not possible now: no period has ended yet, another call was faster, or there were"
     " too many calls; try again in a moment",
@@ -64,7 +66,8 @@ _CODES: Mapping[Code, str] = {
     Code.INTERNAL: "the daemon, or the OpenNebula behind it, failed",
 }
 _FAULTS: Mapping[FaultCode, str] = {
-    FaultCode.WRONG_TYPE: "an argument has the wrong type, or there are too few or too many",
+    FaultCode.WRONG_TYPE: "an argument has the wrong type, or the call has too few or too many"
+    " arguments",
     FaultCode.NO_CALL: "the call is not valid XML-RPC, has a document type, or is nested too deep",
     FaultCode.UNKNOWN_METHOD: "the method does not exist",
     FaultCode.TOO_LARGE: "the call is larger than `api.body`",
@@ -80,28 +83,29 @@ _RIGHTS = """\
   A user with the permission to manage it, by group or for others, can also change its bid.
 - Only the tenant and administrators can read an account, change an application's budget, and read
   or change a platform.
-- The permissions of a group decide on its use.
-- Only administrators can change the mode, approve plans, and pause the daemon. They set weights
-  with `merkatd tenant`.
+- The permissions of a group decide which users can use, manage and administer it.
+- Only administrators can change the mode, approve plans, and pause the daemon. No call changes a
+  weight: administrators use the command `merkatd tenant`.
 
-The daemon stores OpenNebula's answer about a login for `api.login` and then asks again, so a
-changed password stays valid for that time. It stores a keyed hash of the session string, never the
-string.
+The daemon stores OpenNebula's answer about a login for the time `api.login`, and then asks again.
+So an old password can stay valid for that time after a change. The daemon stores a keyed hash of
+the session string, never the string.
 
-Calls are limited per user (`api.user_calls`), and calls of unknown users per address
-(`api.address_calls`). A large call counts as several: each 4 KiB of a known user's call, and each
-KiB of other calls, count as another call. A call over the limit is rejected half a second later,
-and its connection reads the next call only after that. Orders leave data in the database and are
-limited per hour (`api.user_orders`).
+## Limits
 
-After five wrong passwords, the same user has to wait at the same address: a second at first, at
-most a minute. There is no wait at other addresses, or with a login that was accepted in the last
-hour. The answer to a wrong password comes after half a second or a multiple of it, so the time does
-not reveal whether the user exists.
-
-If the daemon is behind a proxy, set `api.trusted_proxies`: then the address in the proxy's
-`X-Forwarded-For` counts. Such an address can have at most `api.connections_per_address` unanswered
-calls at a time; further calls are rejected at once, and their connections closed.
+- **Calls.** The calls of each user are limited (`api.user_calls`), and the calls of unknown users
+  from each address (`api.address_calls`). A large call counts as several: each 4 KiB of a known
+  user's call, and each KiB of other calls, count as another call. A call over the limit is rejected
+  half a second later. Its connection reads the next call only after that.
+- **Orders.** Orders leave data in the database, so their number per hour is limited
+  (`api.user_orders`).
+- **Wrong passwords.** After five wrong passwords, the user must wait before the next call from the
+  same address: a second at first, at most a minute. Calls from other addresses do not wait, and
+  neither do calls with a login that was accepted in the last hour. The answer to a wrong password
+  takes half a second or a multiple of it, so its time does not reveal whether the user exists.
+- **Proxies.** If the daemon is behind a proxy, set `api.trusted_proxies`: then the address in the
+  proxy's `X-Forwarded-For` counts. Such an address can have at most `api.connections_per_address`
+  unanswered calls at a time. Further calls are rejected at once, and their connections are closed.
 """
 
 _METHODS = """\
@@ -109,25 +113,26 @@ _METHODS = """\
 
 In the examples, `session` is the session string. `vm`, `application`, `platform` and `group` are
 ids of the caller's VM, application, platform and group. `plan` is the number of the waiting plan,
-`template` the text of a platform's template (docs/platforms.md), and `vm_template` the text of a VM
-template.
+`template` the text of a platform's [template](platforms.md), and `vm_template` the text of a VM
+template. In the tables, `vms[].cpu` is the member `cpu` of each struct in the array `vms`.
 """
 
 
 def page() -> str:
     """Return the text of the page."""
+    places = _places()
     return "\n".join(
         (
             _HEAD,
-            "| Code | |\n|---|---|",
+            "| Code | Meaning |\n|---|---|",
             *(f"| {code} | {does} |" for code, does in _CODES.items()),
             "\nThe answer to an invalid call is a fault:\n",
-            "| Fault | |\n|---|---|",
+            "| Fault | Meaning |\n|---|---|",
             *(f"| {code} | {does} |" for code, does in _FAULTS.items()),
             "",
             _RIGHTS,
             _METHODS,
-            *(line for name in sorted(METHODS) for line in _method(METHODS[name])),
+            *(line for name in sorted(METHODS) for line in _method(METHODS[name], places)),
         )
     )
 
@@ -143,22 +148,51 @@ def main(root: Path) -> None:
     (root / PAGE).write_text(page(), encoding="utf-8")
 
 
-def _method(method: Method) -> Iterator[str]:
+_Struct = tuple[tuple[tuple[str, str], ...], ...]
+"""The members of a struct, and of the structs inside it."""
+
+
+def _struct_of(method: Method) -> _Struct:
+    returns = method.returns
+    return tuple(returns.members.items()), tuple(returns.inner.items())
+
+
+def _places() -> Mapping[_Struct, str]:
+    """Return the method that describes each struct: the first of those that return the struct.
+
+    A method `info` comes before the others.
+    """
+    places: dict[_Struct, str] = {}
+    for name in sorted(METHODS, key=lambda name: (not name.endswith(".info"), name)):
+        places.setdefault(_struct_of(METHODS[name]), name)
+    return places
+
+
+def _method(method: Method, places: Mapping[_Struct, str]) -> Iterator[str]:
     alone = " For administrators only." if method.admin else ""
     yield f"### {method.name}\n\n{method.does}{alone}\n"
     yield f"```python\n{example(method)}\n```\n"
     if method.parameters:
-        yield "| Argument | Type | |\n|---|---|---|"
+        yield "| Argument | Type | Meaning |\n|---|---|---|"
         yield from (_row(parameter) for parameter in method.parameters)
         yield ""
-    yield f"Returns: {method.returns.kind}. {method.returns.does}\n"
-    if method.returns.members:
-        yield "| Member | |\n|---|---|"
-        yield from (f"| `{name}` | {does} |" for name, does in method.returns.members.items())
-        yield from (
-            f"| &nbsp;&nbsp;`{name}` | {does} |" for name, does in method.returns.inner.items()
-        )
+    returns, place = method.returns, places[_struct_of(method)]
+    elsewhere = returns.members and place != method.name
+    link = f" [{place}](#{place.replace('.', '')}) describes its members." if elsewhere else ""
+    yield f"Returns: {returns.kind}. {returns.does}{link}\n"
+    if returns.members and not elsewhere:
+        yield "| Member | Meaning |\n|---|---|"
+        for name, does in returns.members.items():
+            yield _member(name, does)
+            if does.endswith(":"):
+                yield from (
+                    _member(f"{name}[].{inner}", does) for inner, does in returns.inner.items()
+                )
         yield ""
+
+
+def _member(name: str, does: str) -> str:
+    return f"| `{name}` | {does.replace('|', chr(92) + '|')} |"
 
 
 def _row(parameter: Parameter) -> str:

@@ -5,7 +5,7 @@ import argparse
 from merkatd.commands.terminal.command_model import model_of
 from merkatd.commands.terminal.command_parser import WRONG_WORDS, print_failure
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.completion_scripts import SHELLS
+from merkatd.commands.terminal.completion_scripts import SHELLS, completion_script
 from merkatd.commands.terminal.manual_pages import page
 from merkatd.commands.terminal.table_columns import shortened
 
@@ -13,13 +13,13 @@ from merkatd.commands.terminal.table_columns import shortened
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `completion`."""
     parser.add_argument(
-        "shell", metavar="SHELL", choices=tuple(SHELLS), help=f"one of {', '.join(SHELLS)}"
+        "shell", metavar="SHELL", choices=SHELLS, help=f"one of {', '.join(SHELLS)}"
     )
 
 
 def run_completion(arguments: argparse.Namespace) -> int:
     """Print the completion script."""
-    print("\n".join(SHELLS[arguments.shell](model_of(arguments.parser()))))
+    print(completion_script(arguments.parser(), arguments.shell))
     return 0
 
 

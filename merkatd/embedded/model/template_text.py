@@ -22,7 +22,7 @@ __all__ = [
     "cdata",
     "number",
     "parse",
-    "shown",
+    "template_xml",
     "transforms",
 ]
 
@@ -62,7 +62,7 @@ def _xml_attributes(root: etree._Element) -> Iterable[Attribute]:
             yield name, element.text
 
 
-def shown(template: Template, root: str) -> str:
+def template_xml(template: Template, root: str) -> str:
     """Return a template as oned's XML: CDATA sections contain the texts unchanged, even `]]>`.
 
     A text that contains `]]>` ends its section early, and its rest counts as XML.
@@ -75,7 +75,7 @@ def transforms(template: Template, user_template: Template) -> bool:
     """Return whether oned's XML of a VM with these templates is valid; oned stores no other."""
     if not (_ends_sections(template) or _ends_sections(user_template)):
         return True
-    inside = shown(template, "TEMPLATE") + shown(user_template, "USER_TEMPLATE")
+    inside = template_xml(template, "TEMPLATE") + template_xml(user_template, "USER_TEMPLATE")
     return _read(f"<VM>{inside}</VM>") is not None
 
 

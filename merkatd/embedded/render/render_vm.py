@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from merkatd.embedded.model.template_text import cdata, shown
+from merkatd.embedded.model.template_text import cdata, template_xml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ def vm_xml(world: World, vm: Vm, history: Sequence[HistoryRecord], sample: str, 
         f"<STIME>{vm.stime}</STIME><ETIME>{vm.etime}</ETIME>"
         f"<DEPLOY_ID>{escape(vm.deploy_id)}</DEPLOY_ID>{_lock(vm)}"
         f"<MONITORING>{sample}</MONITORING><SCHED_ACTIONS></SCHED_ACTIONS>"
-        f"{shown(vm.template, 'TEMPLATE')}{shown(vm.user_template, 'USER_TEMPLATE')}"
+        f"{template_xml(vm.template, 'TEMPLATE')}{template_xml(vm.user_template, 'USER_TEMPLATE')}"
         f"{_records(vm, history)}"
         "<BACKUPS><BACKUP_CONFIG/><BACKUP_IDS></BACKUP_IDS></BACKUPS></VM>"
     )
@@ -122,7 +122,7 @@ def vm_short_xml(world: World, vm: Vm) -> str:
 def _short_user_template(vm: Vm) -> str:
     if not vm.user_template.attributes:
         return "<USER_TEMPLATE/>"
-    return shown(vm.user_template.only(_SHORT_USER_TEMPLATE), "USER_TEMPLATE")
+    return template_xml(vm.user_template.only(_SHORT_USER_TEMPLATE), "USER_TEMPLATE")
 
 
 def _short_record(vm: Vm) -> str:

@@ -50,7 +50,7 @@ def terms_of_vms(view: MarketView, first: Floats) -> VmTerms:
 
 
 @compiled
-def divide(
+def host_shares(
     rows: Ints, count: int, resource: int, capacity: float, stakes: VmTerms, out: Floats
 ) -> float:
     """Compute Eq. 1 for one resource of one host: write the shares to `out`, return the level."""
@@ -205,7 +205,7 @@ def _bracket_by_halving(
 
 
 @compiled
-def score(
+def host_score(
     rows: Ints, count: int, capacity: Floats, stakes: VmTerms, objective: int, work: Floats
 ) -> float:
     """Return the distance of the host's shares from the first allocations, by the objective.
@@ -217,7 +217,7 @@ def score(
     for i in range(count):
         worst[i] = 0.0
     for resource in range(capacity.shape[0]):
-        divide(rows, count, resource, capacity[resource], stakes, given)
+        host_shares(rows, count, resource, capacity[resource], stakes, given)
         for i in range(count):
             first = stakes.first[rows[i], resource]
             if first > 0.0:

@@ -48,7 +48,7 @@ def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
     pending = np.flatnonzero(view.place == NO_HOST)
     if len(pending) == 0 or len(view.hosts) == 0:
         return pending
-    load = loads_of(view, board)
+    load = load_by_host(view, board)
     left = []
     for vm in pending[np.argsort(-rules.priority[pending], kind="stable")].tolist():
         host = least_loaded(vm, view, board, rules, load)
@@ -56,7 +56,7 @@ def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
             left.append(vm)
             continue
         board.move(vm, host)
-        reload(host, view, board, load)
+        update_load(host, view, board, load)
     return np.array(sorted(left), dtype=np.int64)
 
 
@@ -79,20 +79,20 @@ def least_loaded(
     return rules.preferred(vm, hosts[load[hosts] == load[hosts].min()])
 
 
-def loads_of(view: MarketView, board: Board) -> Floats:
+def load_by_host(view: MarketView, board: Board) -> Floats:
     """Return [hosts]: the largest of bids / capacity over the resources."""
     found: Floats = loads(board.rows, board.start, board.count, board.capacity, view.bid)
     return found
 
 
-def reload(host: int, view: MarketView, board: Board, load: Floats) -> None:
+def update_load(host: int, view: MarketView, board: Board, load: Floats) -> None:
     """Update a host's load after a VM came or left."""
     load[host] = load_of(
         board.rows, board.start[host], board.count[host], board.capacity[host], view.bid
     )
 
 
-def start(snapshot: Snapshot, market: int) -> PlacementProblem:
+def start_market(snapshot: Snapshot, market: int) -> PlacementProblem:
     """Return the market's problem, with its new VMs on the least loaded hosts."""
     view = market_view(snapshot, market)
     rules = HardConstraints(snapshot, view)
@@ -113,12 +113,12 @@ def start(snapshot: Snapshot, market: int) -> PlacementProblem:
     )
 
 
-def send_away(game: PlacementProblem, board: Board, most: int) -> None:
+def evacuate_to_least_load(game: PlacementProblem, board: Board, most: int) -> None:
     """Move VMs that must leave, by id and at most `most`, to where a new VM would start."""
     leaving = np.flatnonzero(must_leave(game) & (board.place == game.view.place))
     if len(leaving) == 0:
         return
-    load = loads_of(game.view, board)
+    load = load_by_host(game.view, board)
     for vm in leaving.tolist():
         if most <= 0:
             return
@@ -127,5 +127,5 @@ def send_away(game: PlacementProblem, board: Board, most: int) -> None:
             source = int(board.place[vm])
             board.move(vm, host)
             for touched in (source, host):
-                reload(touched, game.view, board, load)
+                update_load(touched, game.view, board, load)
             most -= 1

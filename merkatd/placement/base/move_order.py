@@ -22,7 +22,7 @@ from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, floors_fit, on_overfull, with_vm
 from merkatd.placement.base.hard_constraints import HardConstraints
-from merkatd.placement.base.least_load import loads_of, reload
+from merkatd.placement.base.least_load import load_by_host, update_load
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,7 @@ def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves
     if not len(waiting):
         return orderly
     board = Board(view, orderly.place)
-    load = loads_of(view, board)
+    load = load_by_host(view, board)
     more: list[int] = []
     for vm in waiting[np.argsort(-rules.priority[waiting], kind="stable")].tolist():
         may = rules.allowed(vm, board.place) & (free >= view.floor[vm]).all(axis=1)
@@ -99,7 +99,7 @@ def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves
             continue
         host = rules.preferred(vm, hosts[load[hosts] == load[hosts].min()])
         board.move(vm, host)
-        reload(host, view, board, load)
+        update_load(host, view, board, load)
         free[host] -= view.floor[vm]
         more.append(vm)
     stuck = tuple(vm for vm in orderly.stuck if vm not in set(more))

@@ -16,7 +16,7 @@ from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.hard_constraints import ELSEWHERE
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
-from merkatd.placement.base.least_load import send_away
+from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.groups.cpu_use import limited_to_use, why_idle, with_leftovers
@@ -84,7 +84,7 @@ def _with_departures(game: PlacementProblem, wanted: Ints) -> Ints:
     """Return the placement after VMs have left hosts that they must leave, and overfull hosts."""
     board = game.fresh_board(wanted)
     relieve_board(replace(game, board=board), len(wanted))
-    send_away(game, board, len(wanted))
+    evacuate_to_least_load(game, board, len(wanted))
     return board.place
 
 

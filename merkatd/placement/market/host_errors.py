@@ -5,7 +5,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.placement.base.board import floors_fit, with_vm
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import VmTerms, divide
+from merkatd.placement.base.host_shares import VmTerms, host_shares
 
 
 @compiled
@@ -16,7 +16,7 @@ def errors_on(
     for i in range(count):
         out[rows[i]] = 0.0
     for resource in range(capacity.shape[0]):
-        divide(rows, count, resource, capacity[resource], stakes, given)
+        host_shares(rows, count, resource, capacity[resource], stakes, given)
         for i in range(count):
             row = rows[i]
             first = stakes.first[row, resource]
@@ -51,7 +51,7 @@ def error_on(
     for resource in range(capacity.shape[1]):
         first = stakes.first[vm, resource]
         if first > 0.0 and worst < enough:
-            divide(group, size, resource, capacity[host, resource], stakes, given)
+            host_shares(group, size, resource, capacity[host, resource], stakes, given)
             worst = max(worst, abs(first - given[at]) / first)
     return worst
 

@@ -12,7 +12,7 @@ from merkatd.cluster import Bools
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, excess, where_floors_fit
-from merkatd.placement.base.least_load import loads_of
+from merkatd.placement.base.least_load import load_by_host
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.search_state import Search
 
@@ -89,4 +89,4 @@ def _least_loaded_that_fits(view: MarketView, board: Board, vm: int, allowed: Bo
     hosts = np.flatnonzero(fitting & (np.arange(len(fitting)) != board.place[vm]))
     if not len(hosts):
         return NO_HOST
-    return int(hosts[np.argmin(loads_of(view, board)[hosts])])
+    return int(hosts[np.argmin(load_by_host(view, board)[hosts])])

@@ -35,8 +35,8 @@ from merkatd.cluster import Bools, HostState, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, on_overfull
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score
-from merkatd.placement.base.least_load import send_away
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score
+from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.move_order import OrderedMoves, order_moves, with_waiting
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.overfull_hosts import relieve_board
@@ -154,7 +154,7 @@ class Remaining:
     def _score(self, host: int, there: Ints) -> float:
         work = np.empty((2, len(there) + 1))
         capacity = self._board.capacity[host]
-        return float(score(there, len(there), capacity, self._stakes, self._harm, work))
+        return float(host_score(there, len(there), capacity, self._stakes, self._harm, work))
 
 
 def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
@@ -193,7 +193,7 @@ def _safe(game: PlacementProblem, wanted: Ints) -> Ints:
     board, most = game.fresh_board(), int(leave.sum())
     alone = replace(game, board=board, movable=leave)
     relieve_board(alone, most)
-    send_away(alone, board, most)
+    evacuate_to_least_load(alone, board, most)
     return board.place
 
 

@@ -13,7 +13,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.board import Board, floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.trial_moves import Estimates, TrialTable, update_hosts
 
@@ -263,13 +263,13 @@ def _score_with(
         size += 1
     if come >= 0 and not floors_fit(group, size, capacity, stakes.floor):
         return np.inf
-    return score(group, size, capacity, stakes, objective, np.empty((2, size + 1)))
+    return host_score(group, size, capacity, stakes, objective, np.empty((2, size + 1)))
 
 
 _NO_VMS: Ints = np.zeros(0, dtype=np.int64)
 
 
-def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
+def exchange_partners(search: Search, vm: int, hosts: list[int]) -> Ints:
     """Return the VMs on these hosts that may swap places with the VM.
 
     The VM must be allowed on the hosts. VMs with a role never swap. Floors are not checked.

@@ -26,8 +26,8 @@ from merkatd.cluster.plan import Step, step_id
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import price, price_of_whole_bids
 from merkatd.placement.base.board import Board, excess, where_floors_fit
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score, terms_of_vms
-from merkatd.placement.base.least_load import start
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score, terms_of_vms
+from merkatd.placement.base.least_load import start_market
 from merkatd.placement.base.move_order import OrderedMoves
 from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
 from merkatd.placement.base.strategy import Pricing
@@ -285,7 +285,9 @@ def _gain(board: Board, stakes: VmTerms, vm: int, source: int) -> float:
 def _shortfall(board: Board, stakes: VmTerms, host: int) -> float:
     there = board.on(host)
     work = np.empty((2, len(there) + 1))
-    return float(score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work))
+    return float(
+        host_score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work)
+    )
 
 
 def decide_markets(
@@ -305,7 +307,7 @@ def decide_markets(
     steps: list[Step] = []
     reasons: dict[int, str] = {}
     for market in range(len(snapshot.markets)):
-        game = start(snapshot, market)
+        game = start_market(snapshot, market)
         found = improve(game)
         if not isinstance(found, OrderedMoves):
             found = without_harmful_halves(game, found, harm, as_planned=as_planned)

@@ -1,7 +1,7 @@
 """Trial moves: the effect of single changes on host scores, compiled for thousands of trials.
 
-A host's score is the distance of its shares from the first allocations (`host_shares.score`). A
-trial adds a VM to a host, removes one, or both, and scores the host again. The board is unchanged.
+A host's score (`host_score`) is the distance of its shares from the first allocations. A trial adds
+a VM to a host, removes one, or both, and scores the host again. The board is unchanged.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.placement.base.board import floors_fit, with_vm, without_vm
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import VmTerms, divide, score
+from merkatd.placement.base.host_shares import VmTerms, host_score, host_shares
 
 EXACT_TRIALS = 6
 """Number of hosts that are tried exactly for a VM, after estimates for all hosts."""
@@ -59,13 +59,13 @@ def update_hosts(
         start, count = table.start[host], table.counts[host]
         there = table.rows[start : start + count]
         _estimate(host, there, count, table.capacity[host], stakes, work[0], estimates)
-        scores[host] = score(there, count, table.capacity[host], stakes, objective, work)
+        scores[host] = host_score(there, count, table.capacity[host], stakes, objective, work)
         for i in range(count):
             if scores[host] == 0.0:
                 without[there[i]] = 0.0
             else:
                 size = without_vm(table.rows, start, count, there[i], group)
-                without[there[i]] = score(
+                without[there[i]] = host_score(
                     group, size, table.capacity[host], stakes, objective, work
                 )
 
@@ -82,7 +82,7 @@ def _estimate(
 ) -> None:
     load = 0.0
     for resource in range(capacity.shape[0]):
-        level = divide(there, count, resource, capacity[resource], stakes, given)
+        level = host_shares(there, count, resource, capacity[resource], stakes, given)
         used = 0.0
         floors = 0.0
         bids = 0.0
@@ -184,7 +184,7 @@ def best_host(
         size = with_vm(table.rows, table.start[host], table.counts[host], vm, group)
         if not floors_fit(group, size, table.capacity[host], stakes.floor):
             continue
-        then = score(group, size, table.capacity[host], stakes, objective, work)
+        then = host_score(group, size, table.capacity[host], stakes, objective, work)
         if then - scores[host] < least:
             least = then - scores[host]
             best = host
@@ -230,12 +230,12 @@ def best_exchange(
             size = without_vm(group, 0, size, vm, swapped)
             if not floors_fit(swapped, size, table.capacity[source], stakes.floor):
                 continue
-            at_source = score(swapped, size, table.capacity[source], stakes, objective, work)
+            at_source = host_score(swapped, size, table.capacity[source], stakes, objective, work)
             size = with_vm(table.rows, start, count, vm, group)
             size = without_vm(group, 0, size, other, swapped)
             if not floors_fit(swapped, size, table.capacity[host], stakes.floor):
                 continue
-            at_host = score(swapped, size, table.capacity[host], stakes, objective, work)
+            at_host = host_score(swapped, size, table.capacity[host], stakes, objective, work)
             gain = scores[source] + scores[host] - at_source - at_host
             if gain > greatest:
                 greatest = gain

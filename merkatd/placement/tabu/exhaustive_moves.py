@@ -9,7 +9,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.placement.base.board import floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import LARGEST_ERROR, VmTerms, score
+from merkatd.placement.base.host_shares import LARGEST_ERROR, VmTerms, host_score
 from merkatd.placement.market.search_state import Move, Search
 from merkatd.placement.market.trial_moves import TrialTable
 
@@ -153,6 +153,6 @@ def _total_after(
                     count += 1
             if not floors_fit(group, count, table.capacity[host], stakes.floor):
                 return np.inf
-            now = score(group, count, table.capacity[host], stakes, objective, work)
+            now = host_score(group, count, table.capacity[host], stakes, objective, work)
         total = max(total, now) if objective == LARGEST_ERROR else total + now
     return total

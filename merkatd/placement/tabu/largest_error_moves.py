@@ -12,7 +12,7 @@ import numpy as np
 from merkatd.cluster import Ints
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.market.host_errors import error_by_host
-from merkatd.placement.market.search_state import Move, Search, partners
+from merkatd.placement.market.search_state import Move, Search, exchange_partners
 
 DESTINATIONS = 6
 """Number of hosts on which each VM is tried."""
@@ -101,7 +101,7 @@ class LargestErrorMoves:
         search = self._search
         if search.game.rules.bound[vm]:
             return
-        for other in partners(search, vm, hosts).tolist():
+        for other in exchange_partners(search, vm, hosts).tolist():
             yield ((vm, int(search.board.place[other])), (other, worst))
 
     def _after(self, changes: Changes) -> tuple[float, float, Changes] | None:

@@ -20,7 +20,7 @@ import numpy as np
 from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.host_shares import LARGEST_LACK
-from merkatd.placement.base.least_load import send_away
+from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.host_errors import errors_on, least_error
@@ -33,15 +33,15 @@ class MarketSettings:
     """The settings of Algorithm 1, under the paper's names."""
 
     n_iter: int = 20
-    """Iterations without an improvement before the search ends."""
+    """The number of iterations without an improvement after which the search ends."""
     e_max: float = 0.05
-    """The largest allocation error that needs no moves."""
+    """The largest allocation error at which the search makes no moves."""
     m_max_part: float = 0.02
     """The part of the market's VMs that may be migrated in a period."""
     m_max_least: int = 5
     """The number of VMs that may be migrated in a period even in a small market."""
     tenure: int = 10
-    """The number of iterations in which a VM may not return to a host it left."""
+    """The number of iterations in which a VM may not return to a host that it left."""
     pricing: Pricing = field(default_factory=Pricing)
 
     def m_max(self, vms: int) -> int:
@@ -60,7 +60,7 @@ def paper(
     def improve(game: PlacementProblem) -> Ints:
         most = settings.m_max(len(game.started))
         relieved = replace(game, movable=relieve_board(game, most))
-        send_away(relieved, game.board, most - game.migrations(game.board.place))
+        evacuate_to_least_load(relieved, game.board, most - game.migrations(game.board.place))
         return algorithm_1(relieved, settings)
 
     return decide_markets(snapshot, settings.pricing, improve, LARGEST_LACK)

@@ -11,7 +11,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import NO_HOST
-from merkatd.placement.market.search_state import Move, Search, partners
+from merkatd.placement.market.search_state import Move, Search, exchange_partners
 from merkatd.placement.market.trial_moves import best_exchange, best_host, likely_hosts
 
 SINGLE_TRIALS = 48
@@ -62,7 +62,7 @@ class ShortfallMoves:
         found = likely_hosts(vm, allowed, search.table, search.stakes, search.estimates, hosts)
         hosts = hosts[:found]
         willing = np.zeros(len(search.home), dtype=bool)
-        willing[partners(search, vm, hosts.tolist())] = True
+        willing[exchange_partners(search, vm, hosts.tolist())] = True
         other, gain = best_exchange(
             vm,
             source,

@@ -32,7 +32,7 @@ from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import errors
 from merkatd.placement.base.host_shares import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.base.least_load import send_away
+from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
 from merkatd.placement.base.placement_problem import PlacementProblem, are_held, must_leave
 from merkatd.placement.market.overfull_hosts import relieve_board, relieve_first
@@ -141,19 +141,22 @@ class TabuSettings(MarketSettings):
     """The settings of the search. `e_max` applies only to the objective `error`."""
 
     objective: Objective = Objective.SHORTFALL
+    """The value that the search minimises. shortfall: the sum of bid times shortfall over the VMs.
+    error: the largest allocation error, as in the paper."""
     hold_s: float = 600.0
     """The time for which a VM stays on its host after a migration."""
     least_gain: float = 0.01
-    """The least gain of a migration: a part of the market's average bid for the objective
-    `shortfall`, an error for the objective `error`."""
+    """The least gain of a migration. For the objective `shortfall` it is a part of the market's
+    average bid, for the objective `error` an allocation error."""
     migrations_per_host: int = 8
-    """The most migrations from and to one host together in a period."""
+    """The most migrations from and to one host in a period."""
     load_slack: float = 0.15
-    """The part by which the largest load may exceed the most even one that single moves reach."""
+    """The part by which the largest load of a host may exceed the most even one that single moves
+    reach."""
     load_price: float = 0.25
-    """The part by which the remaining shortfall may increase for even loads."""
+    """The largest part by which the shortfall may increase so that loads become even."""
     load_m_max: int = 5
-    """The least limit on migrations at which loads are evened out."""
+    """The search evens out loads only if at least this many migrations are allowed."""
 
 
 def tabu(
@@ -274,7 +277,9 @@ def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools)
     as_printed = replace(game, board=game.fresh_board())
     stay = ~relieve_board(as_printed, limits.m_max)
     as_printed = replace(as_printed, movable=movable & ~stay)
-    send_away(as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place))
+    evacuate_to_least_load(
+        as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place)
+    )
     printed = Search(
         game,
         game.fresh_board(algorithm_1(as_printed, settings)),

@@ -55,21 +55,20 @@ class Rhythm:
     least_interval_s: float = 5.0
     """The least time between the starts of two periods, if an event starts the second one early."""
     settle_s: float = 5.0
-    """The time for which an unchanged VM proves nothing after a step was sent, since OpenNebula
-    answers before a VM's state changes."""
+    """The daemon draws no conclusion from an unchanged VM until this time after it sent a step,
+    because OpenNebula answers before the VM's state changes."""
     step_limit_s: float = 300.0
-    """The time after which a step that was not seen to happen is given up."""
+    """The time after which the daemon gives up a step whose effect it has not seen."""
     migration_limit_s: float = 1800.0
-    """The same limit for steps that carry a VM's memory."""
+    """The same as `step_limit`, for steps that move the memory of a VM, such as migrations."""
     in_flight: int = 16
-    """The most concurrent calls for steps."""
+    """The most calls for steps at the same time."""
     in_flight_per_host: int = 2
-    """The most concurrent calls for steps on one host."""
+    """The most calls for steps on one host at the same time."""
     new_vms: int = 100
     """The most VMs of one owner that platforms and groups create in a period."""
     act_limit_s: float = 30.0
-    """The time for which a period sends steps and waits for answers; later answers are still
-    taken."""
+    """The time for which a period sends steps and waits for answers. Later answers count too."""
     tell_limit_s: float = 5.0
     """The time for which a period writes messages to VMs (SCHED_MESSAGE). The remaining VMs come
     first in the next period."""
@@ -77,18 +76,18 @@ class Rhythm:
     """The number of times the daemon restarts a VM that failed to boot, on the same host. After
     that an administrator must act."""
     most_periods_charged: float = 2.0
-    """The longest time that one charge covers, in periods; otherwise it covers the time that
-    passed."""
+    """The longest time that one charge covers, in periods, for example after the daemon was
+    stopped. The time beyond it is free of charge."""
     least_charge_s: float = 10.0
     """The least charged time of a VM that ran between two observations, limited to the time between
     them."""
     arrival_look_s: float = 5.0
-    """The interval at which hosts of managed VMs are checked for new guests after a period. A new
-    guest gets its limits at once, even if its owner started it. 0: new guests are found in the next
-    period only."""
+    """After a period, the daemon looks for new guests on the hosts of managed VMs at this interval.
+    A new guest gets its limits at once, even if its owner started it. 0: the next period finds new
+    guests."""
     keep_allocations: int = 10_080
-    """The number of intervals for which details are kept: allocations, steps, bids (default: a
-    week)."""
+    """The number of intervals for which details are kept: allocations, steps and bids. The default
+    is a week."""
     keep_history_s: float = 366 * 86_400.0
     """The retention time of history: prices, statements, orders, and ended platforms and groups."""
 

@@ -7,7 +7,7 @@ that name.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.errors import InvalidRequestError
 
 Arguments = Mapping[str, Any]
@@ -23,7 +23,7 @@ def whole(arguments: Arguments, name: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_WHOLE:
         raise InvalidRequestError(
-            f"{name}: must be a whole number from 0 to {LARGEST_WHOLE} (got {shown(value)})"
+            f"{name}: must be a whole number from 0 to {LARGEST_WHOLE} (got {quoted_value(value)})"
         )
     return value
 
@@ -39,11 +39,11 @@ def checked_amount(name: str, value: Any, most: float) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRequestError(
-            f"{name}: must be a number from 0 to {most:g} (got {shown(value)})"
+            f"{name}: must be a number from 0 to {most:g} (got {quoted_value(value)})"
         )
     if not 0 <= value <= most:  # false for NaN too
         raise InvalidRequestError(
-            f"{name}: must be a number from 0 to {most:g} (got {shown(value)})"
+            f"{name}: must be a number from 0 to {most:g} (got {quoted_value(value)})"
         )
     return float(value)
 
@@ -55,7 +55,7 @@ def text(arguments: Arguments, name: str) -> str | None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
         raise InvalidRequestError(
-            f"{name}: must be a text of 1 to {LONGEST_NAME} characters (got {shown(value)})"
+            f"{name}: must be a text of 1 to {LONGEST_NAME} characters (got {quoted_value(value)})"
         )
     return value
 
@@ -64,7 +64,9 @@ def one_of(arguments: Arguments, name: str, known: Sequence[str]) -> str | None:
     """Return one of the known words, or None if it is not given. Raise InvalidRequestError."""
     value = text(arguments, name)
     if value is not None and value not in known:
-        raise InvalidRequestError(f"{name}: must be one of {', '.join(known)} (got {shown(value)})")
+        raise InvalidRequestError(
+            f"{name}: must be one of {', '.join(known)} (got {quoted_value(value)})"
+        )
     return value
 
 

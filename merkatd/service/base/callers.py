@@ -26,7 +26,7 @@ from merkatd.opennebula.rpc.xml_elements import (
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.errors import NotPermittedError, RequestError, UnknownObjectError
-from merkatd.service.base.identity import ADMINISTRATOR, Identity, Logins
+from merkatd.service.base.identity import ADMINISTRATOR, Identity, SignIns
 
 USE = "USE"
 MANAGE = "MANAGE"
@@ -78,14 +78,14 @@ LOCAL = Caller(
 class CallerRights:
     """The rights that OpenNebula decides on: it is asked with each caller's own login."""
 
-    def __init__(self, logins: Logins, ask: Ask) -> None:
+    def __init__(self, sign_ins: SignIns, ask: Ask) -> None:
         """`ask` calls OpenNebula with the daemon's login."""
-        self._logins = logins
+        self._sign_ins = sign_ins
         self._ask = ask
 
     def ask_of(self, caller: Caller) -> Ask:
         """Return a function that calls OpenNebula with the caller's login."""
-        return self._ask if caller.is_local else partial(self._logins.ask, caller.session)
+        return self._ask if caller.is_local else partial(self._sign_ins.ask, caller.session)
 
     async def require_vm(self, caller: Caller, vm: int, owner: int, right: str) -> None:
         """Raise NotPermittedError or UnknownObjectError if the caller has not this right to the VM.

@@ -74,7 +74,7 @@ class _LoginAnswer:
     """The time until which the answer is valid."""
 
 
-class Logins:
+class SignIns:
     """The users of session strings. Neither passwords nor texts that contain them are stored."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Logins:
         """The time at which each login was last accepted."""
         self._asking: dict[bytes, SharedResult[_LoginAnswer]] = {}
 
-    async def who(self, session: str) -> Identity:
+    async def identify(self, session: str) -> Identity:
         """Return the user of this login. Raise NotAuthenticatedError if the login is invalid."""
         if not is_login(session):
             raise NotAuthenticatedError(_NOBODY)
@@ -103,11 +103,11 @@ class Logins:
         return answer.identity
 
     def is_known(self, session: str) -> bool:
-        """Return whether `who` answers without a call to OpenNebula."""
+        """Return whether `identify` answers without a call to OpenNebula."""
         return is_login(session) and self._answer_of(self._name(session)) is not None
 
     def is_good(self, session: str) -> bool:
-        """Return whether `who` returns a user without a call to OpenNebula."""
+        """Return whether `identify` returns a user without a call to OpenNebula."""
         answer = self._answer_of(self._name(session)) if is_login(session) else None
         return answer is not None and answer.identity is not None
 
@@ -188,7 +188,7 @@ class Logins:
 
 
 def is_login(session: str) -> bool:
-    """Return whether this can be a user's login; if not, `Logins.who` rejects it at once."""
+    """Return whether this can be a user's login; if not, `SignIns.identify` rejects it at once."""
     fits = 3 <= len(session) <= LONGEST_SESSION and ":" in session
     return fits and _CARRIED.fullmatch(session) is not None
 

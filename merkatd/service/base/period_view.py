@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.base.deferreds import SharedResult
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.cluster import BIDDING, Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.database.fleets.group_vm_store import Rate
@@ -185,12 +185,12 @@ def _row_named(what: str, argument: str, ids: Ints, names: Sequence[str], named:
     found = [row for row, id_ in enumerate(ids.tolist()) if id_ == number_]
     found = found or [row for row, name in enumerate(names) if name == wanted]
     if not found:
-        raise InvalidRequestError(f"no {what} has the id or name {shown(wanted)}")
+        raise InvalidRequestError(f"no {what} has the id or name {quoted_value(wanted)}")
     if len(found) > 1:
         some = ", ".join(str(ids[row]) for row in found[:5])
         more = ", ..." if len(found) > 5 else ""
         raise InvalidRequestError(
-            f"{len(found)} {what}s have the name {shown(wanted)}: use an id ({some}{more})"
+            f"{len(found)} {what}s have the name {quoted_value(wanted)}: use an id ({some}{more})"
         )
     return found[0]
 

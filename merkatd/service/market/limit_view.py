@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from twisted.internet.defer import TimeoutError as WaitedEnoughError
 
-from merkatd.base.quantities import finite, shown
+from merkatd.base.quantities import finite, quoted_value
 from merkatd.cluster import Floats, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET
 from merkatd.database.scheduler.order_store import Order
@@ -156,7 +156,7 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
         return there
     named = [row for row, name in enumerate(snapshot.vms.name) if name == of]
     if not named:
-        raise InvalidRequestError(f"no VM and no host has the id or name {shown(of)}")
+        raise InvalidRequestError(f"no VM and no host has the id or name {quoted_value(of)}")
     return named
 
 

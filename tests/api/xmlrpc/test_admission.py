@@ -20,7 +20,7 @@ from merkatd.api.xmlrpc.errors import Code
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import RequestError, TooManyRequestsError
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from merkatd.service.base.turns import FairTurns
 
 GOOD = {"ann:right": 2, "bob:right": 3}
@@ -58,8 +58,8 @@ class Scene:
     def __init__(self, **settings: Any) -> None:
         self.clock = Clock()
         self.one = OpenNebula()
-        logins = Logins(self.one, self.clock, kept_s=10.0, refusal_kept_s=2.0)
-        self.admission = Admission(logins, ApiSettings(**settings), self.clock)
+        sign_ins = SignIns(self.one, self.clock, kept_s=10.0, refusal_kept_s=2.0)
+        self.admission = Admission(sign_ins, ApiSettings(**settings), self.clock)
         self._hanging: list[Deferred[None]] = []
 
     def come(

@@ -83,7 +83,7 @@ def house() -> Any:
     return SimpleNamespace(
         world=SimpleNamespace(executor=Busy(), now=lambda: 0.0),
         accounts=Slow(),
-        logins=SimpleNamespace(is_good=lambda _: True),
+        sign_ins=SimpleNamespace(is_good=lambda _: True),
         long_reads=FairTurns(2, per_key=1),
     )
 

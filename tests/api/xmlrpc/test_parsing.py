@@ -17,7 +17,7 @@ from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.codec import claimed_session
 from merkatd.api.xmlrpc.dispatch import Dispatch
-from merkatd.service.base.identity import Logins
+from merkatd.service.base.identity import SignIns
 from tests.api.xmlrpc.test_admission import EVIL, GOOD, HOME, OpenNebula
 from tests.api.xmlrpc.test_pipelined import Unread
 
@@ -65,8 +65,8 @@ class Scene:
         self.clock = clock = Turns()
         self.total = 0
         self.said: list[Any] = []
-        logins = Logins(OpenNebula(), clock, kept_s=10.0, refusal_kept_s=2.0)
-        house: Any = SimpleNamespace(logins=logins, version="1")
+        sign_ins = SignIns(OpenNebula(), clock, kept_s=10.0, refusal_kept_s=2.0)
+        house: Any = SimpleNamespace(sign_ins=sign_ins, version="1")
         self.dispatch = Dispatch(house, ApiSettings(), clock)
         feed = codec.Taking.feed
 

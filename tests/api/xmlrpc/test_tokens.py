@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.service.base.identity import Identity, Logins
+from merkatd.service.base.identity import Identity, SignIns
 from tests.opennebula.worlds import ADMIN, in_memory
 
 PASSWORD = "carols own"  # noqa: S105 - of this test
@@ -18,7 +18,7 @@ class Door:
         world = in_memory()
         self.transport = world.transport
         self.run = world.drive.run
-        self.logins = Logins(self.transport, world.clock, kept_s=10.0, refusal_kept_s=2.0)
+        self.sign_ins = SignIns(self.transport, world.clock, kept_s=10.0, refusal_kept_s=2.0)
         self.carol = self.call("one.user.allocate", ADMIN, "carol", PASSWORD, "core", [USERS, 0])
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -34,7 +34,7 @@ class Door:
 
     def who(self, password: str) -> Identity:
         """Return carol's identity with this password."""
-        found: Identity = self.run(self.logins.who(f"carol:{password}"))
+        found: Identity = self.run(self.sign_ins.identify(f"carol:{password}"))
         return found
 
 

@@ -1,9 +1,8 @@
-"""The pictures of the documentation: `python -m tests.real.web.pictures docs/pictures`.
+"""Take the pictures of the documentation: `make pictures`.
 
-A demo is played, and each screen looked at in a real Chromium at each width.
+The program runs a demo with a fixed seed and photographs its web page in a real Chromium.
 """
 
-import sys
 import tempfile
 from functools import partial
 from io import BytesIO
@@ -13,24 +12,42 @@ from typing import Any
 from PIL import Image
 
 from tests.real.web.chromium import Chromium
-from tests.real.web.screens import IN_THE_DARK, SCREENS, WIDTHS, Screen, leave_screen, open_screen
-from tests.real.web.sites import Shown, demo
+from tests.real.web.screens import SCREENS, WIDTHS, leave_screen, open_screen
+from tests.real.web.sites import demo
 
+FOLDER = Path(__file__).parents[3] / "docs" / "pictures"
+PICTURES = (
+    ("overview", 1280, False),
+    ("vm", 1280, False),
+    ("vm", 390, True),
+    ("platform", 1280, False),
+    ("bid-quote", 800, False),
+    ("plan", 1280, False),
+)
+"""The screen, the width and whether it is dark; the pages of docs/ show each of them."""
+MAX_BYTES = 60_000
 _PERIOD = 27
-"""When everybody has come."""
+"""The first period in which all tenants of the demo have VMs."""
+_BOTTOM = """16 + Math.ceil(
+  document.getElementById('main').lastElementChild.getBoundingClientRect().bottom)"""
+"""The height of the page without the empty space below it."""
 _COLOURS = (64, 40, 24, 16)
-MOST_BYTES = 60_000
+
+
+def name_of(screen: str, width: int, *, dark: bool) -> str:
+    """Return the name of a picture's file."""
+    return f"{screen}{'-dark' if dark else ''}-{width}.png"
 
 
 def small(picture: bytes) -> bytes:
-    """The same with few colours, and with fewer where it is large all the same."""
+    """Return the picture with few colours, and with fewer if it is still too large."""
     with Image.open(BytesIO(picture)) as opened:
         image = opened.convert("RGB")
-    return next(one for one in map(partial(_reduced, image), _COLOURS) if len(one) <= MOST_BYTES)
+    return next(one for one in map(partial(_reduced, image), _COLOURS) if len(one) <= MAX_BYTES)
 
 
 def _reduced(image: Image.Image, colours: int) -> bytes:
-    """With what there is much of, and what is far from all of that."""
+    """Return the picture with its most frequent colours, and with those that differ most."""
     counted: Any = image.getcolors(image.width * image.height)
     much = [colour for _, colour in sorted(counted, reverse=True)[: colours // 4]]
     apart = image.quantize(colours - len(much), Image.Quantize.MAXCOVERAGE).getpalette() or []
@@ -43,7 +60,7 @@ def _reduced(image: Image.Image, colours: int) -> bytes:
 
 
 def ink(picture: bytes) -> float:
-    """The part of a picture that has another colour than most of it."""
+    """Return the part of a picture that does not have its most frequent colour."""
     with Image.open(BytesIO(picture)) as image:
         colours: Any = image.convert("RGB").getcolors(image.width * image.height)
     counts: list[int] = [count for count, _ in colours]
@@ -51,39 +68,39 @@ def ink(picture: bytes) -> float:
 
 
 def take(chromium: Chromium, width: int, height: int, *, phone: bool, dark: bool) -> bytes:
-    """What is seen at this size."""
+    """Return a picture of the page at this size."""
     chromium.size(width, height, phone=phone, dark=dark)
-    # Two frames later all is laid out and drawn anew.
+    # After two frames the layout is complete.
     chromium.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     chromium.run("new Promise((done) => setTimeout(done, 400))")
     return chromium.picture()
 
 
-def _keep(chromium: Chromium, shown: Shown, screen: Screen, folder: Path) -> None:
-    chromium.size(1280, 900)
-    open_screen(chromium, shown, screen)
-    for width, height, phone in WIDTHS:
-        for dark in (False, True):
-            if dark and (screen.name, width) not in IN_THE_DARK:
-                continue
-            name = f"{screen.name}{'-dark' if dark else ''}-{width}.png"
-            picture = small(take(chromium, width, height, phone=phone, dark=dark))
-            (folder / name).write_bytes(picture)
-    leave_screen(chromium, shown, screen)
-
-
-def main(folder: Path) -> None:
-    """All of them, instead of those that are there."""
+def main(folder: Path = FOLDER) -> None:
+    """Take all pictures anew; delete those that are not in the list."""
+    folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
         old.unlink()
+    sizes = {width: (height, phone) for width, height, phone in WIDTHS}
     with (
         tempfile.TemporaryDirectory() as place,
         demo(Path(place), _PERIOD) as shown,
         Chromium(Path(place) / "profile") as chromium,
     ):
         for screen in SCREENS:
-            _keep(chromium, shown, screen, folder)
+            wanted = [(width, dark) for name, width, dark in PICTURES if name == screen.name]
+            if not wanted:
+                continue
+            chromium.size(1280, 900)
+            open_screen(chromium, shown, screen)
+            for width, dark in wanted:
+                height, phone = sizes[width]
+                chromium.size(width, height, phone=phone)
+                height = min(height, chromium.run(_BOTTOM))
+                picture = small(take(chromium, width, height, phone=phone, dark=dark))
+                (folder / name_of(screen.name, width, dark=dark)).write_bytes(picture)
+            leave_screen(chromium, shown, screen)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -8,8 +8,6 @@ from tests.real.web.sites import Shown
 
 WIDTHS = ((1280, 900, False), (800, 900, False), (390, 844, True))
 """With the height, and whether it is a phone."""
-IN_THE_DARK = frozenset({("overview", 1280), ("vm", 390), ("platform", 800), ("sign-in", 390)})
-"""Of these there are pictures in the dark too."""
 TENANT = "ana:demo"
 _FORM = "form:not(.button) button"
 _DRAWN = """
@@ -134,17 +132,6 @@ SCREENS = (
     Screen("change-quote", "platforms/{platform}", _quote_change, login=TENANT),
     Screen("plan", "plan", _await_plan, _go_on),
 )
-
-
-def names_of(screen: Screen) -> list[str]:
-    """The pictures of a screen."""
-    light = [f"{screen.name}-{width}" for width, _, _ in WIDTHS]
-    dark = [
-        f"{screen.name}-dark-{width}"
-        for width, _, _ in WIDTHS
-        if (screen.name, width) in IN_THE_DARK
-    ]
-    return [*light, *dark]
 
 
 def open_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:

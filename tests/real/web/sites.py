@@ -14,7 +14,7 @@ from tests.web.browser import Browser
 
 _PATIENCE_S = 300.0
 _SAID = re.compile(r"web page: (?P<address>\S+) as (?P<user>[^,]+), (?P<password>\S+)")
-_DEMO = ("demo", "--plain", "--seconds", "1200", "--speed", "24")
+_DEMO = ("demo", "--plain", "--seconds", "1200", "--speed", "24", "--seed", "1")
 _OWNER = "ana:demo"
 _PLATFORM = '''name = "weather"
 [controller]

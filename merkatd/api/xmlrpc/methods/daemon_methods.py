@@ -26,9 +26,9 @@ _MODE = {
 _STANDING = {
     "plan": "The plan's number.",
     "period": "The period that made the plan.",
-    "at_s": "The time at which it was made, in seconds since the epoch.",
+    "at_s": "The time at which the plan was made, in seconds since the epoch.",
     "state": "`waiting`, `approved`, `done`, `refused`, or `replaced` by another plan.",
-    "who": "The user that approved or rejected it, if any.",
+    "who": "The user that approved or rejected the plan, if any.",
     "steps": "Its steps, each a struct:",
 }
 _STEPS = {
@@ -102,7 +102,7 @@ async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
     admin=True,
 )
 async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
-    """Set another mode from the next period on; it stays after restarts, until `configured`."""
+    """Set the mode from the next period on, also after restarts; `configured` undoes this."""
     await house.modes.set_mode(caller, mode, caller.identity.name)
     return _mode(await house.modes.mode())
 

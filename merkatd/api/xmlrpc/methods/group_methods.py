@@ -6,7 +6,7 @@ from typing import Any
 
 from merkatd.api.values.plain_values import members
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.arguments import Arguments, number, text, whole
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import InvalidRequestError
@@ -40,7 +40,7 @@ _SHORT = {
     "vm_ids": "An array of the ids of its VMs.",
     "cpu": "The sum of its VMs' shares, in percent of a core.",
     "cost_at_most": "The cost of a period if the VMs use all of their shares.",
-    "state": "active, or ending after it was deleted.",
+    "state": "`active`; `ending` after it was deleted.",
     "why": "The last problem with the group, if any.",
     "created_s": "The time of its creation, in seconds since the epoch.",
 }
@@ -57,7 +57,8 @@ _VM = {
     "bid": "Its part of the spending rate, as far as the balance pays for it.",
     "cpu": "Its share, in percent of a core.",
 }
-_ONE = struct("The group after the call.", _LONG, _VM)
+_ONE = struct("The group.", _LONG, _VM)
+_AFTER = struct("The group after the call.", _LONG, _VM)
 
 
 @method(
@@ -65,11 +66,11 @@ _ONE = struct("The group after the call.", _LONG, _VM)
     Parameter(
         "request",
         "struct",
-        "`rate`, credits for each core used for a period; `count`, the number of VMs; `template`, a"
-        " text, or `template_id` or `template_name` of a template in OpenNebula; optionally `name`"
-        " and `market`.",
+        "`rate`, the credits for each core that its VMs use for a period; `count`, the number of"
+        " VMs; `template`, the text of a VM template, or `template_id` or `template_name` of a"
+        " template in OpenNebula; optionally `name` and `market`.",
     ),
-    returns=_ONE,
+    returns=_AFTER,
     example='{"template": vm_template, "rate": 60.0, "count": 2}',
     order=1.0,
 )
@@ -104,10 +105,10 @@ async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
     Parameter(
         "change",
         "struct",
-        "`rate`, the new spending rate; `count`, the new number of VMs. Only the difference is"
-        " started or ended: the newest VMs end first, or those in the array `vms`.",
+        "`rate`, the new spending rate; `count`, the new number of VMs. A greater number starts"
+        " VMs. A smaller number ends the newest VMs, or those in the array `vms`.",
     ),
-    returns=_ONE,
+    returns=_AFTER,
     example='group, {"rate": 90.0, "count": 3}',
     order=1.0,
 )
@@ -120,7 +121,7 @@ async def group_edit(
     return members(await there.edit(caller, group, _edit(change)))
 
 
-@method("merkat.group.delete", _GROUP, returns=_ONE, example="group", order=1.0)
+@method("merkat.group.delete", _GROUP, returns=_AFTER, example="group", order=1.0)
 async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any:
     """End a group and all its VMs; the group disappears after its last VM."""
     return members(await house.require_groups().delete(caller, group))
@@ -130,7 +131,7 @@ async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any
     "merkat.group.rename",
     _GROUP,
     Parameter("name", "string", "The new name."),
-    returns=_ONE,
+    returns=_AFTER,
     example='group, "renders"',
     order=1.0,
 )
@@ -145,7 +146,7 @@ async def group_rename(house: DaemonServices, caller: Caller, group: int, name: 
     "merkat.group.chmod",
     _GROUP,
     Parameter("permissions", "string", 'Three octal digits, such as "640".'),
-    returns=_ONE,
+    returns=_AFTER,
     example='group, "640"',
     order=1.0,
 )
@@ -161,7 +162,7 @@ async def group_chmod(house: DaemonServices, caller: Caller, group: int, permiss
     Parameter(
         "user_group", "int", "The new user group, one of the caller's; -1: unchanged.", _STAYS
     ),
-    returns=_ONE,
+    returns=_AFTER,
     example="group",
     order=1.0,
 )
@@ -206,7 +207,9 @@ def _edit(given: Arguments) -> Edit:
 def _only(given: Arguments, known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
-            raise InvalidRequestError(f"unknown field {shown(name)}; known: {', '.join(known)}")
+            raise InvalidRequestError(
+                f"unknown field {quoted_value(name)}; known: {', '.join(known)}"
+            )
 
 
 def _rate(given: Arguments) -> float | None:

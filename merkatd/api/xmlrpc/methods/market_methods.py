@@ -14,7 +14,7 @@ from merkatd.api.values.market_rows import (
 )
 from merkatd.api.xmlrpc.codec import Encoded
 from merkatd.api.xmlrpc.method_table import Parameter, method, struct, structs, written_prices
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.order_limits import SMALL
@@ -144,7 +144,7 @@ async def quote_bid(
         " its bid.",
     ),
     _SIZE,
-    returns=struct("The smallest bids that get it now, and their cost.", _ABOUT, _QUOTED),
+    returns=struct("The smallest bids that get the amounts now, and their cost.", _ABOUT, _QUOTED),
     example='vm, {"cpu": 150.0}',
 )
 async def quote_want(
@@ -250,20 +250,21 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
             "bids": "The sum of all bids on its host.",
             "bidders": "The number of VMs that bid there.",
             "capacity": "The capacity that its host divides.",
-            "by_bid": "bid / bids x capacity.",
+            "by_bid": "The part that its bid gets by itself: bid / bids x capacity.",
             "others": "The part that other VMs leave unused, or take for their floors.",
             "floor": "The part that its floor adds.",
             "cap": "The part that its cap removes.",
             "rest": "The part that the strategy or an overfull host changes.",
-            "share": "by_bid + others + floor + cap + rest.",
+            "share": "Its share: by_bid + others + floor + cap + rest.",
             "used": "Its use since the previous period, as reported by its host; left out if"
             " unknown.",
             "used_lately": "Its average use over a dozen periods; left out if unknown.",
             "least": "Its floor.",
             "most": "Its cap.",
             "first": "Its share if its market were a single host.",
-            "error": "|first - share| / first.",
-            "limited_by": "The limit of its share.",
+            "error": "Its allocation error: the distance of `share` from `first`, as a part of"
+            " `first`.",
+            "limited_by": "The limit of its share, as a word.",
             "bid_for_all": "The bid that would get its cap; left out if no bid would.",
             "price": "The price of a unit; left out if no price clears the market.",
             "cost": "The cost of a whole period in credits.",
@@ -301,5 +302,5 @@ def _only(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             raise InvalidRequestError(
-                f"{what}: unknown member {shown(name)}; known: {', '.join(known)}"
+                f"{what}: unknown member {quoted_value(name)}; known: {', '.join(known)}"
             )

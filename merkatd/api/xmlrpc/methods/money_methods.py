@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs, whom
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.currency import MICRO, MOST_CREDITS, micro
 from merkatd.currency.credits import Month, parse_month
 from merkatd.currency.statement import Statement
@@ -96,7 +96,7 @@ async def budget_set(
     for name in change:
         if name not in {"budget", "replenishment"}:
             raise InvalidRequestError(
-                f"change: unknown member {shown(name)}; known: budget, replenishment"
+                f"change: unknown member {quoted_value(name)}; known: budget, replenishment"
             )
     amount, replenishment = (_micro(change, name) for name in ("budget", "replenishment"))
     if amount is None and replenishment is None:
@@ -160,7 +160,9 @@ def _month(text: str) -> Month | None:
     try:
         return parse_month(text)
     except ValueError:
-        raise InvalidRequestError(f"month: must be like 2026-05 (got {shown(text)})") from None
+        raise InvalidRequestError(
+            f"month: must be like 2026-05 (got {quoted_value(text)})"
+        ) from None
 
 
 def _micro(change: Mapping[str, Any], name: str) -> int | None:

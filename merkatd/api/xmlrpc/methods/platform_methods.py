@@ -7,7 +7,7 @@ from typing import Any
 from merkatd.api.values.plain_values import members
 from merkatd.api.values.platform_arguments import update_of
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs, whom
-from merkatd.base.quantities import shown
+from merkatd.base.quantities import quoted_value
 from merkatd.service.base.callers import Caller, require_tenant
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.services import DaemonServices
@@ -28,10 +28,10 @@ _SHORT = {
     "started_s": "The time of its start.",
     "deadline_s": "Its deadline.",
     "on_track": "Whether its controller expects to reach its goal.",
-    "projected_end_s": "The time at which its controller expects it to be done.",
+    "projected_end_s": "The time at which its controller expects the work to be done.",
     "slack_s": "The seconds from its expected end to its deadline; negative if it is late.",
     "performance": "Its performance as its controller measures it.",
-    "reference": "The performance that is its goal.",
+    "reference": "The goal for its performance.",
     "done": "The part of its work that is done.",
     "report": "Its progress as a text.",
     "trouble": "The failure of its controller: the exception and the path of its log; left out if"
@@ -56,7 +56,8 @@ _LONG = _SHORT | {
     "outlook": "The decision at these prices if it were to start now: start, wait or cancel.",
     "takes": "The reason not to start now, and the condition for a start; empty if it would start.",
     "vms": "Its VMs, each a struct:",
-    "actions": "The last actions, newest first, each a struct of at_s, who, what, text, refused.",
+    "actions": "Its latest actions, newest first, each a struct of `at_s`, `who`, `what`, `text`"
+    " and `refused`.",
 }
 _CHANGEABLE = ("deadline", "performance", "budget", "replenishment")
 _VM = {
@@ -73,7 +74,7 @@ _VM = {
 
 @method(
     "merkat.platform.submit",
-    Parameter("template", "string", "The text of a template, in TOML."),
+    Parameter("template", "string", "The text of the platform's template, in TOML."),
     Parameter("tenant", "int", "The owner; only administrators may name another tenant.", SELF),
     returns=struct("The platform; amounts in credits.", _LONG, _VM),
     example="template",
@@ -134,7 +135,9 @@ async def platform_update(
     for name in change:
         if name not in _CHANGEABLE:
             known = ", ".join(_CHANGEABLE)
-            raise InvalidRequestError(f"change: unknown member {shown(name)}; known: {known}")
+            raise InvalidRequestError(
+                f"change: unknown member {quoted_value(name)}; known: {known}"
+            )
     there = house.require_platforms()
     await there.require_managed(caller, platform)  # judged before the change
     return members(await there.update(caller, platform, update_of(change)))

@@ -67,7 +67,7 @@ class LibvirtSettings:
     call_limit_s: float = 10.0
     """The longest time for a call: a host that takes longer is away until it answers."""
     period_limit_s: float = 20.0
-    """The time that a period waits for reading all hosts, and again for setting limits."""
+    """The longest time that a period waits until hosts are read, and again until limits are set."""
     keepalive_s: float = 5.0
     """The interval of keepalive messages; three unanswered messages close the connection."""
     retry_least_s: float = 5.0
@@ -77,7 +77,7 @@ class LibvirtSettings:
     check_every: int = 10
     """The number of periods between two readings of a VM's limits."""
     balloon_stats_s: float = 10.0
-    """The interval of guests' reports of memory use, unless already set on the guest."""
+    """The interval at which a guest reports its memory use, unless the guest has one already."""
     reserved_cores: frozenset[int] | None = None
     """The cores for emulator threads on hosts with pins: no virtual CPU is pinned there."""
     pin_hosts: frozenset[str] | None = None

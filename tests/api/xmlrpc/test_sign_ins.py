@@ -15,7 +15,7 @@ from merkatd.client import (
 from tests.api.xmlrpc.site import ANN, PASSWORD, Site, until, xmlrpc_of
 
 
-class TestLogins:
+class TestSignIns:
     def test_a_new_password_works_after_seconds_and_a_wrong_one_never(self, tmp_path: Path) -> None:
         """OpenNebula's answer is cached for the configured time."""
         made = Site(tmp_path, 'login = "300ms"\nrefusal = "50ms"')
