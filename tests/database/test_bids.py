@@ -48,14 +48,14 @@ def test_a_template_s_word_is_overtaken_while_it_is_being_stored(
 ) -> None:
     """A period's transaction reads long before it stores; a tenant's bid came in between."""
     with made_on_mariadb.begin() as tenant:
-        bid_store.record_bids(tenant, [word(1, 1.0, 0.0)])
+        bid_store.record_bids(tenant, [make_bid(1, 1.0, 0.0)])
         began = bid_store.newest(tenant)
     try:
         with made_on_mariadb.begin() as period:
             assert bid_store.amounts(period) == {1: {"cpu": 1.0}}
             with made_on_mariadb.begin() as tenant:
-                bid_store.record_bids(tenant, [word(1, 2.0, 10.0)])
-            assert bid_store.record_bids(period, [read(1, 9.0, 20.0, "a")], began) == frozenset()
+                bid_store.record_bids(tenant, [make_bid(1, 2.0, 10.0)])
+            assert bid_store.record_bids(period, [template_bid(1, 9.0, 20.0, "a")], began) == frozenset()
         with made_on_mariadb.begin() as tenant:
             assert bid_store.amounts(tenant) == {1: {"cpu": 2.0}}
     finally:
