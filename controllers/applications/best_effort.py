@@ -101,13 +101,13 @@ class BestEffort(Controller):
 
     async def on_price(self, news: News) -> None:
         """Request what the credits of one period can buy."""
+        if not has_market(news):
+            return
         horizon_s = number(self.assignment.parameters, "horizon_s")
         spending = part(self.assignment, news, horizon_s)
         market, names = market_without(news), tuple(news.prices)
         whole = sum(one.most for one in self.assignment.clusters)
         for terms in self.assignment.clusters:
-            if not has_market(terms, news):
-                continue
             mine = [one for one in news.vms if one.cluster == terms.name]
             traces = traces_of(self.memory.get(terms.name, {}))
             wished = wish(terms, mine, names, market, spending * terms.most / whole, traces)

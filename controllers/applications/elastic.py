@@ -82,7 +82,7 @@ class Elastic(Controller):
 
     async def on_price(self, news: News) -> None:
         """Bid for all VMs, and change the number of workers."""
-        if not has_market(self._terms(self.wants.head), news):
+        if not has_market(news):
             return
         seen = self.memory.get(_SEEN)
         if seen is None:

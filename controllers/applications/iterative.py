@@ -111,7 +111,7 @@ class Iterative(Controller):
             return
         if news.state == _SUSPENDING:  # its VMs no longer bid
             return
-        if not all(has_market(terms, news) for terms in self.assignment.clusters):
+        if not has_market(news):
             return
         await self._replace(news)
         vms = bidding(news.vms)

@@ -253,13 +253,12 @@ def most(terms: ClusterTerms, names: Iterable[str]) -> Sizes:
     return tuple(terms.ceiling.get(name, 0.0) for name in names)
 
 
-def has_market(terms: ClusterTerms, news: News) -> bool:
-    """Return whether the market has hosts in sight. Without any, no bid buys a VM of the cluster.
+def has_market(news: News) -> bool:
+    """Return whether the market has hosts in sight. Without any, no bid buys anything.
 
     So every VM would count as too expensive; but its guest may run on unseen.
     """
-    capacity = news.market.capacity
-    return all(capacity.get(name, 0.0) > 0 for name, size in terms.ceiling.items() if size > 0)
+    return any(amount > 0 for amount in news.market.capacity.values())
 
 
 def vm_positions(

@@ -46,6 +46,8 @@ class Site:
     price: float = 0.01
     capacity: float = 1e6
     """How much the market has of each good."""
+    missing: str = ""
+    """A good that the template names, and that is not sold any more."""
     balance: float = 1e6
     every_s: float = 20.0
     """The monitor's interval between two looks."""
@@ -106,9 +108,12 @@ class Site:
     """Whether the controller is killed after an accepted release."""
 
     def __post_init__(self) -> None:
+        full = FULL | ({self.missing: 10.0} if self.missing else {})
         looks = MonitorTerms(kind="queue", parameters={"every_s": self.every_s})
         head = replace(cluster("head", 1, 1), monitor=looks)
-        terms = (head, cluster("workers", self.least, 20))
+        terms = tuple(
+            replace(one, ceiling=full) for one in (head, cluster("workers", self.least, 20))
+        )
         given = replace(
             assignment(), clusters=terms, parameters={"batch": "slurm"} | self.parameters
         )

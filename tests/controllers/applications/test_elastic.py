@@ -74,6 +74,14 @@ def test_a_head_as_large_as_its_market_bids_what_it_may_spend() -> None:
     assert min(bid.values()) > 0
 
 
+def test_a_good_that_is_not_sold_any_more_stops_nothing() -> None:
+    """The template of a platform may be older than the site's configuration."""
+    site = Site(waiting=[5] * 10, missing="network")
+    for _ in range(40):
+        site.pass_a_period()
+    assert site.waiting == []
+
+
 def test_an_invalid_template_is_given_up_at_once() -> None:
     """The reason names the accepted values."""
     for parameters, why in (
