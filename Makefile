@@ -10,6 +10,9 @@ PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
 	libvirt-dev:/usr/include/libvirt/libvirt.h openssh-server:/usr/sbin/sshd
 
+# Tests start hundreds of programs. Without their compiled modules each would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv demo check test test-real test-xen pictures deb packages libvirt soak bench clean
 .DEFAULT_GOAL := help
 
