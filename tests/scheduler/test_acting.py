@@ -187,7 +187,7 @@ def test_a_deploy_that_takes_minutes_delays_no_other_vm_and_no_period() -> None:
     running = [vm for vm in vms if frontend.state(vm) == "RUNNING"]
     assert len(running) == 3
     frontend.clock.advance(30)
-    for _ in range(4):
+    for _ in range(5):
         frontend.period()
         frontend.clock.advance(30)
     assert {frontend.state(vm) for vm in vms} == {"RUNNING"}

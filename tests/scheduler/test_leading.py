@@ -88,6 +88,7 @@ class Daemon:
             database=database,
             clock=self.clock,
             now=self.clock.seconds,
+            in_flight=set(),
         )
         self.leads = True
         self.leading = Leadership(

@@ -96,8 +96,9 @@ def judge_steps(
             outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
         else:  # hosts answer their steps at once, so a crash interrupted this one
             outcome = "the daemon ended before the host answered"
+        unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
         asked = stored.id in in_flight
-        unseen = asked or age_s < rhythm.settle_s or stored.step.vm in seen.ailing
+        unseen |= asked and _may_still_happen(stored.step, outcome)
         if unseen and stored.id not in created:
             outcome = None
         if outcome is True:
@@ -110,6 +111,14 @@ def judge_steps(
             waiting.append(stored)
     moves = frozenset(one.id for one in outstanding if isinstance(one.step, Migrate))
     return Verdicts(frozenset(confirmed), created, expired, tuple(waiting), moves)
+
+
+def _may_still_happen(step: Step, outcome: _Outcome) -> bool:
+    """Return whether an outcome proves nothing while the request is in flight.
+
+    The request may be sent only now. A migration seems to be over as soon as it is sent.
+    """
+    return isinstance(outcome, str) or isinstance(step, Migrate)
 
 
 def _limit_s(step: Step, rhythm: Rhythm) -> float:
