@@ -103,47 +103,47 @@ class TimedCloud:
         return self._of if name == self._method else getattr(self._thing, name)
 
 
-async def one_round(world: PeriodContext, laps: Laps, passes: Callable[[], None]) -> None:
+async def one_round(context: PeriodContext, laps: Laps, passes: Callable[[], None]) -> None:
     """Run a whole period as the daemon does, then its parts one by one."""
     timed = replace(
-        world,
-        cloud=TimedCloud(laps, "reading the pools", world.cloud, "observe"),
-        hypervisors=TimedCloud(laps, "reading the hosts", world.hypervisors, "read"),
+        context,
+        cloud=TimedCloud(laps, "reading the pools", context.cloud, "observe"),
+        hypervisors=TimedCloud(laps, "reading the hosts", context.hypervisors, "read"),
     )
     passes()
     await laps.of("whole period", Scheduler(timed).period)
     passes()
-    seen = await laps.of("observe", observe, world)
-    await laps.of("charge", charge, world, seen)
-    decided = await laps.of("decide", decide, world, seen)
-    await laps.of("act", act, world, seen, decided)
+    seen = await laps.of("observe", observe, context)
+    await laps.of("charge", charge, context, seen)
+    decided = await laps.of("decide", decide, context, seen)
+    await laps.of("act", act, context, seen, decided)
     told, shown = due(seen, decided, withdraw=True), seen.observation.messages
-    await laps.of("tell", MessageWriter().tell, world, told, shown)
-    planned = await world.database.read(lambda connection: of_plan(connection, seen.period))
+    await laps.of("tell", MessageWriter().tell, context, told, shown)
+    planned = await context.database.read(lambda connection: of_plan(connection, seen.period))
     if decided.steps or planned:
         raise AssertionError(f"the period must have no steps (got {len(decided.steps)})")
-    (market,) = world.markets
+    (market,) = context.markets
     entry = strategy_named(market.strategy)
     memory = decided.decision.memory[market.name]
 
     async def strategy() -> object:
-        return entry.decide(seen.snapshot, world.rng, memory, entry.settings)
+        return entry.decide(seen.snapshot, context.rng, memory, entry.settings)
 
     async def limits() -> object:
-        return decide_limits(seen.snapshot, decided.decision, seen.in_force, {}, world.limits)
+        return decide_limits(seen.snapshot, decided.decision, seen.in_force, {}, context.limits)
 
     await laps.of("deciding: the strategy alone", strategy)
     await laps.of("limits", limits)
 
 
 async def rounds(
-    figures: Figures, name: str, world: PeriodContext, passes: Callable[[], None]
+    figures: Figures, name: str, context: PeriodContext, passes: Callable[[], None]
 ) -> None:
     """Print all figures for one transport."""
-    await one_round(world, Laps(), passes)
+    await one_round(context, Laps(), passes)
     laps = Laps()
     for _ in range(ROUNDS):
-        await one_round(world, laps, passes)
+        await one_round(context, laps, passes)
     for part in PARTS:
         figures.plain(f"{name}: {part}, CPU ms", laps.median(part) * 1e3)
     pools, strategy = laps.median("reading the pools"), laps.median("deciding: the strategy alone")

@@ -63,19 +63,19 @@ def transcribed(snapshot: Snapshot, settings: MarketSettings) -> Ints:
     return best
 
 
-def _next_move(game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, int]:
-    board = game.board
-    for vm in np.argsort(-np.where(game.movable, e, -1.0), kind="stable").tolist():
+def _next_move(problem: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, int]:
+    board = problem.board
+    for vm in np.argsort(-np.where(problem.movable, e, -1.0), kind="stable").tolist():
         source = int(board.place[vm])
-        allowed = game.rules.allowed(vm, board.place).copy()
+        allowed = problem.rules.allowed(vm, board.place).copy()
         allowed[[source, *(host for other, host in tabu if other == vm)]] = False
         fits = where_floors_fit(
-            vm, allowed, board.rows, board.start, board.count, board.capacity, game.view.floor
+            vm, allowed, board.rows, board.start, board.count, board.capacity, problem.view.floor
         )
         best, least = -1, np.inf
         for host in np.flatnonzero(fits).tolist():
             board.move(vm, host)
-            error = float(_compute_errors(game)[vm])
+            error = float(_compute_errors(problem)[vm])
             if error < least:
                 best, least = host, error
         board.move(vm, source)
@@ -84,14 +84,21 @@ def _next_move(game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]) ->
     return -1, -1
 
 
-def _compute_errors(game: PlacementProblem) -> Floats:
+def _compute_errors(problem: PlacementProblem) -> Floats:
     """Return Eq. 2 of every VM, from its allocations in the whole market and on its host."""
-    board = game.board
+    board = problem.board
     out = np.zeros(len(board.place))
     placed = np.flatnonzero(board.place >= 0)
-    stakes = game.stakes._replace(first=np.zeros_like(game.stakes.first))
+    stakes = problem.stakes._replace(first=np.zeros_like(problem.stakes.first))
     _both_allocations(
-        placed, game.view.total, board.rows, board.start, board.count, board.capacity, stakes, out
+        placed,
+        problem.view.total,
+        board.rows,
+        board.start,
+        board.count,
+        board.capacity,
+        stakes,
+        out,
     )
     return out
 
@@ -104,17 +111,17 @@ def _both_allocations(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: VmTerms,
+    terms: VmTerms,
     out: Floats,
 ) -> None:
     given = np.empty(max(count.max(), len(placed)) + 1)
     for resource in range(len(total)):
-        host_shares(placed, len(placed), resource, total[resource], stakes, given)
+        host_shares(placed, len(placed), resource, total[resource], terms, given)
         for i in range(len(placed)):
-            stakes.first[placed[i], resource] = given[i]
+            terms.first[placed[i], resource] = given[i]
     for host in range(len(count)):
         there = rows[start[host] : start[host] + count[host]]
-        errors_on(there, count[host], capacity[host], stakes, given, out)
+        errors_on(there, count[host], capacity[host], terms, given, out)
 
 
 MOST = 5
@@ -138,12 +145,12 @@ def greatest_relief(snapshot: Snapshot, migrations: int) -> float:
 
 
 @compiled
-def _relief(rows: Ints, capacity: Floats, stakes: VmTerms) -> tuple[Floats, float]:
+def _relief(rows: Ints, capacity: Floats, terms: VmTerms) -> tuple[Floats, float]:
     """Return the greatest relief by number of removed VMs, and the present shortfall."""
     count = len(rows)
     work = np.empty((2, count + 1))
     left = np.empty(count + 1, dtype=np.int64)
-    here = host_score(rows, count, capacity, stakes, SUM_OF_SHORTFALLS, work)
+    here = host_score(rows, count, capacity, terms, SUM_OF_SHORTFALLS, work)
     relief = np.zeros(MOST + 2)
     relief[MOST + 1] = here
     chosen = np.zeros(MOST, dtype=np.int64)
@@ -162,7 +169,7 @@ def _relief(rows: Ints, capacity: Floats, stakes: VmTerms) -> tuple[Floats, floa
                 else:
                     left[size] = rows[i]
                     size += 1
-            then = host_score(left, size, capacity, stakes, SUM_OF_SHORTFALLS, work)
+            then = host_score(left, size, capacity, terms, SUM_OF_SHORTFALLS, work)
             relief[taken] = max(relief[taken], here - then)
             i = taken - 1
             while i >= 0 and chosen[i] == count - taken + i:

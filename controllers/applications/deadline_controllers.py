@@ -39,9 +39,9 @@ from merkatd.protocol.platform_messages import Assignment, Claim, News
 class FullDeadline(Iterative):
     """Tracks the needed pace (t_ref)."""
 
-    def judged(self, scene: DecisionInput) -> Performance:
+    def judged(self, decision_input: DecisionInput) -> Performance:
         """Return the time of an iteration against the needed time."""
-        return performance(scene.work, scene.usable_s, scene.pace_s)
+        return performance(decision_input.work, decision_input.usable_s, decision_input.pace_s)
 
     @property
     def gives_up(self) -> bool:
@@ -52,9 +52,9 @@ class FullDeadline(Iterative):
 class FullPerformance(Iterative):
     """Tracks an allocation."""
 
-    def judged(self, scene: DecisionInput) -> Performance:
+    def judged(self, decision_input: DecisionInput) -> Performance:
         """Return the allocation of its VMs against their full size."""
-        return missing_allocation(scene.held)
+        return missing_allocation(decision_input.held)
 
     def why(self, judged: Performance) -> str:
         """Return the reason of a bid, for the tenant."""
@@ -78,11 +78,11 @@ class Patient(FullDeadline):
         if self.deadline_s is None:
             await self.give_up("slo.deadline is missing: kind `patient` needs a deadline")
 
-    async def goes_on(self, scene: DecisionInput) -> bool:
+    async def goes_on(self, decision_input: DecisionInput) -> bool:
         """Return whether it goes on; suspend it if it has rested and lacks room beside claims."""
-        news, units = scene.news, units_of(self.assignment, scene.news)
+        news, units = decision_input.news, units_of(self.assignment, decision_input.news)
         funds, capacity = available_credits(self.assignment, news), news.market.capacity[CPU]
-        need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
+        need = need_of(funds, units, capacity, decision_input.work.ideal_s, decision_input.left_s)
         limit = limit_price(need, self.assignment.interval_s, TEMPER)
         before = news.claim or Claim(price=0.0, units=units)
         price = claim_while_running(
@@ -90,7 +90,7 @@ class Patient(FullDeadline):
         )
         others = other_claims(news.market.claims, before)
         book = ClaimBook(capacity, [*((one.price, one.units) for one in others), (price, units)])
-        if units > 0 and must_yield(book, price) and rested(scene.case):
+        if units > 0 and must_yield(book, price) and rested(decision_input.case):
             room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
                 f"claims at {price:.3g} or more per unit of CPU leave {room:g} of the {units:g}"
@@ -102,19 +102,21 @@ class Patient(FullDeadline):
         self._price = price
         return True
 
-    async def bid(self, scene: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
+    async def bid(self, decision_input: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
         """Bid for full speed; for CPU at most the claimed price."""
-        market, count = market_without(scene.news), len(standings)
+        market, count = market_without(decision_input.news), len(standings)
         bids = {}
         for vm, now in standings.items():
             whole = bids_for(count, now.most, market)
             ceiling = [
-                self._price * size if name == CPU else scene.spending / count
-                for name, size in zip(scene.names, now.most, strict=True)
+                self._price * size if name == CPU else decision_input.spending / count
+                for name, size in zip(decision_input.names, now.most, strict=True)
             ]
             bids[vm] = {
                 name: max(min(all_of_them / count, most), LEAST_BID)
-                for name, all_of_them, most in zip(scene.names, whole, ceiling, strict=True)
+                for name, all_of_them, most in zip(
+                    decision_input.names, whole, ceiling, strict=True
+                )
             }
         await self.set_bids(bids, f"full speed, up to {self._price:.3g} per unit of CPU")
 

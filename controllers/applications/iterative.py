@@ -70,7 +70,7 @@ class Iterative(Controller):
     _hears = False
     """Whether this process has received news."""
 
-    def judged(self, scene: DecisionInput) -> Performance:
+    def judged(self, decision_input: DecisionInput) -> Performance:
         """Return the performance that the bids must improve."""
         raise NotImplementedError
 
@@ -109,9 +109,7 @@ class Iterative(Controller):
         parts = self._parts()
         if await self._ended(self._counting(parts, news)):
             return
-        if news.state == _SUSPENDING:  # its VMs no longer bid
-            return
-        if not has_market(news):
+        if news.state == _SUSPENDING or not has_market(news):  # its VMs no longer bid
             return
         await self._replace(news)
         vms = bidding(news.vms)
@@ -252,23 +250,26 @@ class Iterative(Controller):
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 
-    async def _given_up(self, scene: DecisionInput) -> bool:
+    async def _given_up(self, decision_input: DecisionInput) -> bool:
         """Give up if the deadline stays out of reach; return whether it did."""
-        hopeless = self.gives_up and scene.hopeless
-        if self._in_a_row(_LOST, scene.news.period, holds=hopeless) < LAST_HOPE:
+        hopeless = self.gives_up and decision_input.hopeless
+        if self._in_a_row(_LOST, decision_input.news.period, holds=hopeless) < LAST_HOPE:
             return False
-        await self.give_up(why_too_late(scene))
+        await self.give_up(why_too_late(decision_input))
         return True
 
-    async def goes_on(self, scene: DecisionInput) -> bool:
+    async def goes_on(self, decision_input: DecisionInput) -> bool:
         """Return whether the platform runs in the next period; suspend it if not."""
-        if not scene.sure:
+        if not decision_input.sure:
             return True
-        dear = self._in_a_row(_DEAR, scene.news.period, holds=suspends(scene.case))
-        if dear < PATIENCE and not (dear and scene.overspent):
+        period = decision_input.news.period
+        dear = self._in_a_row(_DEAR, period, holds=suspends(decision_input.case))
+        if dear < PATIENCE and not (dear and decision_input.overspent):
             return True
-        self.memory[_DEAR] = 0, scene.news.period
-        await self.suspend(f"its spending limit buys {scene.part:.0%} of its VMs' full size")
+        self.memory[_DEAR] = 0, period
+        await self.suspend(
+            f"its spending limit buys {decision_input.part:.0%} of its VMs' full size"
+        )
         return False
 
     def _in_a_row(self, name: str, period: int, *, holds: bool) -> int:
@@ -284,7 +285,7 @@ class Iterative(Controller):
         self.memory[name] = count, last
         return int(count)
 
-    def compared(self, scene: DecisionInput) -> tuple[Performance, float]:
+    def compared(self, decision_input: DecisionInput) -> tuple[Performance, float]:
         """Return the performance for the bids, and the spending limit.
 
         Once the pace is measured, this is `judged`. Before that, bidding the whole limit would
@@ -292,15 +293,15 @@ class Iterative(Controller):
         worthwhile part is enough, until the first iteration takes longer than it may. The part must
         not be close to 0, or VMs would never answer their monitor.
         """
-        judged = self.judged(scene)
-        if scene.held and (scene.measured or judged.slow):
-            return judged, scene.spending
-        part = 1.0 if scene.measured else UNKNOWN_PART
-        return worthwhile(scene.held or 1.0), scene.spending * part
+        judged = self.judged(decision_input)
+        if decision_input.held and (decision_input.measured or judged.slow):
+            return judged, decision_input.spending
+        part = 1.0 if decision_input.measured else UNKNOWN_PART
+        return worthwhile(decision_input.held or 1.0), decision_input.spending * part
 
-    async def bid(self, scene: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
+    async def bid(self, decision_input: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
         """Set the bids of all VMs for the next period."""
-        judged, may_spend = self.compared(scene)
+        judged, may_spend = self.compared(decision_input)
         each = may_spend / len(standings)
         means = SpendingLimit(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
         # After a change of the deadline the old traces no longer apply.
@@ -313,34 +314,36 @@ class Iterative(Controller):
             # pace would ever be measured, and the bid would stay at 0.
             asked = replace(now, bid=tuple(max(one, means.bid_min) for one in now.bid))
             adapted = adapt(asked, judged, means, traces.get(vm, ()))
-            bids[vm] = dict(zip(scene.names, adapted.bid, strict=True))
+            bids[vm] = dict(zip(decision_input.names, adapted.bid, strict=True))
             seen[vm] = adapted.traces
         self.memory[_TRACES] = traces_to_keep(seen)
-        known = scene.measured and scene.held > 0
+        known = decision_input.measured and decision_input.held > 0
         await self.set_bids(bids, self.why(judged) if known else "its pace is not known yet")
 
-    async def _tell(self, scene: DecisionInput) -> None:
+    async def _tell(self, decision_input: DecisionInput) -> None:
         """Report the progress, always with finished and remaining work, which the daemon needs."""
-        work, left_s = scene.work, scene.left_s
+        work, left_s = decision_input.work, decision_input.left_s
+        usable_s = decision_input.usable_s
         known: dict[str, float | None] = {
-            "done": work.done / max(work.steps, 1) if scene.seen else None,
-            "work_left_s": work.ideal_s if scene.sure else None,
+            "done": work.done / max(work.steps, 1) if decision_input.seen else None,
+            "work_left_s": work.ideal_s if decision_input.sure else None,
         }
-        if not scene.measured:
+        if not decision_input.measured:
             await self.report(**known, text="no iteration has been seen yet")
             return
-        if not scene.held:
+        if not decision_input.held:
             await self.report(**known, text="none of its VMs runs yet, or they have no allocation")
             return
-        needs_s = work.left * scene.pace_s
+        pace_s = decision_input.pace_s
+        needs_s = work.left * pace_s
         spare_s = left_s - needs_s
         await self.report(
             **known,
             on_track=spare_s >= 0,
             projected_end_s=self.now_s + needs_s,
-            performance=scene.pace_s,
-            reference=reference_s(work, scene.usable_s) if self.deadline_s is not None else None,
-            text=progress_text(scene, spare_s),
+            performance=pace_s,
+            reference=None if self.deadline_s is None else reference_s(work, usable_s),
+            text=progress_text(decision_input, spare_s),
         )
 
     def _parts(self) -> Parts:

@@ -190,24 +190,25 @@ def usable_s(left_s: float, interval_s: float) -> float:
     return max(left_s - SPARE_PERIODS * interval_s, left_s * (1 - SPARE_MOST))
 
 
-def progress_text(scene: DecisionInput, spare_s: float) -> str:
+def progress_text(decision_input: DecisionInput, spare_s: float) -> str:
     """Describe the progress and the expected end."""
-    work = scene.work
-    said = f"{int(work.done)} of {work.steps} iterations, {scene.pace_s:.3g} s each"
-    away = "" if scene.whole else "; not all of its VMs run"
+    work = decision_input.work
+    said = f"{int(work.done)} of {work.steps} iterations, {decision_input.pace_s:.3g} s each"
+    away = "" if decision_input.whole else "; not all of its VMs run"
     if isinf(spare_s):
         return f"{said}{away}"
     if spare_s >= 0:
         return f"{said}: will end {spare_s:.0f} s before the deadline{away}"
-    least_s = least_deadline_s(work, scene.reachable_step_s)
+    least_s = least_deadline_s(work, decision_input.reachable_step_s)
     return f"{said}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
 
 
-def why_too_late(scene: DecisionInput) -> str:
+def why_too_late(decision_input: DecisionInput) -> str:
     """Describe why the deadline can't be met."""
+    work = decision_input.work
     return (
-        f"the remaining {scene.work.left:.0f} iterations take at least {scene.work.ideal_s:.0f} s,"
-        f" and only {max(scene.left_s, 0.0):.0f} s are left until the deadline"
+        f"the remaining {work.left:.0f} iterations take at least {work.ideal_s:.0f} s,"
+        f" and only {max(decision_input.left_s, 0.0):.0f} s are left until the deadline"
     )
 
 

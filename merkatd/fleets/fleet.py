@@ -57,10 +57,10 @@ class FleetView:
 
 
 def read_fleet_view(
-    connection: sa.Connection, seen: Observed, members: Sequence[FleetMember]
+    connection: sa.Connection, observed: Observed, members: Sequence[FleetMember]
 ) -> FleetView:
     """Return the view of these members, which are not gone."""
-    observation, snapshot = seen.observation, seen.snapshot
+    observation, snapshot = observed.observation, observed.snapshot
     # If OpenNebula deploys VMs, the snapshot hides VMs that are not yet due: the observation shows
     # their states.
     busy = snapshot.vms.state == int(VmState.BUSY)
@@ -73,7 +73,7 @@ def read_fleet_view(
     }
     leaving = [one.vm for one in members if one.leaving and one.vm is not None]
     return FleetView(
-        period=seen.period,
+        period=observed.period,
         states={vm: VmState(state) for vm, state in states},
         ailing=observation.ailing.keys(),
         creating=creating,

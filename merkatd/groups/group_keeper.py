@@ -48,7 +48,7 @@ def read_all(connection: sa.Connection) -> None:
 
 
 def review_groups(
-    connection: sa.Connection, seen: Observed, at_s: float, entropy: bytes, new_vms: int
+    connection: sa.Connection, observed: Observed, at_s: float, entropy: bytes, new_vms: int
 ) -> GroupReview:
     """Review all groups and return the steps of their VMs; create `new_vms` per owner at most.
 
@@ -68,7 +68,7 @@ def review_groups(
     for one in present:
         members.get(one.vm_group, []).append(one)
     sight, highest = (
-        read_fleet_view(connection, seen, present),
+        read_fleet_view(connection, observed, present),
         GROUP_MEMBERS.highest_numbers(connection),
     )
     room, apart, steps = CreationRoom(new_vms), SeparateWork(connection), list[Step]()
@@ -127,15 +127,15 @@ def _fewer(connection: sa.Connection, group: GroupRow, count: int, why: str) -> 
 class Keeper:
     """Reviews all groups in each period and carries out users' orders."""
 
-    def __init__(self, world: PeriodContext, rng: np.random.Generator | None = None) -> None:
-        self.world = world
-        self._rng = rng or world.rng
+    def __init__(self, context: PeriodContext, rng: np.random.Generator | None = None) -> None:
+        self.world = context
+        self._rng = rng or context.rng
         self._has_read = False
         """Whether the templates of all living groups were parsed since the daemon started."""
 
     # -- for the period -----------------------------------------------------------------------
 
-    async def proposals(self, database: Transactions, seen: Observed) -> Sequence[Step]:
+    async def proposals(self, database: Transactions, observed: Observed) -> Sequence[Step]:
         """Return the steps of all groups in this period."""
         if not self._has_read:
             # Not in the period's transaction, because that blocks all other writers.
@@ -144,7 +144,7 @@ class Keeper:
         at_s, entropy = self.world.now(), self._rng.bytes(32)
         most = self.world.rhythm.new_vms
         tended = await database.run(
-            partial(review_groups, seen=seen, at_s=at_s, entropy=entropy, new_vms=most)
+            partial(review_groups, observed=observed, at_s=at_s, entropy=entropy, new_vms=most)
         )
         self.world.troubles.note(TroubleKind.GROUP, "looked after", tended.failed)
         return tended.steps

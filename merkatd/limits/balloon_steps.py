@@ -122,12 +122,12 @@ class MemoryPlan:
 def memory_steps(
     snapshot: Snapshot,
     plan: Plan,
-    scene: Occupancy,
+    occupancy: Occupancy,
     stock: MemoryHoldings,
     settings: MemorySettings,
 ) -> MemoryPlan:
     """Return steps that shrink balloons, bring VMs that fit, and grow balloons with the rest."""
-    giving = _Giving(snapshot, scene, stock)
+    giving = _Giving(snapshot, occupancy, stock)
     shrinking = giving.shrink()
     kept: list[Step] = []
     postponed: dict[int, str] = {}
@@ -190,21 +190,21 @@ class _Left:
 class _Giving:
     """The hosts' memory pools while they are filled and emptied."""
 
-    def __init__(self, snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings) -> None:
+    def __init__(self, snapshot: Snapshot, occupancy: Occupancy, stock: MemoryHoldings) -> None:
         self._snapshot = snapshot
-        self._scene = scene
+        self._scene = occupancy
         self._stock = stock
         self._pools: dict[int, MemoryPool] = {}
         self._shrinks: dict[int, str] = {}
         self._freed: dict[int, int] = {}
         self._left: dict[str, _Left] = {}
-        self.arrivals = {step.id: row for row, step in scene.arrival.items()}
+        self.arrivals = {step.id: row for row, step in occupancy.arrival.items()}
         """By step id: the row of the VM that the step brings."""
-        self.resumed = {step.id: row for row, step in scene.resumed.items()}
+        self.resumed = {step.id: row for row, step in occupancy.resumed.items()}
         """By step id: the row of the VM that the step resumes on its host."""
         self._goes_to = {
             row: snapshot.host_row(step.host)
-            for row, step in scene.arrival.items()
+            for row, step in occupancy.arrival.items()
             if isinstance(step, Deploy | Migrate)
         }
         """By VM row: the row of the VM's new host, even if the plan later ends the VM there."""

@@ -164,7 +164,7 @@ def from_cgroup(weight: int) -> int:
 
 def limit_steps(
     snapshot: Snapshot,
-    scene: Occupancy,
+    occupancy: Occupancy,
     share: Floats,
     pinned: AbstractSet[int],
     in_force: EnforcedLimits,
@@ -176,17 +176,17 @@ def limit_steps(
     steps. Steps of arriving VMs come after the step that brings the VM.
     """
     vms, hosts = snapshot.vms, len(snapshot.hosts)
-    bids_here = scene.bidding & (vms.market != NO_MARKET) & (scene.then != NO_HOST)
+    bids_here = occupancy.bidding & (vms.market != NO_MARKET) & (occupancy.then != NO_HOST)
     bid = np.where(bids_here, vms.bid[:, snapshot.resources.index(CPU)], 0.0)
-    bids = np.bincount(scene.then[bids_here], bid[bids_here], hosts)
+    bids = np.bincount(occupancy.then[bids_here], bid[bids_here], hosts)
     whole = in_force.pin_policy | _marked(pinned, len(vms))
     quota = quotas(share, vms.vcpus, whole, settings.quota_period_us)
-    weight = weights(bid, scene.then, hosts)
+    weight = weights(bid, occupancy.then, hosts)
     due = differs(quota, weight, vms.vcpus, in_force, settings)
-    arrives = _marked(scene.arrival.keys(), len(vms))
-    for row in np.flatnonzero(scene.told & (due.quota | due.weight | arrives)).tolist():
-        host = int(scene.then[row])
-        arrival = scene.arrival.get(row)
+    arrives = _marked(occupancy.arrival.keys(), len(vms))
+    for row in np.flatnonzero(occupancy.told & (due.quota | due.weight | arrives)).tolist():
+        host = int(occupancy.then[row])
+        arrival = occupancy.arrival.get(row)
         yield Limit(
             period=snapshot.period,
             vm=int(vms.id[row]),

@@ -37,7 +37,7 @@ def io_rates(share: Floats, resource: str) -> Ints:
 
 
 def throttle_steps(
-    snapshot: Snapshot, scene: Occupancy, allocations: Floats, in_force: EnforcedLimits
+    snapshot: Snapshot, occupancy: Occupancy, allocations: Floats, in_force: EnforcedLimits
 ) -> Iterator[Throttle]:
     """Yield a step for each VM whose limit differs and can be set, and for each VM that arrives.
 
@@ -49,16 +49,16 @@ def throttle_steps(
     wanted: dict[str, Ints] = {}
     due: dict[str, Bools] = {}
     arrives = np.zeros(len(snapshot.vms), dtype=bool)
-    arrives[list(scene.arrival)] = True
+    arrives[list(occupancy.arrival)] = True
     for resource in goods:
         limit = io_rates(allocations[:, snapshot.resources.index(resource)], resource)
         there = in_force.throttled(resource)
         off = np.abs(there - limit) > _BAND_PART * limit
         wanted[resource] = limit
-        due[resource] = scene.told & (there != BEYOND) & (off | arrives)
-    bids = _bids(snapshot, scene)
+        due[resource] = occupancy.told & (there != BEYOND) & (off | arrives)
+    bids = _bids(snapshot, occupancy)
     for row in np.flatnonzero(np.logical_or.reduce(list(due.values()))).tolist():
-        host, arrival = int(scene.then[row]), scene.arrival.get(row)
+        host, arrival = int(occupancy.then[row]), occupancy.arrival.get(row)
         said = [name for name in goods if due[name][row]]
         limits: dict[str, Any] = {_FIELDS[name]: int(wanted[name][row]) for name in said}
         reasons = [
@@ -81,10 +81,10 @@ def throttle_steps(
         )
 
 
-def _bids(snapshot: Snapshot, scene: Occupancy) -> Floats:
+def _bids(snapshot: Snapshot, occupancy: Occupancy) -> Floats:
     """Return [hosts, resources]: the sum of the bids on each host after the plan."""
     vms = snapshot.vms
-    there = scene.bidding & (vms.market != NO_MARKET) & (scene.then != NO_HOST)
+    there = occupancy.bidding & (vms.market != NO_MARKET) & (occupancy.then != NO_HOST)
     sums = np.zeros((len(snapshot.hosts), len(snapshot.resources)))
-    np.add.at(sums, scene.then[there], vms.bid[there])
+    np.add.at(sums, occupancy.then[there], vms.bid[there])
     return sums

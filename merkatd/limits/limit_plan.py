@@ -97,9 +97,9 @@ def plan_limits(
 
 
 def _balloons(
-    snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings, room: MemoryPlan
+    snapshot: Snapshot, occupancy: Occupancy, stock: MemoryHoldings, room: MemoryPlan
 ) -> Iterator[Step]:
-    starting = scene.starting
+    starting = occupancy.starting
     for vm, memory_mib, after in room.changes:
         yield Balloon(
             period=snapshot.period,
@@ -108,7 +108,9 @@ def _balloons(
             # A guest that has just started has no data in memory to lose.
             unpaid=bool(starting[vm]) or (memory_mib < int(stock.holds[vm]) and stock.unpaid(vm)),
             after=after,
-            reason=limit_reasons.why_balloon(snapshot, stock, vm, int(scene.then[vm]), memory_mib),
+            reason=limit_reasons.why_balloon(
+                snapshot, stock, vm, int(occupancy.then[vm]), memory_mib
+            ),
         )
 
 
@@ -122,7 +124,7 @@ def _overfull(snapshot: Snapshot, stock: MemoryHoldings) -> dict[int, str]:
 
 
 def _holding(
-    snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings, settings: MemorySettings
+    snapshot: Snapshot, occupancy: Occupancy, stock: MemoryHoldings, settings: MemorySettings
 ) -> dict[int, int]:
     """Return, by id of VMs above their share or without control, their memory after this period.
 
@@ -133,5 +135,5 @@ def _holding(
     slow = (told >= 0) & (stock.holds > told + settings.least_step_mib)
     holds = np.where(slow, stock.holds, stock.moved)
     beyond = ~stock.adjustable | (holds > stock.guests.share)
-    rows = np.flatnonzero(scene.told & ~scene.starting & beyond).tolist()
+    rows = np.flatnonzero(occupancy.told & ~occupancy.starting & beyond).tolist()
     return {int(snapshot.vms.id[row]): int(holds[row]) for row in rows}

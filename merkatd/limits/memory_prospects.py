@@ -43,7 +43,7 @@ class WaitingVms:
 
 def rows_without_prospects(
     waits: WaitingVms,
-    scene: Occupancy,
+    occupancy: Occupancy,
     stock: MemoryHoldings,
     freed: Mapping[int, int],
     left: Mapping[int, int],
@@ -58,8 +58,8 @@ def rows_without_prospects(
         later[row] = max(later[row] - amount, 0)
     for row, amount in left.items():
         later[row] = amount
-    here = scene.now != NO_HOST
-    balloons = np.bincount(scene.now[here], later[here], len(stock.free)).astype(np.int64)
+    here = occupancy.now != NO_HOST
+    balloons = np.bincount(occupancy.now[here], later[here], len(stock.free)).astype(np.int64)
     there = balloons + stock.leaving
     able = set[int]()
     while True:
@@ -73,27 +73,27 @@ def rows_without_prospects(
             return frozenset(waits.missing.keys() - able)
         for row in found - able:
             if here[row]:
-                there[scene.now[row]] += stock.holds[row] - freed.get(row, 0) - later[row]
+                there[occupancy.now[row]] += stock.holds[row] - freed.get(row, 0) - later[row]
         able |= found
 
 
 def hosts_without_room(
-    wanted: Mapping[int, int], scene: Occupancy, stock: MemoryHoldings
+    wanted: Mapping[int, int], occupancy: Occupancy, stock: MemoryHoldings
 ) -> Mapping[int, Ints]:
     """Return the hosts without room for each of these VMs, even if all balloons shrink.
 
     `wanted` is the VM's planned host, by row; the result includes it. Memory of VMs that are still
     migrating away from a host does not count as room.
     """
-    least = np.where(stock.adjustable | scene.starting, stock.least, stock.holds)
-    here = scene.now != NO_HOST
-    kept = np.bincount(scene.now[here], least[here], len(stock.free))
-    room = stock.free + np.bincount(scene.now[here], stock.holds[here], len(stock.free)) - kept
+    least = np.where(stock.adjustable | occupancy.starting, stock.least, stock.holds)
+    here = occupancy.now != NO_HOST
+    kept = np.bincount(occupancy.now[here], least[here], len(stock.free))
+    room = stock.free + np.bincount(occupancy.now[here], stock.holds[here], len(stock.free)) - kept
     found = {}
     for row, host in wanted.items():
         lacks = room < least[row]
         lacks[host] = True
         if here[row]:
-            lacks[scene.now[row]] = False
+            lacks[occupancy.now[row]] = False
         found[row] = np.flatnonzero(lacks)
     return found

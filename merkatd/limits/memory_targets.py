@@ -143,7 +143,7 @@ class MemoryHoldings:
 def memory_holdings(
     snapshot: Snapshot,
     share: Floats,
-    scene: Occupancy,
+    occupancy: Occupancy,
     in_force: EnforcedLimits,
     settings: MemorySettings,
     keeps: Floats | None = None,
@@ -158,34 +158,36 @@ def memory_holdings(
     it has arrived, and for longer if the migration fails.
     """
     guests = _guests(snapshot, share, in_force, keeps)
-    starting = scene.starting
+    starting = occupancy.starting
     floor = np.ceil(guests.floor).astype(np.int64)
     holds = _held_by_all(snapshot, guests, floor)
-    adjustable = scene.told & ~starting & in_force.balloon & ~np.isnan(guests.held)
-    chosen = adjustable | (scene.told & starting)
+    adjustable = occupancy.told & ~starting & in_force.balloon & ~np.isnan(guests.held)
+    chosen = adjustable | (occupancy.told & starting)
     need = np.where(starting, floor, least(guests, settings))
 
     capacity = np.floor(snapshot.hosts.capacity[:, snapshot.resources.index(MEMORY)])
     leaving = _leaving(snapshot, holds)
     whole = capacity.astype(np.int64) - leaving
-    free = whole - _by_host(scene.now, holds, len(whole))
+    free = whole - _by_host(occupancy.now, holds, len(whole))
     least_each = np.where(chosen, need, holds)
-    brings = _brought(scene, guests, holds, whole - _by_host(scene.then, least_each, len(whole)))
+    brings = _brought(
+        occupancy, guests, holds, whole - _by_host(occupancy.then, least_each, len(whole))
+    )
     more = np.maximum(brings - holds, 0)
-    others = np.where(scene.told, NO_HOST, scene.then)
+    others = np.where(occupancy.told, NO_HOST, occupancy.then)
     room = whole - _by_host(others, holds + more, len(whole))
-    rigid = np.where(scene.told & ~chosen, scene.then, NO_HOST)
+    rigid = np.where(occupancy.told & ~chosen, occupancy.then, NO_HOST)
     target = holds.copy()
     at = np.flatnonzero(chosen)
     due = _rows(guests, at)
-    given = room - _by_host(rigid, holds, len(whole)) - _of_waiting(scene, holds, len(whole))
-    target[at] = targets(due, need[at], scene.then[at], given)
+    given = room - _by_host(rigid, holds, len(whole)) - _of_waiting(occupancy, holds, len(whole))
+    target[at] = targets(due, need[at], occupancy.then[at], given)
 
     moved = np.where(adjustable, steps(guests, target, need, settings), holds)
     brought = np.where(starting, need, moved)
     lifted = np.where(adjustable, np.maximum(need - holds, 0), 0)
-    takes = np.where(scene.then != scene.now, brought, lifted) + more
-    pressed = _pressed(scene, free, holds - moved, takes)
+    takes = np.where(occupancy.then != occupancy.now, brought, lifted) + more
+    pressed = _pressed(occupancy, free, holds - moved, takes)
     to_the_mib = replace(settings, least_step_mib=1)
     closer = adjustable & pressed & (target < holds)
     moved = np.where(closer, steps(guests, target, need, to_the_mib), moved)
@@ -198,7 +200,7 @@ def memory_holdings(
         adjustable=adjustable,
         free=free,
         room=room,
-        needed=_by_host(np.where(scene.told, scene.then, NO_HOST), least_each, len(whole)),
+        needed=_by_host(np.where(occupancy.told, occupancy.then, NO_HOST), least_each, len(whole)),
         brings=brings,
         leaving=leaving,
     )
@@ -237,7 +239,7 @@ def _leaving(snapshot: Snapshot, holds: Ints) -> Ints:
     return _by_host(vms.source, beyond, len(snapshot.hosts))
 
 
-def _brought(scene: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints) -> Ints:
+def _brought(occupancy: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints) -> Ints:
     """Return [vms]: what each VM that the plan resumes holds at once, 0 for all others.
 
     A guest resumes with all of its memory, and its balloon works only afterwards. If its host can't
@@ -245,32 +247,32 @@ def _brought(scene: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints) ->
     freed. They count with at least their floors; otherwise they could never be resumed.
     """
     brings = np.zeros(len(holds), dtype=np.int64)
-    rows = np.array(sorted(scene.resumed), dtype=np.int64)
+    rows = np.array(sorted(occupancy.resumed), dtype=np.int64)
     if len(rows):
-        whole, host = _due_in_full(_rows(guests, rows)), scene.now[rows]
+        whole, host = _due_in_full(_rows(guests, rows)), occupancy.now[rows]
         room = spare + np.bincount(host, holds[rows], len(spare)).astype(np.int64)
         brings[rows] = targets(whole, holds[rows], host, room)
     return brings
 
 
-def _of_waiting(scene: Occupancy, holds: Ints, hosts: int) -> Ints:
+def _of_waiting(occupancy: Occupancy, holds: Ints, hosts: int) -> Ints:
     """Return [hosts]: the memory of VMs that are to leave and wait for memory elsewhere.
 
     Two VMs may be about to swap places: each needs room beside the other.
     """
-    rows = np.array(sorted(scene.waits), dtype=np.int64)
-    return _by_host(scene.now[rows], holds[rows], hosts)
+    rows = np.array(sorted(occupancy.waits), dtype=np.int64)
+    return _by_host(occupancy.now[rows], holds[rows], hosts)
 
 
-def _pressed(scene: Occupancy, free: Ints, freed: Ints, takes: Ints) -> Bools:
+def _pressed(occupancy: Occupancy, free: Ints, freed: Ints, takes: Ints) -> Bools:
     """Return [vms]: whether too little memory becomes free on the VM's present or next host.
 
     The memory is for VMs that come, and for VMs that are raised to their least.
     """
     hosts = len(free)
-    left = free + _by_host(scene.now, np.maximum(freed, 0), hosts)
-    short = np.append(left < _by_host(scene.then, takes, hosts), False)
-    pressed: Bools = short[scene.now] | short[scene.then]
+    left = free + _by_host(occupancy.now, np.maximum(freed, 0), hosts)
+    short = np.append(left < _by_host(occupancy.then, takes, hosts), False)
+    pressed: Bools = short[occupancy.now] | short[occupancy.then]
     return pressed
 
 

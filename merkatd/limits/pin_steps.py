@@ -15,7 +15,7 @@ from merkatd.limits.settings import PinSettings
 
 def wanted_pins(
     snapshot: Snapshot,
-    scene: Occupancy,
+    occupancy: Occupancy,
     share: Floats,
     in_force: EnforcedLimits,
     topologies: Mapping[int, Topology],
@@ -30,13 +30,13 @@ def wanted_pins(
     rows = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
     for row in rows.tolist():
         standing = in_force.pinned(int(snapshot.vms.id[row]))
-        if standing and (in_force.pin_policy[row] or not scene.told[row]):
+        if standing and (in_force.pin_policy[row] or not occupancy.told[row]):
             wanted[row] = standing
-    order = np.argsort(scene.then, kind="stable")
+    order = np.argsort(occupancy.then, kind="stable")
     for host in np.flatnonzero(np.isin(snapshot.hosts.id, list(topologies))).tolist():
-        first, last = np.searchsorted(scene.then[order], [host, host + 1])
+        first, last = np.searchsorted(occupancy.then[order], [host, host + 1])
         there = [
-            _pinned(snapshot, scene, (share, rate), in_force, row)
+            _pinned(snapshot, occupancy, (share, rate), in_force, row)
             for row in order[first:last].tolist()
         ]
         topology = topologies[int(snapshot.hosts.id[host])]
@@ -47,13 +47,13 @@ def wanted_pins(
 
 def _pinned(
     snapshot: Snapshot,
-    scene: Occupancy,
+    occupancy: Occupancy,
     shares_and_rates: tuple[Floats, Floats],
     in_force: EnforcedLimits,
     row: int,
 ) -> Pinned:
     """Return the VM's input for the choice of cores; pins count only on the VM's present host."""
-    stays = scene.now[row] == scene.then[row]
+    stays = occupancy.now[row] == occupancy.then[row]
     share, rate = (float(one[row]) for one in shares_and_rates)
     return Pinned(
         vm=row,
@@ -61,13 +61,13 @@ def _pinned(
         share=share,
         rate=None if np.isnan(rate) else rate,
         cores=in_force.pinned(int(snapshot.vms.id[row])) if stays else (),
-        fixed=bool(in_force.pin_policy[row] or not scene.told[row]),
+        fixed=bool(in_force.pin_policy[row] or not occupancy.told[row]),
     )
 
 
 def pin_steps(
     snapshot: Snapshot,
-    scene: Occupancy,
+    occupancy: Occupancy,
     wanted: Mapping[int, Cores],
     in_force: EnforcedLimits,
     topologies: Mapping[int, Topology],
@@ -75,10 +75,10 @@ def pin_steps(
     """Yield steps that remove pins, and steps that set pins that differ from the present ones."""
     known = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
     for row in sorted({*wanted, *known.tolist()}):
-        if not scene.told[row] or in_force.pin_policy[row]:
+        if not occupancy.told[row] or in_force.pin_policy[row]:
             continue
-        vm, host = int(snapshot.vms.id[row]), int(scene.then[row])
-        arrival = scene.arrival.get(row)
+        vm, host = int(snapshot.vms.id[row]), int(occupancy.then[row])
+        arrival = occupancy.arrival.get(row)
         standing, cores = in_force.pinned(vm), wanted.get(row, ())
         if standing and (isinstance(arrival, Migrate) or not cores):
             why = limit_reasons.why_freed(snapshot, host if arrival else None)

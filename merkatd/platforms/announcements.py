@@ -58,22 +58,22 @@ class PeriodNews:
 
 
 def news_of(
-    world: PeriodContext, announcement: Announcement, connection: sa.Connection
+    context: PeriodContext, announcement: Announcement, connection: sa.Connection
 ) -> PeriodNews:
     """Return the news of all markets and of all platforms with a controller."""
     if not platform_store.living(connection):
         return PeriodNews()
     apart = SeparateWork(connection)
-    found = attended_platforms(connection, announcement, world, apart)
-    claims = claims_of(connection, announcement, world, apart=apart)
-    now = markets_now(connection, announcement, world.markets, world.rhythm.interval_s, claims)
+    found = attended_platforms(connection, announcement, context, apart)
+    claims = claims_of(connection, announcement, context, apart=apart)
+    now = markets_now(connection, announcement, context.markets, context.rhythm.interval_s, claims)
     return PeriodNews(found, now, apart.failed)
 
 
 def attended_platforms(
     connection: sa.Connection,
     announcement: Announcement,
-    world: PeriodContext,
+    context: PeriodContext,
     apart: SeparateWork,
 ) -> dict[int, ControlledPlatform]:
     """Return by id the platforms whose controllers must run now, except platforms that fail.
@@ -90,7 +90,7 @@ def attended_platforms(
     for one in PLATFORM_VMS.living(connection):
         members.get(one.platform, []).append(one)
     held = {one.application: one for one in budget_store.open_ones(connection)}
-    ahead_s = world.believed.ahead_s
+    ahead_s = context.believed.ahead_s
 
     def look(platform: PlatformRow) -> ControlledPlatform | None:
         template = parsed(platform.template)
@@ -98,7 +98,7 @@ def attended_platforms(
             return None
         budget = None if platform.account is None else held.get(platform.account)
         standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)
-        assignment = _assignment(platform, standing, world)
+        assignment = _assignment(platform, standing, context)
         return ControlledPlatform(assignment, standing, template.grace_s)
 
     found = {one.id: apart.look(one.id, partial(look, one), None) for one in living}
@@ -108,14 +108,14 @@ def attended_platforms(
 def _assignment(
     platform: PlatformRow,
     standing: PlatformStatus,
-    world: PeriodContext,
+    context: PeriodContext,
 ) -> Assignment:
     template = parsed(platform.template)
     return Assignment(
         platform=platform.id,
         name=platform.name,
         owner=platform.owner,
-        market=market_of(template, world.markets).name,
+        market=market_of(template, context.markets).name,
         controller=template.controller,
         parameters=template.parameters,
         clusters=tuple(
@@ -126,10 +126,10 @@ def _assignment(
         ideal_s=template.goal.ideal_s,
         performance=standing.performance,
         started_s=platform.started_s,
-        interval_s=world.rhythm.interval_s,
+        interval_s=context.rhythm.interval_s,
         budget=standing.budget,
         replenishment=standing.replenishment,
-        replenishment_s=world.money.replenishment_s,
+        replenishment_s=context.money.replenishment_s,
         give_up=template.goal.give_up,
         memory=platform.memory,
     )
@@ -227,13 +227,13 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
     return found
 
 
-def _state(seen: Observed, row: int) -> str:
+def _state(observed: Observed, row: int) -> str:
     """Return a VM's state for its controller.
 
     Two states count as powered off in the market. A VM without a guest yet, whose disks are copied
     or which boots, is "busy". A VM to which OpenNebula has lost contact is "unknown".
     """
-    state, shown = VmState(int(seen.snapshot.vms.state[row])), seen.observation
+    state, shown = VmState(int(observed.snapshot.vms.state[row])), observed.observation
     if state is VmState.POWERED_OFF and shown.vm_state[row] != state:
         state = VmState.BUSY
     unknown = state is VmState.POWERED_OFF and shown.vm_words[row] == OUT_OF_SIGHT

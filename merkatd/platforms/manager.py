@@ -56,7 +56,7 @@ class Manager:
 
     def __init__(
         self,
-        world: PeriodContext,
+        context: PeriodContext,
         controllers: Controllers,
         rng: np.random.Generator | None = None,
         leading: Leadership | None = None,
@@ -67,9 +67,9 @@ class Manager:
         `leading` knows whether this daemon may act; without it, this is the only daemon. `handed`
         returns SSH keys for a VM's template, given the VM's creation key.
         """
-        self._world = world
+        self._world = context
         self._leading = leading
-        self._rng = rng or world.rng
+        self._rng = rng or context.rng
         self._controllers = controllers
         self._handed = handed
         self._running: dict[int, ControlledPlatform] = {}
@@ -87,13 +87,13 @@ class Manager:
         """Return the present context, which holds the rules and the stores."""
         return self._world
 
-    def adopt(self, world: PeriodContext) -> None:
+    def adopt(self, context: PeriodContext) -> None:
         """Use this context, with its rules, from now on."""
-        self._world = world
+        self._world = context
 
     # -- for the period -----------------------------------------------------------------------
 
-    async def proposals(self, database: Transactions, seen: Observed) -> Sequence[Step]:
+    async def proposals(self, database: Transactions, observed: Observed) -> Sequence[Step]:
         """Return the steps that platforms need in this period."""
         world = self._world
         if not self._has_read:
@@ -102,7 +102,7 @@ class Manager:
             self._has_read = True
         now = ReviewInput(
             at_s=world.now(),
-            now_s=await world.believed.look(world, database, seen.period),
+            now_s=await world.believed.look(world, database, observed.period),
             interval_s=world.rhythm.interval_s,
             replenishment_s=world.money.replenishment_s,
             markets=world.markets,
@@ -111,7 +111,7 @@ class Manager:
             books=books_of(self._published),
             new_vms=world.rhythm.new_vms,
         )
-        tended = await database.run(partial(review_platforms, seen=seen, now=now))
+        tended = await database.run(partial(review_platforms, observed=observed, now=now))
         world.troubles.note(TroubleKind.PLATFORM, "reviewed", tended.failed)
         return tended.steps
 

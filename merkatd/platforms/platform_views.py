@@ -134,7 +134,7 @@ def _with(short: PlatformSummary, **more: Any) -> PlatformDetails:
 
 
 def platform_view(
-    connection: sa.Connection, one: PlatformRow, world: PeriodContext, latest: Announcement | None
+    connection: sa.Connection, one: PlatformRow, context: PeriodContext, latest: Announcement | None
 ) -> PlatformDetails:
     """Return the full view of a platform."""
     template = parsed(one.template)
@@ -144,20 +144,20 @@ def platform_view(
         connection,
         one,
         found,
-        world.rhythm.interval_s,
-        world.money.replenishment_s,
-        world.markets,
-        world.believed.now(world),
-        book_without(connection, one, latest, world),
-        None if latest is None else capacities(latest.seen.snapshot, world.markets),
+        context.rhythm.interval_s,
+        context.money.replenishment_s,
+        context.markets,
+        context.believed.now(context),
+        book_without(connection, one, latest, context),
+        None if latest is None else capacities(latest.seen.snapshot, context.markets),
     )
     judged = outlook.judged
-    market = market_of(template, world.markets).name
+    market = market_of(template, context.markets).name
     members = PLATFORM_VMS.living(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return _with(
         summary(connection, one),
-        unattended=world.troubles.why(TroubleKind.PLATFORM, one.id),
+        unattended=context.troubles.why(TroubleKind.PLATFORM, one.id),
         market=market,
         give_up=template.goal.give_up,
         ideal_s=template.goal.ideal_s,
@@ -176,16 +176,16 @@ def platform_view(
 
 
 def partial_view(
-    connection: sa.Connection, one: PlatformRow, world: PeriodContext, error: Exception
+    connection: sa.Connection, one: PlatformRow, context: PeriodContext, error: Exception
 ) -> PlatformDetails:
     """Return the available parts of a broken platform's view, and why the rest is missing."""
     template = parsed(one.template)
     members = PLATFORM_VMS.living(connection, one.id)
-    why = world.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
+    why = context.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
     return _with(
         summary(connection, one),
         unattended=why,
-        market=market_of(template, world.markets).name,
+        market=market_of(template, context.markets).name,
         give_up=template.goal.give_up,
         ideal_s=template.goal.ideal_s,
         prices={},

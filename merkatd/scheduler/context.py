@@ -63,8 +63,8 @@ Proposals = Callable[[Transactions, Observed], Awaitable[Sequence[Step]]]
 def all_proposals(*askers: Proposals) -> Proposals:
     """Combine functions that propose steps, in this order."""
 
-    async def proposals(database: Transactions, seen: Observed) -> Sequence[Step]:
-        return [step for ask in askers for step in await ask(database, seen)]
+    async def proposals(database: Transactions, observed: Observed) -> Sequence[Step]:
+        return [step for ask in askers for step in await ask(database, observed)]
 
     return proposals
 

@@ -58,11 +58,11 @@ Result = TypeVar("Result")
 class Scheduler:
     """The loop of periods; only one scheduler at a time acts on a cloud."""
 
-    def __init__(self, world: PeriodContext, leading: Leadership | None = None) -> None:
+    def __init__(self, context: PeriodContext, leading: Leadership | None = None) -> None:
         """`leading` knows whether this daemon may act; None if there is no other daemon."""
         self.drained: frozenset[int] = frozenset()
         """The ids of the hosts that an order drains."""
-        self.world = replace(world, cloud=DrainedHosts(world.cloud, lambda: self.drained))
+        self.world = replace(context, cloud=DrainedHosts(context.cloud, lambda: self.drained))
         self.paused = self._held = False
         self.ordered: Mode | None = None
         """The ordered mode, if it differs from the configured one."""
@@ -84,8 +84,8 @@ class Scheduler:
         self._taking_part = Participants(lambda: not self.paused and self.mode is Mode.ON)
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
-        self._following = GuestWatch(self._turn, world.clock, self._acts, self.wake)
-        self._beat = PeriodTimer(world.clock, world.rhythm, self._due)
+        self._following = GuestWatch(self._turn, context.clock, self._acts, self.wake)
+        self._beat = PeriodTimer(context.clock, context.rhythm, self._due)
         if leading is not None:
             # The previous leader has stopped, so start the next period now.
             leading.when_taken(self._beat.start_over)
@@ -185,26 +185,28 @@ class Scheduler:
         """Return whether limits may be set on hosts between two periods."""
         return not self.paused and not self.mode.watches
 
-    def _look_for_others(self, seen: Observed, leave: Permission) -> None:
+    def _look_for_others(self, observed: Observed, leave: Permission) -> None:
         """Detect placements by other software; beside another scheduler they are expected."""
         if leave.mode.watches:
             self.foreign.interrupt()
             return
-        vms = seen.snapshot.vms
+        vms = observed.snapshot.vms
         managed = frozenset(vms.id[vms.market != NO_MARKET].tolist())
-        self.foreign.look(seen.observation, seen.under_way, managed)
+        self.foreign.look(observed.observation, observed.under_way, managed)
 
-    async def _after(self, world: PeriodContext, mode: Mode, done: PeriodResult) -> None:
+    async def _after(self, context: PeriodContext, mode: Mode, done: PeriodResult) -> None:
         """Do the work that follows a period's steps: messages, chores, retirement, retention."""
         if not mode.watches:
             self._shadow.rest()
             # If OpenNebula has its own scheduler, that one removes its messages itself.
-            withdraw = not world.handing
-            told = await world.executor.run(lambda: due(done.seen, done.decided, withdraw=withdraw))
-            await self._telling.tell(world, told, done.seen.observation.messages)
-            await world.chores()
-        await self.removed.look(world, done.seen)
-        await retain(world, done.seen.period)
+            withdraw = not context.handing
+            told = await context.executor.run(
+                lambda: due(done.seen, done.decided, withdraw=withdraw)
+            )
+            await self._telling.tell(context, told, done.seen.observation.messages)
+            await context.chores()
+        await self.removed.look(context, done.seen)
+        await retain(context, done.seen.period)
 
     def _fenced(self) -> PeriodContext:
         """Return the context with transactions under the lease. Raise LeaseLostError."""
@@ -255,10 +257,10 @@ class Scheduler:
         self._following.forget()
         self._taking_part.barred.forget()
 
-    def adopt(self, world: PeriodContext) -> None:
+    def adopt(self, context: PeriodContext) -> None:
         """Use these settings from the next period on; a running period keeps the old ones."""
-        self.world = world
-        self._beat.adopt(world.rhythm)
+        self.world = context
+        self._beat.adopt(context.rhythm)
 
     def wake(self) -> None:
         """Start the next period as soon as the least interval allows, because of an event."""
@@ -269,13 +271,13 @@ class Scheduler:
         async with self._turn:
             await self._guarded(None)
 
-    async def _for(self, asking: PendingHandover) -> None:
+    async def _for(self, handover: PendingHandover) -> None:
         """Run a period at OpenNebula's request."""
         async with self._turn:
-            if self._beat.stopping or not asking.waits():
-                asking.fail(NotActingError("it is stopping, or OpenNebula no longer waits"))
+            if self._beat.stopping or not handover.waits():
+                handover.fail(NotActingError("it is stopping, or OpenNebula no longer waits"))
             else:
-                await self._guarded(asking)
+                await self._guarded(handover)
 
     async def _guarded(self, asking: PendingHandover | None) -> None:
         """Run a period if one may start; a failure does not prevent the next one."""

@@ -74,41 +74,41 @@ class RemovedUsers:
         self._many_since_s = None
         self.waiting = {}
 
-    async def look(self, world: PeriodContext, seen: Observed) -> None:
+    async def look(self, context: PeriodContext, observed: Observed) -> None:
         """Retire the tenants of removed users once all their belongings have ended."""
-        shown = seen.observation.owner_name
+        shown = observed.observation.owner_name
         if not shown:
             return  # the pool of users was not read
-        known = {one.owner: one for one in await world.database.read(tenant_store.every)}
+        known = {one.owner: one for one in await context.database.read(tenant_store.every)}
         absent = known.keys() - shown.keys()
-        late = await world.database.read(ledger.holding)
+        late = await context.database.read(ledger.holding)
         candidates = {owner for owner in absent if known[owner].retired_s is None}
-        lasts_s = self._many_for(world, candidates, known)
+        lasts_s = self._many_for(context, candidates, known)
         if lasts_s is not None:
             said = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
             self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], said)
             return
-        await self._ask(world, candidates)
+        await self._ask(context, candidates)
         todo = (self._gone & candidates) | (absent & set(late))
         if not todo:
             self.waiting = {}
             return
-        at_s = world.now()
-        found, failed = await world.database.run(
-            lambda c: _ended(c, world, seen, sorted(todo), at_s)
+        at_s = context.now()
+        found, failed = await context.database.run(
+            lambda c: _ended(c, context, observed, sorted(todo), at_s)
         )
-        world.troubles.note(TroubleKind.TENANT, "retired", failed)
+        context.troubles.note(TroubleKind.TENANT, "retired", failed)
         self._tell(found, known)
 
     def _many_for(
-        self, world: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
+        self, context: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
     ) -> float | None:
         """Return the remaining delay in seconds if too many users are missing at once, or None."""
         there = sum(one.retired_s is None for one in known.values())
         if len(missing) <= max(MANY, MOST * there):
             self._many_since_s = None
             return None
-        now_s = world.clock.seconds()
+        now_s = context.clock.seconds()
         if self._many_since_s is None:
             self._many_since_s = now_s
             _log.error(
@@ -120,7 +120,7 @@ class RemovedUsers:
         left_s = self._many_since_s + CERTAIN_S - now_s
         return left_s if left_s > 0 else None
 
-    async def _ask(self, world: PeriodContext, candidates: Collection[int]) -> None:
+    async def _ask(self, context: PeriodContext, candidates: Collection[int]) -> None:
         """Ask OpenNebula about each candidate in two periods; an error proves nothing."""
         self._gone &= frozenset(candidates)
         open_ = frozenset(candidates) - self._gone
@@ -128,7 +128,7 @@ class RemovedUsers:
         # period.
         asked = sorted(open_, key=lambda owner: (owner not in self._once, owner))[:ASKED]
         try:
-            missing = await world.missing_users(asked) if asked else frozenset()
+            missing = await context.missing_users(asked) if asked else frozenset()
         except CloudUnreachableError as error:
             _log.warn("The check for removed users is retried later: {why}", why=str(error))
             self._once = frozenset()
@@ -160,8 +160,8 @@ class RemovedUsers:
 
 def _ended(
     connection: sa.Connection,
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     owners: Collection[int],
     at_s: float,
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
@@ -169,17 +169,17 @@ def _ended(
     apart = SeparateWork(connection)
     waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
     found = {
-        owner: apart.run(owner, partial(_end, connection, world, seen, owner, at_s), waits)
+        owner: apart.run(owner, partial(_end, connection, context, observed, owner, at_s), waits)
         for owner in owners
     }
     return found, apart.failed
 
 
 def _end(
-    connection: sa.Connection, world: PeriodContext, seen: Observed, owner: int, at_s: float
+    connection: sa.Connection, context: PeriodContext, observed: Observed, owner: int, at_s: float
 ) -> _Found:
-    left = [words for ending in world.endings if (words := ending(connection, owner, at_s))]
-    vms = seen.observation.vm_id[seen.observation.vm_owner == owner]
+    left = [words for ending in context.endings if (words := ending(connection, owner, at_s))]
+    vms = observed.observation.vm_id[observed.observation.vm_owner == owner]
     if len(vms):
         left.append(_of_vms(vms.tolist()))
     retired = None if left else ledger.retire(connection, owner, at_s)

@@ -17,19 +17,19 @@ _BATCHES = 50
 _log = Logger()
 
 
-async def retain(world: PeriodContext, period: int) -> None:
+async def retain(context: PeriodContext, period: int) -> None:
     """Run after each 60th period."""
     if period % EVERY:
         return
-    horizon = await world.database.read(lambda c: horizon_of(c, world, period))
-    await roll_up_books(world, horizon.details_period)
+    horizon = await context.database.read(lambda c: horizon_of(c, context, period))
+    await roll_up_books(context, horizon.details_period)
     for _ in range(_BATCHES):
-        if not await world.database.run(lambda c: retention.delete_old_rows(c, horizon)):
+        if not await context.database.run(lambda c: retention.delete_old_rows(c, horizon)):
             return
     _log.info("More old rows remain; they are deleted after later periods")
 
 
-def horizon_of(connection: sa.Connection, world: PeriodContext, period: int) -> Horizon:
+def horizon_of(connection: sa.Connection, context: PeriodContext, period: int) -> Horizon:
     """Return the limits of age after this period.
 
     Deleted rows never come back, and clocks are sometimes wrong. So the time since the oldest
@@ -37,7 +37,7 @@ def horizon_of(connection: sa.Connection, world: PeriodContext, period: int) -> 
     days without periods, more rows are kept than necessary. Periods that began early do not shorten
     the retention of details.
     """
-    rhythm, now_s = world.rhythm, world.now()
+    rhythm, now_s = context.rhythm, context.now()
     oldest = period_store.first_from(connection, period - rhythm.keep_allocations)
     if oldest is not None:
         passed_s = (period - oldest.number + 1) * rhythm.interval_s

@@ -55,7 +55,10 @@ def test_a_template_s_word_is_overtaken_while_it_is_being_stored(
             assert bid_store.amounts(period) == {1: {"cpu": 1.0}}
             with made_on_mariadb.begin() as tenant:
                 bid_store.record_bids(tenant, [make_bid(1, 2.0, 10.0)])
-            assert bid_store.record_bids(period, [template_bid(1, 9.0, 20.0, "a")], began) == frozenset()
+            assert (
+                bid_store.record_bids(period, [template_bid(1, 9.0, 20.0, "a")], began)
+                == frozenset()
+            )
         with made_on_mariadb.begin() as tenant:
             assert bid_store.amounts(tenant) == {1: {"cpu": 2.0}}
     finally:

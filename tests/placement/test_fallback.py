@@ -108,8 +108,8 @@ def test_code_is_compiled_for_this_run_if_no_cache_is_writable() -> None:
 
 
 @compiled_functions.compiled
-def _sum_of_errors(rows: Ints, capacity: Floats, stakes: VmTerms, work: Floats) -> float:
-    return host_score(rows, len(rows), capacity, stakes, SUM_OF_SHORTFALLS, work)
+def _sum_of_errors(rows: Ints, capacity: Floats, terms: VmTerms, work: Floats) -> float:
+    return host_score(rows, len(rows), capacity, terms, SUM_OF_SHORTFALLS, work)
 
 
 def test_functions_outside_of_the_package_compile_with_ahead_of_time_code() -> None:

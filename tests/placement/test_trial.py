@@ -33,15 +33,17 @@ def search_problem(seed: int) -> Search:
     return Search(game, game.board, np.ones(vms, dtype=bool), SUM_OF_SHORTFALLS, LIMITS)
 
 
-def shortfall_on(game: PlacementProblem, place: Ints, host: int) -> float:
+def shortfall_on(problem: PlacementProblem, place: Ints, host: int) -> float:
     """Return the credits by which the VMs of one host are short."""
-    lacks = game.stakes.weight * shortfalls(game.stakes.first, game.view.on_hosts(place).allocation)
+    lacks = problem.stakes.weight * shortfalls(
+        problem.stakes.first, problem.view.on_hosts(place).allocation
+    )
     return float(lacks[place == host].sum())
 
 
-def fits(game: PlacementProblem, place: Ints) -> bool:
+def fits(problem: PlacementProblem, place: Ints) -> bool:
     """Return whether the floors fit on every host."""
-    return not excess(game.view, place).any()
+    return not excess(problem.view, place).any()
 
 
 @pytest.mark.parametrize("seed", range(12))

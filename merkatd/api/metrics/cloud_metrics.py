@@ -82,10 +82,10 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
     )
 
 
-def _group_of(seen: Observed) -> Ints:
+def _group_of(observed: Observed) -> Ints:
     """Return the group of each VM by row of the snapshot; -1 if it is unknown."""
-    ids, groups = seen.observation.vm_id, seen.observation.vm_group
-    found: Ints = values_of(ids, groups, seen.snapshot.vms.id, -1)
+    ids, groups = observed.observation.vm_id, observed.observation.vm_group
+    found: Ints = values_of(ids, groups, observed.snapshot.vms.id, -1)
     return found
 
 

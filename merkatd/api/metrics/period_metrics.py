@@ -173,9 +173,9 @@ class MoveReasons:
                 self._why[step.id] = why
             yield result, why
 
-    def _judged(self, seen: Observed) -> Iterator[tuple[MoveResult, MoveCause]]:
+    def _judged(self, observed: Observed) -> Iterator[tuple[MoveResult, MoveCause]]:
         """Yield the results of moves of earlier periods."""
-        verdicts = seen.verdicts
+        verdicts = observed.verdicts
         for result, ended in (
             (MoveResult.CONFIRMED, verdicts.confirmed),
             (MoveResult.EXPIRED, verdicts.expired.keys()),
@@ -186,12 +186,12 @@ class MoveReasons:
         self._why = {step: why for step, why in self._why.items() if step in under_way}
 
 
-def cause(step: Migrate, seen: Observed, waited_for: AbstractSet[str]) -> MoveCause:
+def cause(step: Migrate, observed: Observed, waited_for: AbstractSet[str]) -> MoveCause:
     """Return the strongest reason of a move."""
-    hosts = seen.snapshot.hosts
+    hosts = observed.snapshot.hosts
     if np.any((hosts.id == step.source) & (hosts.state == HostState.DRAINED)):
         return MoveCause.DRAINED
-    leaves = seen.observation.vm_leaves
-    if leaves is not None and np.any(leaves[seen.observation.vm_id == step.vm]):
+    leaves = observed.observation.vm_leaves
+    if leaves is not None and np.any(leaves[observed.observation.vm_id == step.vm]):
         return MoveCause.ASKED
     return MoveCause.ROOM if step.id in waited_for else MoveCause.SHARES

@@ -38,9 +38,9 @@ _log = Logger()
 class Dispatch:
     """The dispatcher of calls to their methods."""
 
-    def __init__(self, house: DaemonServices, settings: ApiSettings, clock: Any) -> None:
-        self.house = house
-        self.admission = Admission(house.sign_ins, settings, clock)
+    def __init__(self, services: DaemonServices, settings: ApiSettings, clock: Any) -> None:
+        self.house = services
+        self.admission = Admission(services.sign_ins, settings, clock)
         self._parsing = Parsing(clock, settings.depth)
 
     async def answer(self, body: bytes, address: str) -> bytes | HeldConnection:

@@ -66,17 +66,17 @@ class Method:
     order: float = 0.0
     """Its weight in the limit of orders, which leave data in the database; 0 for other calls."""
 
-    async def done(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> Any:
+    async def done(self, services: DaemonServices, caller: Caller, arguments: list[Any]) -> Any:
         """Return the method's value for this caller and complete arguments. Raise RequestError."""
         if self.admin:
             require_admin(caller, self.name)
-        self.count(house, caller, arguments)
-        return await self.function(house, caller, *arguments)
+        self.count(services, caller, arguments)
+        return await self.function(services, caller, *arguments)
 
-    def count(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> None:
+    def count(self, services: DaemonServices, caller: Caller, arguments: list[Any]) -> None:
         """Count an order, or a quote that takes as much work as an order. Raise RequestError."""
         if self.order and not caller.identity.is_admin:
-            house.orders.count(caller.identity.uid, self.order, arguments)
+            services.orders.count(caller.identity.uid, self.order, arguments)
 
     def completed(self, arguments: list[Any]) -> list[Any]:
         """Return the arguments after the session string, with defaults. Raise RpcFault."""
@@ -150,14 +150,14 @@ class WrittenPrices:
         self._of: Announcement | None = None
         self._written: dict[str, Encoded] = {}
 
-    def of(self, house: DaemonServices, market: str) -> Encoded:
+    def of(self, services: DaemonServices, market: str) -> Encoded:
         """Return the prices of a market, or of all for an empty name. Raise RequestError."""
-        latest = house.views.latest
+        latest = services.views.latest
         if self._of is not latest:
             self._of, self._written = latest, {}
         found = self._written.get(market)
         if found is None:
-            rows = house.prices.present(market or None)
+            rows = services.prices.present(market or None)
             found = self._written[market] = encoded([flat_row(one) for one in rows])
         return found
 
@@ -165,9 +165,9 @@ class WrittenPrices:
 _KEPT = WeakKeyDictionary[DaemonServices, WrittenPrices]()
 
 
-def written_prices(house: DaemonServices) -> WrittenPrices:
+def written_prices(services: DaemonServices) -> WrittenPrices:
     """Return the cache of this daemon's prices."""
-    found = _KEPT.get(house)
+    found = _KEPT.get(services)
     if found is None:
-        found = _KEPT[house] = WrittenPrices()
+        found = _KEPT[services] = WrittenPrices()
     return found

@@ -51,40 +51,40 @@ def terms_of_vms(view: MarketView, first: Floats) -> VmTerms:
 
 @compiled
 def host_shares(
-    rows: Ints, count: int, resource: int, capacity: float, stakes: VmTerms, out: Floats
+    rows: Ints, count: int, resource: int, capacity: float, terms: VmTerms, out: Floats
 ) -> float:
     """Compute Eq. 1 for one resource of one host: write the shares to `out`, return the level."""
     floors = 0.0
     tops = 0.0
     for i in range(count):
-        floors += stakes.floor[rows[i], resource]
-        tops += stakes.top[rows[i], resource]
+        floors += terms.floor[rows[i], resource]
+        tops += terms.top[rows[i], resource]
     if tops <= capacity * ENOUGH:
         for i in range(count):
-            out[i] = stakes.top[rows[i], resource]
+            out[i] = terms.top[rows[i], resource]
         return np.inf
     if floors >= capacity:
         scale = capacity / floors if floors > capacity else 1.0
         for i in range(count):
-            out[i] = stakes.floor[rows[i], resource] * scale
+            out[i] = terms.floor[rows[i], resource] * scale
         return 0.0
-    low, high = _bracket(rows, count, resource, capacity, stakes)
-    level = _on_line(rows, count, resource, capacity, stakes, low, high)
+    low, high = _bracket(rows, count, resource, capacity, terms)
+    level = _on_line(rows, count, resource, capacity, terms, low, high)
     for i in range(count):
         row = rows[i]
-        given = max(stakes.bid[row, resource] * level, stakes.floor[row, resource])
-        out[i] = min(given, stakes.top[row, resource])
+        given = max(terms.bid[row, resource] * level, terms.floor[row, resource])
+        out[i] = min(given, terms.top[row, resource])
     return level
 
 
 @compiled
-def _asked(rows: Ints, count: int, resource: int, stakes: VmTerms, level: float) -> float:
+def _asked(rows: Ints, count: int, resource: int, terms: VmTerms, level: float) -> float:
     """Return the total demand of all VMs at this level."""
     total = 0.0
     for i in range(count):
         row = rows[i]
-        given = max(stakes.bid[row, resource] * level, stakes.floor[row, resource])
-        total += min(given, stakes.top[row, resource])
+        given = max(terms.bid[row, resource] * level, terms.floor[row, resource])
+        total += min(given, terms.top[row, resource])
     return total
 
 
@@ -94,7 +94,7 @@ def _on_line(
     count: int,
     resource: int,
     capacity: float,
-    stakes: VmTerms,
+    terms: VmTerms,
     low: float,
     high: float,
 ) -> float:
@@ -103,19 +103,19 @@ def _on_line(
     slope = 0.0
     for i in range(count):
         row = rows[i]
-        if stakes.reaches[row, resource] <= low:
-            fixed += stakes.top[row, resource]
-        elif stakes.leaves[row, resource] >= high:
-            fixed += stakes.floor[row, resource]
+        if terms.reaches[row, resource] <= low:
+            fixed += terms.top[row, resource]
+        elif terms.leaves[row, resource] >= high:
+            fixed += terms.floor[row, resource]
         else:
-            slope += stakes.bid[row, resource]
+            slope += terms.bid[row, resource]
     level = (capacity - fixed) / slope if slope > 0.0 else high
     return min(max(level, low), high)
 
 
 @compiled
 def _bracket(
-    rows: Ints, count: int, resource: int, capacity: float, stakes: VmTerms
+    rows: Ints, count: int, resource: int, capacity: float, terms: VmTerms
 ) -> tuple[float, float]:
     """Return the last bend where demand is below the capacity, and the next bend.
 
@@ -126,24 +126,24 @@ def _bracket(
     low = 0.0
     high = 0.0
     for i in range(count):
-        high = max(high, stakes.reaches[rows[i], resource])
+        high = max(high, terms.reaches[rows[i], resource])
     for _ in range(_GUESSES):
-        guess = _on_line(rows, count, resource, capacity, stakes, low, high)
-        under, over = _neighbours(rows, count, resource, stakes, guess, low, high)
+        guess = _on_line(rows, count, resource, capacity, terms, low, high)
+        under, over = _neighbours(rows, count, resource, terms, guess, low, high)
         if under == low and over == high:
             return low, high
         if under > low:
-            if _asked(rows, count, resource, stakes, under) < capacity:
+            if _asked(rows, count, resource, terms, under) < capacity:
                 low = under
             else:
                 high = under
                 continue
         if over < high:
-            if _asked(rows, count, resource, stakes, over) < capacity:
+            if _asked(rows, count, resource, terms, over) < capacity:
                 low = over
             else:
                 high = over
-    return _bracket_by_halving(rows, count, resource, capacity, stakes, low, high)
+    return _bracket_by_halving(rows, count, resource, capacity, terms, low, high)
 
 
 @compiled
@@ -151,7 +151,7 @@ def _neighbours(
     rows: Ints,
     count: int,
     resource: int,
-    stakes: VmTerms,
+    terms: VmTerms,
     guess: float,
     low: float,
     high: float,
@@ -161,8 +161,8 @@ def _neighbours(
     over = high
     for i in range(count):
         row = rows[i]
-        if stakes.bid[row, resource] > 0.0:
-            for bend in (stakes.leaves[row, resource], stakes.reaches[row, resource]):
+        if terms.bid[row, resource] > 0.0:
+            for bend in (terms.leaves[row, resource], terms.reaches[row, resource]):
                 if under < bend <= guess and bend < high:
                     under = bend
                 elif guess < bend < over and bend > low:
@@ -176,7 +176,7 @@ def _bracket_by_halving(
     count: int,
     resource: int,
     capacity: float,
-    stakes: VmTerms,
+    terms: VmTerms,
     low: float,
     high: float,
 ) -> tuple[float, float]:
@@ -186,8 +186,8 @@ def _bracket_by_halving(
     size = 1
     for i in range(count):
         row = rows[i]
-        if stakes.bid[row, resource] > 0.0:
-            for bend in (stakes.leaves[row, resource], stakes.reaches[row, resource]):
+        if terms.bid[row, resource] > 0.0:
+            for bend in (terms.leaves[row, resource], terms.reaches[row, resource]):
                 if low < bend < high:
                     inside[size] = bend
                     size += 1
@@ -197,7 +197,7 @@ def _bracket_by_halving(
     above = size
     while above - below > 1:
         middle = (below + above) // 2
-        if _asked(rows, count, resource, stakes, ordered[middle]) < capacity:
+        if _asked(rows, count, resource, terms, ordered[middle]) < capacity:
             below = middle
         else:
             above = middle
@@ -206,7 +206,7 @@ def _bracket_by_halving(
 
 @compiled
 def host_score(
-    rows: Ints, count: int, capacity: Floats, stakes: VmTerms, objective: int, work: Floats
+    rows: Ints, count: int, capacity: Floats, terms: VmTerms, objective: int, work: Floats
 ) -> float:
     """Return the distance of the host's shares from the first allocations, by the objective.
 
@@ -217,9 +217,9 @@ def host_score(
     for i in range(count):
         worst[i] = 0.0
     for resource in range(capacity.shape[0]):
-        host_shares(rows, count, resource, capacity[resource], stakes, given)
+        host_shares(rows, count, resource, capacity[resource], terms, given)
         for i in range(count):
-            first = stakes.first[rows[i], resource]
+            first = terms.first[rows[i], resource]
             if first > 0.0:
                 lack = first - given[i]
                 if objective == LARGEST_ERROR:
@@ -228,7 +228,7 @@ def host_score(
     total = 0.0
     for i in range(count):
         if objective == SUM_OF_SHORTFALLS:
-            total += stakes.weight[rows[i]] * worst[i]
+            total += terms.weight[rows[i]] * worst[i]
         else:
             total = max(total, worst[i])
     return total

@@ -113,19 +113,19 @@ def start_market(snapshot: Snapshot, market: int) -> PlacementProblem:
     )
 
 
-def evacuate_to_least_load(game: PlacementProblem, board: Board, most: int) -> None:
+def evacuate_to_least_load(problem: PlacementProblem, board: Board, most: int) -> None:
     """Move VMs that must leave, by id and at most `most`, to where a new VM would start."""
-    leaving = np.flatnonzero(must_leave(game) & (board.place == game.view.place))
+    leaving = np.flatnonzero(must_leave(problem) & (board.place == problem.view.place))
     if len(leaving) == 0:
         return
-    load = load_by_host(game.view, board)
+    load = load_by_host(problem.view, board)
     for vm in leaving.tolist():
         if most <= 0:
             return
-        host = least_loaded(vm, game.view, board, game.rules, load)
+        host = least_loaded(vm, problem.view, board, problem.rules, load)
         if host != NO_HOST:
             source = int(board.place[vm])
             board.move(vm, host)
             for touched in (source, host):
-                update_load(touched, game.view, board, load)
+                update_load(touched, problem.view, board, load)
             most -= 1

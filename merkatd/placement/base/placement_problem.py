@@ -55,12 +55,12 @@ class PlacementProblem:
         return int(self.snapshot.hosts.id[self.view.hosts[host]])
 
 
-def must_leave(game: PlacementProblem) -> Bools:
+def must_leave(problem: PlacementProblem) -> Bools:
     """Return [vms]: movable VMs on a drained host or with an order to leave their host."""
-    state = game.snapshot.hosts.state[game.view.hosts]
-    drained = np.isin(game.view.place, np.flatnonzero(state == HostState.DRAINED))
-    runs = game.view.place != NO_HOST
-    leaving: Bools = (drained | game.rules.leaving) & game.movable & runs
+    state = problem.snapshot.hosts.state[problem.view.hosts]
+    drained = np.isin(problem.view.place, np.flatnonzero(state == HostState.DRAINED))
+    runs = problem.view.place != NO_HOST
+    leaving: Bools = (drained | problem.rules.leaving) & problem.movable & runs
     return leaving
 
 

@@ -51,43 +51,43 @@ class EditedGroups:
 
 
 def edit_groups(
-    game: PlacementProblem, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
+    problem: PlacementProblem, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
 ) -> EditedGroups:
     """Return the new groups; `before` has the present groups, `anew` those of a full regrouping.
 
     `others`: the set of VMs has changed.
     """
-    now_s = game.snapshot.now_s
+    now_s = problem.snapshot.now_s
     # A clock that was set back does not lengthen the wait.
     lately = tuple(one for one in anew_s if abs(now_s - one) < ANEW_S)
     made_anew = EditedGroups(anew, (*lately, now_s), settled=True)
     may = len(lately) < ANEW
     if others and may:
         return made_anew
-    goal = _dearest(game, anew) * (1 + NEAR)
-    wanted = _lowered(game, _with_new(game, before), goal)
-    good = _dearest(game, wanted) <= goal and _waiting(wanted) <= _waiting(anew)
-    if may and (not good or _moves(game, anew) <= _moves(game, wanted)):
+    goal = _dearest(problem, anew) * (1 + NEAR)
+    wanted = _lowered(problem, _with_new(problem, before), goal)
+    good = _dearest(problem, wanted) <= goal and _waiting(wanted) <= _waiting(anew)
+    if may and (not good or _moves(problem, anew) <= _moves(problem, wanted)):
         return made_anew
     return EditedGroups(wanted, lately, settled=good)
 
 
-def _dearest(game: PlacementProblem, place: Ints) -> float:
+def _dearest(problem: PlacementProblem, place: Ints) -> float:
     """Return the price of the dearest group."""
-    return float(_prices(game, place).max(initial=0.0))
+    return float(_prices(problem, place).max(initial=0.0))
 
 
-def _prices(game: PlacementProblem, place: Ints) -> Floats:
+def _prices(problem: PlacementProblem, place: Ints) -> Floats:
     """Return [hosts]: the rates of all VMs there, per unit of the host's capacity."""
-    view, there = game.view, place != NO_HOST
+    view, there = problem.view, place != NO_HOST
     rates = np.bincount(place[there], view.bid[there, 0], len(view.hosts))
     capacity = np.where(view.open, view.capacity[:, 0], 0.0)
     found: Floats = np.divide(rates, capacity, out=np.zeros(len(rates)), where=capacity > 0)
     return found
 
 
-def _moves(game: PlacementProblem, place: Ints) -> int:
-    old = game.view.place
+def _moves(problem: PlacementProblem, place: Ints) -> int:
+    old = problem.view.place
     return int(((old != NO_HOST) & (place != old)).sum())
 
 
@@ -95,26 +95,26 @@ def _waiting(place: Ints) -> int:
     return int((place == NO_HOST).sum())
 
 
-def _with_new(game: PlacementProblem, place: Ints) -> Ints:
+def _with_new(problem: PlacementProblem, place: Ints) -> Ints:
     """Return the places, with each VM that has none in the cheapest group that can take it."""
     found = place.copy()
     new = np.flatnonzero(place == NO_HOST)
-    for vm in new[np.argsort(-game.view.bid[new, 0], kind="stable")].tolist():
-        hosts = np.flatnonzero(_takes(game, vm, found))
+    for vm in new[np.argsort(-problem.view.bid[new, 0], kind="stable")].tolist():
+        hosts = np.flatnonzero(_takes(problem, vm, found))
         if len(hosts):
-            found[vm] = hosts[np.argmin(_prices_with(game, vm, found)[hosts])]
+            found[vm] = hosts[np.argmin(_prices_with(problem, vm, found)[hosts])]
     return found
 
 
-def _lowered(game: PlacementProblem, place: Ints, goal: float) -> Ints:
+def _lowered(problem: PlacementProblem, place: Ints, goal: float) -> Ints:
     """Return the places after moves out of the dearest group, until it costs at most `goal`."""
-    found, rests = place.copy(), _rests(game)
+    found, rests = place.copy(), _rests(problem)
     for _ in range(_MOST):
-        prices = _prices(game, found)
+        prices = _prices(problem, found)
         if prices.max(initial=0.0) <= goal:  # also where no host is left
             break
         dearest = int(np.argmax(prices))
-        best = _best_move(game, found, prices, dearest, rests)
+        best = _best_move(problem, found, prices, dearest, rests)
         if best is None:
             break
         found[best[0]] = best[1]
@@ -122,48 +122,48 @@ def _lowered(game: PlacementProblem, place: Ints, goal: float) -> Ints:
 
 
 def _best_move(
-    game: PlacementProblem, place: Ints, prices: Floats, dearest: int, rests: Bools
+    problem: PlacementProblem, place: Ints, prices: Floats, dearest: int, rests: Bools
 ) -> tuple[int, int] | None:
     """Return the VM that leaves the dearest group, and its host; None if no move helps."""
     best: tuple[float, int, int] = (float(prices[dearest]) * (1 - 1e-9), NO_ROW, NO_HOST)
     for vm in np.flatnonzero((place == dearest) & ~rests).tolist():
-        takes = _takes(game, vm, place)
+        takes = _takes(problem, vm, place)
         takes[dearest] = False
         hosts = np.flatnonzero(takes)
         if not len(hosts):
             continue
-        there = _prices_with(game, vm, place)[hosts]
-        left = prices[dearest] - game.view.bid[vm, 0] / game.view.capacity[dearest, 0]
+        there = _prices_with(problem, vm, place)[hosts]
+        left = prices[dearest] - problem.view.bid[vm, 0] / problem.view.capacity[dearest, 0]
         at = int(np.argmin(there))
         best = min(best, (max(float(there[at]), float(left)), vm, int(hosts[at])))
     return None if best[1] == NO_ROW else best[1:]
 
 
-def _rests(game: PlacementProblem) -> Bools:
+def _rests(problem: PlacementProblem) -> Bools:
     """Return [vms]: whether the VM may not move, or moved a short time ago."""
-    moved_s = game.snapshot.vms.moved_at_s[game.view.vms]
-    lately = np.abs(game.snapshot.now_s - moved_s) < HOLD_S
-    found: Bools = (game.view.place != NO_HOST) & (~game.movable | lately)
+    moved_s = problem.snapshot.vms.moved_at_s[problem.view.vms]
+    lately = np.abs(problem.snapshot.now_s - moved_s) < HOLD_S
+    found: Bools = (problem.view.place != NO_HOST) & (~problem.movable | lately)
     return found
 
 
-def _prices_with(game: PlacementProblem, vm: int, place: Ints) -> Floats:
+def _prices_with(problem: PlacementProblem, vm: int, place: Ints) -> Floats:
     """Return [hosts]: the price of each group with this VM; infinite without capacity."""
-    view = game.view
+    view = problem.view
     more = np.full(len(view.hosts), np.inf)
     np.divide(view.bid[vm, 0], view.capacity[:, 0], out=more, where=view.capacity[:, 0] > 0)
-    found: Floats = _prices(game, place) + more
+    found: Floats = _prices(problem, place) + more
     return found
 
 
-def _takes(game: PlacementProblem, vm: int, place: Ints) -> Bools:
+def _takes(problem: PlacementProblem, vm: int, place: Ints) -> Bools:
     """Return [hosts]: whether the host may take the VM and its floor fits."""
-    view = game.view
+    view = problem.view
     there = place != NO_HOST
     room = np.where(view.open[:, np.newaxis], view.capacity, -1.0)
     for column in range(room.shape[1]):
         room[:, column] -= np.bincount(place[there], view.floor[there, column], len(room))
-    found: Bools = game.rules.allowed(vm, place) & (room >= view.floor[vm]).all(axis=1)
+    found: Bools = problem.rules.allowed(vm, place) & (room >= view.floor[vm]).all(axis=1)
     return found
 
 

@@ -45,26 +45,28 @@ def groups(
     known = memory.get("markets", {}) if memory.get("version") == VERSION else {}
     kept: dict[str, Any] = {}
 
-    def improve(game: PlacementProblem) -> Ints:
-        name = game.snapshot.markets.name[game.view.market]
-        asked = _asked(game)
+    def improve(problem: PlacementProblem) -> Ints:
+        name = problem.snapshot.markets.name[problem.view.market]
+        asked = _asked(problem)
         before = known.get(name, {})
         if not before:
-            found = EditedGroups(regroup(game), (), settled=True)
+            found = EditedGroups(regroup(problem), (), settled=True)
         elif before.get("asked") == asked:
             found = EditedGroups(
-                _recalled(game, before["wanted"]), regrouping_times(before), settled=True
+                _recalled(problem, before["wanted"]), regrouping_times(before), settled=True
             )
         else:
-            so_far = _recalled(game, before["wanted"])
-            others = before["wanted"].keys() != {*map(str, game.snapshot.vms.id[game.view.vms])}
+            so_far = _recalled(problem, before["wanted"])
+            others = before["wanted"].keys() != {
+                *map(str, problem.snapshot.vms.id[problem.view.vms])
+            }
             found = edit_groups(
-                game, so_far, regroup(game), regrouping_times(before), others=others
+                problem, so_far, regroup(problem), regrouping_times(before), others=others
             )
-        wanted = _with_departures(game, found.wanted)
+        wanted = _with_departures(problem, found.wanted)
         kept[name] = {
             "asked": asked if found.settled else "",
-            "wanted": _named(game, wanted),
+            "wanted": _named(problem, wanted),
             "anew_s": list(found.anew_s),
         }
         return wanted
@@ -80,26 +82,26 @@ def groups(
     )
 
 
-def _with_departures(game: PlacementProblem, wanted: Ints) -> Ints:
+def _with_departures(problem: PlacementProblem, wanted: Ints) -> Ints:
     """Return the placement after VMs have left hosts that they must leave, and overfull hosts."""
-    board = game.fresh_board(wanted)
-    relieve_board(replace(game, board=board), len(wanted))
-    evacuate_to_least_load(game, board, len(wanted))
+    board = problem.fresh_board(wanted)
+    relieve_board(replace(problem, board=board), len(wanted))
+    evacuate_to_least_load(problem, board, len(wanted))
     return board.place
 
 
-def regroup(game: PlacementProblem) -> Ints:
+def regroup(problem: PlacementProblem) -> Ints:
     """Return [vms]: the host of each VM after all three phases."""
-    view = game.view
-    kind = _kinds(game)
-    fixed = np.where(game.movable, NO_ROW, view.place)
+    view = problem.view
+    kind = _kinds(problem)
+    fixed = np.where(problem.movable, NO_ROW, view.place)
     capacity = np.where(view.open[:, np.newaxis], view.capacity, 0.0)
     rate = np.ascontiguousarray(view.bid[:, 0])
 
-    anywhere = _may_be_anywhere(game).tolist()
+    anywhere = _may_be_anywhere(problem).tolist()
 
     def allowed(vm: int, group: Ints) -> Bools | None:
-        return None if anywhere[vm] else game.rules.allowed(vm, group)
+        return None if anywhere[vm] else problem.rules.allowed(vm, group)
 
     group = group_by_price(rate, view.floor, capacity, fixed, allowed)
     host = np.append(assign_to_hosts(view.place, group, kind), NO_HOST)
@@ -108,59 +110,59 @@ def regroup(game: PlacementProblem) -> Ints:
     return np.where(homeless, view.place, wanted)
 
 
-def _may_be_anywhere(game: PlacementProblem) -> Bools:
+def _may_be_anywhere(problem: PlacementProblem) -> Bools:
     """Return [vms]: whether only the VM's floor can exclude a host."""
-    view, rules = game.view, game.rules
-    requirement = game.snapshot.vms.requirement[view.vms]
-    found: Bools = (game.snapshot.vms.role[view.vms] == NO_ROW) & ~rules.leaving
+    view, rules = problem.view, problem.rules
+    requirement = problem.snapshot.vms.requirement[view.vms]
+    found: Bools = (problem.snapshot.vms.role[view.vms] == NO_ROW) & ~rules.leaving
     for row in np.unique(requirement).tolist():
         alike = (requirement == row) & ~rules.leaving
         found &= ~alike | bool(alike.any() and rules.by_requirement(int(alike.argmax())).all())
     return found
 
 
-def _kinds(game: PlacementProblem) -> Ints:
+def _kinds(problem: PlacementProblem) -> Ints:
     """Return [hosts]: the kind; groups can be exchanged between hosts of one kind.
 
     A host with a VM that can't leave is a kind of its own.
     """
-    view, rules = game.view, game.rules
-    columns: list[Any] = [_whole_capacity(game), view.open[:, np.newaxis].astype(float)]
-    requirements = np.unique(game.snapshot.vms.requirement[view.vms])
+    view, rules = problem.view, problem.rules
+    columns: list[Any] = [_whole_capacity(problem), view.open[:, np.newaxis].astype(float)]
+    requirements = np.unique(problem.snapshot.vms.requirement[view.vms])
     first = {
-        int(row): int(np.flatnonzero(game.snapshot.vms.requirement[view.vms] == row)[0])
+        int(row): int(np.flatnonzero(problem.snapshot.vms.requirement[view.vms] == row)[0])
         for row in requirements
         if row != NO_ROW
     }
     columns += [rules.by_requirement(vm)[:, np.newaxis].astype(float) for vm in first.values()]
     _, kind = np.unique(np.concatenate(columns, axis=1), axis=0, return_inverse=True)
     own = np.zeros(len(view.hosts), dtype=bool)
-    own[view.place[~game.movable & (view.place != NO_HOST)]] = True
+    own[view.place[~problem.movable & (view.place != NO_HOST)]] = True
     for hosts in rules.outsiders.values():
         own[hosts[hosts != ELSEWHERE]] = True
     return np.where(own, len(kind) + np.arange(len(kind)), kind.ravel())
 
 
-def _whole_capacity(game: PlacementProblem) -> Floats:
+def _whole_capacity(problem: PlacementProblem) -> Floats:
     """Return [hosts, resources]: the capacity plus the reserves of leaving VMs.
 
     So a host's kind does not change while VMs leave it.
     """
-    reserved = np.nan_to_num(game.snapshot.hosts.reserved)
-    capacity = game.view.capacity
-    return capacity + reserved[game.view.hosts] if reserved.shape[1] else capacity
+    reserved = np.nan_to_num(problem.snapshot.hosts.reserved)
+    capacity = problem.view.capacity
+    return capacity + reserved[problem.view.hosts] if reserved.shape[1] else capacity
 
 
-def _asked(game: PlacementProblem) -> str:
+def _asked(problem: PlacementProblem) -> str:
     """Return a hash that changes when a request comes, ends or is edited, or the hosts change."""
-    view = game.view
+    view = problem.view
     parts: tuple[Any, ...] = (
-        game.snapshot.vms.id[view.vms],
+        problem.snapshot.vms.id[view.vms],
         np.ascontiguousarray(view.bid[:, 0]),
-        game.snapshot.hosts.id[view.hosts[view.open]],
-        np.ascontiguousarray(_whole_capacity(game)[view.open]),
+        problem.snapshot.hosts.id[view.hosts[view.open]],
+        np.ascontiguousarray(_whole_capacity(problem)[view.open]),
     )
-    for role, hosts in sorted(game.rules.outsiders.items()):
+    for role, hosts in sorted(problem.rules.outsiders.items()):
         parts = (*parts, np.array([role]), hosts)
     digest = blake2b(digest_size=16)
     for part in parts:
@@ -168,20 +170,20 @@ def _asked(game: PlacementProblem) -> str:
     return digest.hexdigest()
 
 
-def _named(game: PlacementProblem, wanted: Ints) -> dict[str, int]:
+def _named(problem: PlacementProblem, wanted: Ints) -> dict[str, int]:
     placed = np.flatnonzero(wanted != NO_HOST)
-    return {str(game.vm_id(vm)): game.host_id(int(wanted[vm])) for vm in placed.tolist()}
+    return {str(problem.vm_id(vm)): problem.host_id(int(wanted[vm])) for vm in placed.tolist()}
 
 
-def _recalled(game: PlacementProblem, wanted: Mapping[str, int]) -> Ints:
+def _recalled(problem: PlacementProblem, wanted: Mapping[str, int]) -> Ints:
     """Return the remembered places of the VMs; VMs that never got a place keep waiting."""
-    row_of = {game.host_id(row): row for row in range(len(game.view.hosts))}
+    row_of = {problem.host_id(row): row for row in range(len(problem.view.hosts))}
     found = np.array(
         [
-            row_of.get(wanted.get(str(game.vm_id(vm)), NO_HOST), NO_ROW)
-            for vm in range(len(game.view.vms))
+            row_of.get(wanted.get(str(problem.vm_id(vm)), NO_HOST), NO_ROW)
+            for vm in range(len(problem.view.vms))
         ],
         dtype=np.int64,
     )
-    keeps = ~game.movable | (found == NO_HOST)
-    return np.where(keeps & (game.view.place != NO_HOST), game.view.place, found)
+    keeps = ~problem.movable | (found == NO_HOST)
+    return np.where(keeps & (problem.view.place != NO_HOST), problem.view.place, found)

@@ -10,16 +10,16 @@ from merkatd.placement.base.host_shares import VmTerms, host_shares
 
 @compiled
 def errors_on(
-    rows: Ints, count: int, capacity: Floats, stakes: VmTerms, given: Floats, out: Floats
+    rows: Ints, count: int, capacity: Floats, terms: VmTerms, given: Floats, out: Floats
 ) -> None:
     """Write Eq. 2 for each VM of one host, the largest over the resources, to `out` by VM."""
     for i in range(count):
         out[rows[i]] = 0.0
     for resource in range(capacity.shape[0]):
-        host_shares(rows, count, resource, capacity[resource], stakes, given)
+        host_shares(rows, count, resource, capacity[resource], terms, given)
         for i in range(count):
             row = rows[i]
-            first = stakes.first[row, resource]
+            first = terms.first[row, resource]
             if first > 0.0:
                 out[row] = max(out[row], abs(first - given[i]) / first)
 
@@ -33,7 +33,7 @@ def error_on(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: VmTerms,
+    terms: VmTerms,
     group: Ints,
     given: Floats,
 ) -> float:
@@ -42,16 +42,16 @@ def error_on(
     Skip the other resources once the error of one is `enough` or more.
     """
     size = with_vm(rows, start[host], count[host], vm, group)
-    if not floors_fit(group, size, capacity[host], stakes.floor):
+    if not floors_fit(group, size, capacity[host], terms.floor):
         return np.inf
     at = 0
     while group[at] != vm:
         at += 1
     worst = 0.0
     for resource in range(capacity.shape[1]):
-        first = stakes.first[vm, resource]
+        first = terms.first[vm, resource]
         if first > 0.0 and worst < enough:
-            host_shares(group, size, resource, capacity[host, resource], stakes, given)
+            host_shares(group, size, resource, capacity[host, resource], terms, given)
             worst = max(worst, abs(first - given[at]) / first)
     return worst
 
@@ -64,7 +64,7 @@ def least_error(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: VmTerms,
+    terms: VmTerms,
 ) -> int:
     """Return the allowed host with the VM's least own error, the first of equals; -1 if none."""
     most = count.max() + 1
@@ -74,7 +74,7 @@ def least_error(
     least = np.inf
     for host in range(len(allowed)):
         if allowed[host]:
-            error = error_on(vm, host, least, rows, start, count, capacity, stakes, group, given)
+            error = error_on(vm, host, least, rows, start, count, capacity, terms, group, given)
             if error < least:
                 best, least = host, error
     return best
@@ -88,7 +88,7 @@ def error_by_host(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: VmTerms,
+    terms: VmTerms,
 ) -> Floats:
     """Return [hosts]: the VM's own error there; infinite where it may not be or does not fit."""
     found = np.full(len(allowed), np.inf)
@@ -98,6 +98,6 @@ def error_by_host(
     for host in range(len(allowed)):
         if allowed[host]:
             found[host] = error_on(
-                vm, host, np.inf, rows, start, count, capacity, stakes, group, given
+                vm, host, np.inf, rows, start, count, capacity, terms, group, given
             )
     return found

@@ -33,18 +33,18 @@ def relieve_first(search: Search) -> None:
         search.movable[relieved] = False
 
 
-def relieve_board(game: PlacementProblem, most: int) -> Bools:
+def relieve_board(problem: PlacementProblem, most: int) -> Bools:
     """Relieve overfull hosts on the problem's board with at most `most` migrations.
 
     Return [vms]: whether the VM may still be moved.
     """
-    board, movable = game.board, game.movable
+    board, movable = problem.board, problem.movable
 
     def hosts_for(vm: int) -> Bools:
-        return game.rules.allowed(vm, board.place)
+        return problem.rules.allowed(vm, board.place)
 
     for _ in range(most):
-        move = _best_move(game, board, movable, hosts_for)
+        move = _best_move(problem, board, movable, hosts_for)
         if move is None:
             break
         board.move(*move)
@@ -54,13 +54,13 @@ def relieve_board(game: PlacementProblem, most: int) -> Bools:
 
 
 def _best_move(
-    game: PlacementProblem, board: Board, may: Bools, hosts_for: Callable[[int], Bools]
+    problem: PlacementProblem, board: Board, may: Bools, hosts_for: Callable[[int], Bools]
 ) -> tuple[int, int] | None:
     """Return a VM of an overfull host and its new host; None if no single move relieves a host.
 
     Take the VM with the least sufficient floors; if none suffices, the VM that relieves most.
     """
-    view = game.view
+    view = problem.view
     over = excess(view, board.place)
     rows = np.flatnonzero(over.any(axis=1))
     if not len(rows):

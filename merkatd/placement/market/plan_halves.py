@@ -50,14 +50,14 @@ class Remaining:
     def __init__(
         self,
         view: MarketView,
-        stakes: VmTerms,
+        terms: VmTerms,
         harm: int,
         before: Ints,
         moves: Mapping[int, int],
         whole: Ints,
     ) -> None:
         """Take the placements before all moves and after all, and the new host of each VM."""
-        self._stakes, self._harm = stakes, harm
+        self._stakes, self._harm = terms, harm
         self._board = Board(view, before)
         self._moves = dict(moves)
         moved = np.flatnonzero((before != whole) & (before != NO_HOST) & (whole != NO_HOST))
@@ -167,72 +167,72 @@ def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
 
 
 def without_harmful_halves(
-    game: PlacementProblem, wanted: Ints, harm: int, *, as_planned: bool = False
+    problem: PlacementProblem, wanted: Ints, harm: int, *, as_planned: bool = False
 ) -> OrderedMoves:
     """Return the wanted moves in order, without migrations that could leave a market worse off.
 
     Compare with the present placement; with `as_planned` also with the whole plan. VMs that must
     start or leave do so in any case: see Note [Orders don't wait for gains].
     """
-    safe = _safe(game, wanted)
-    found = _harmless(game, wanted, harm, safe, as_planned=as_planned)
-    missed = (safe != game.view.place) & (found.place == game.view.place)
-    found = order_moves(game.view, game.rules, safe) if missed.any() else found
-    return with_waiting(game.view, game.rules, found)
+    safe = _safe(problem, wanted)
+    found = _harmless(problem, wanted, harm, safe, as_planned=as_planned)
+    missed = (safe != problem.view.place) & (found.place == problem.view.place)
+    found = order_moves(problem.view, problem.rules, safe) if missed.any() else found
+    return with_waiting(problem.view, problem.rules, found)
 
 
-def _safe(game: PlacementProblem, wanted: Ints) -> Ints:
+def _safe(problem: PlacementProblem, wanted: Ints) -> Ints:
     """Return a placement that new VMs, and VMs that must leave, can reach while all others stay.
 
     VMs that must leave move only if their `wanted` host is another one.
     """
-    view = game.view
-    leave = ordered(game.snapshot, view) & (wanted != view.place) & (wanted != NO_HOST)
+    view = problem.view
+    leave = ordered(problem.snapshot, view) & (wanted != view.place) & (wanted != NO_HOST)
     if not leave.any():
-        return game.started
-    board, most = game.fresh_board(), int(leave.sum())
-    alone = replace(game, board=board, movable=leave)
+        return problem.started
+    board, most = problem.fresh_board(), int(leave.sum())
+    alone = replace(problem, board=board, movable=leave)
     relieve_board(alone, most)
     evacuate_to_least_load(alone, board, most)
     return board.place
 
 
 def _harmless(
-    game: PlacementProblem, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool
+    problem: PlacementProblem, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool
 ) -> OrderedMoves:
     """Return the wanted moves without harmful ones; stuck VMs then move to their `safe` place."""
     wanted = wanted.copy()
     planned = wanted.copy() if as_planned else None
-    free = ~ordered(game.snapshot, game.view)
+    free = ~ordered(problem.snapshot, problem.view)
     while True:
-        orderly = order_moves(game.view, game.rules, wanted)
-        harmful = list(_harmful(game, harm, orderly, free, planned))
+        orderly = order_moves(problem.view, problem.rules, wanted)
+        harmful = list(_harmful(problem, harm, orderly, free, planned))
         if planned is not None and not harmful:
             # Waves compare each step with the remaining plan.
-            harmful = list(_harmful(game, harm, orderly, free, orderly.place))
-        stuck = [vm for vm in orderly.stuck if safe[vm] not in (game.view.place[vm], wanted[vm])]
+            harmful = list(_harmful(problem, harm, orderly, free, orderly.place))
+        stuck = [vm for vm in orderly.stuck if safe[vm] not in (problem.view.place[vm], wanted[vm])]
         if not harmful and not stuck:
             return orderly
-        wanted[harmful] = game.view.place[harmful]
+        wanted[harmful] = problem.view.place[harmful]
         wanted[stuck] = safe[stuck]
 
 
 def _harmful(
-    game: PlacementProblem, harm: int, orderly: OrderedMoves, free: Bools, planned: Ints | None
+    problem: PlacementProblem, harm: int, orderly: OrderedMoves, free: Bools, planned: Ints | None
 ) -> tuple[int, ...]:
     """Return the VMs whose migrations are in no wave, if all migrations in waves are made."""
     late = {vm for vm, first in orderly.after.items() if first}
     begun = [vm for vm in orderly.moves if vm not in late]
     judged = {
-        vm: int(orderly.place[vm]) for vm in begun if free[vm] and game.view.place[vm] != NO_HOST
+        vm: int(orderly.place[vm]) for vm in begun if free[vm] and problem.view.place[vm] != NO_HOST
     }
     if not judged:
         return ()
-    before = game.view.place.copy()
+    before = problem.view.place.copy()
     at_once = [vm for vm in begun if vm not in judged]
     before[at_once] = orderly.place[at_once]
     whole = before if planned is None else planned
-    remaining = Remaining(game.view, game.stakes, harm, before, judged, whole)
+    remaining = Remaining(problem.view, problem.stakes, harm, before, judged, whole)
     while wave := remaining.wave():
         for vm in wave:
             remaining.made(vm)

@@ -49,25 +49,25 @@ class Search:
 
     def __init__(
         self,
-        game: PlacementProblem,
+        problem: PlacementProblem,
         board: Board,
         movable: Bools,
         objective: int,
         limits: SearchLimits,
         most_load: float = np.inf,
     ) -> None:
-        self.game = game
+        self.game = problem
         self.board = board
-        self.stakes = game.stakes
+        self.stakes = problem.stakes
         self.objective = objective
         self.limits = limits
         self.movable = movable
         self.most_load = most_load
-        self.home = game.view.place
+        self.home = problem.view.place
         """[vms]: the present host; NO_HOST for a new VM, which may start on any host."""
         self.migrations = 0
         self.iteration = 0
-        hosts, resources = game.view.capacity.shape
+        hosts, resources = problem.view.capacity.shape
         self.touched: Ints = np.zeros(hosts, dtype=np.int64)
         self.version: Ints = np.zeros(hosts, dtype=np.int64)
         self.scores: Floats = np.zeros(hosts)
@@ -243,7 +243,7 @@ def _score_with(
     come: int,
     go: int,
     capacity: Floats,
-    stakes: VmTerms,
+    terms: VmTerms,
     objective: int,
 ) -> float:
     group = np.empty(count + 1, dtype=np.int64)
@@ -261,9 +261,9 @@ def _score_with(
     if waiting:
         group[size] = come
         size += 1
-    if come >= 0 and not floors_fit(group, size, capacity, stakes.floor):
+    if come >= 0 and not floors_fit(group, size, capacity, terms.floor):
         return np.inf
-    return host_score(group, size, capacity, stakes, objective, np.empty((2, size + 1)))
+    return host_score(group, size, capacity, terms, objective, np.empty((2, size + 1)))
 
 
 _NO_VMS: Ints = np.zeros(0, dtype=np.int64)

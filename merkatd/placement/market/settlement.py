@@ -44,131 +44,130 @@ class AllocationChange:
     after: Floats
 
 
-def why_deployed(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
+def why_deployed(problem: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
     """Return why a new VM starts on its host: the least load, or a better share."""
     host = int(outcome.place[vm])
-    name = _host(game, host)
-    gets = _amounts(game, outcome.after[vm])
-    if host == game.started[vm]:
+    name = _host(problem, host)
+    gets = _amounts(problem, outcome.after[vm])
+    if host == problem.started[vm]:
         return f"{name} had the least load of all hosts that can take it: it gets {gets}"
     return f"on {name} it gets {gets}, a more even share than on the host with the least load"
 
 
-def why_migrated(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
+def why_migrated(problem: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
     """Return why a VM migrates: an order to leave, its own gain, or room for other VMs."""
-    source, host = int(game.view.place[vm]), int(outcome.place[vm])
-    if game.snapshot.hosts.state[game.view.hosts[source]] == HostState.DRAINED:
-        return f"{_host(game, source)} is drained"
-    if game.rules.leaving[vm]:
-        return f"it must leave {_host(game, source)}"
-    over = excess(game.view, game.view.place)[source]
+    source, host = int(problem.view.place[vm]), int(outcome.place[vm])
+    if problem.snapshot.hosts.state[problem.view.hosts[source]] == HostState.DRAINED:
+        return f"{_host(problem, source)} is drained"
+    if problem.rules.leaving[vm]:
+        return f"it must leave {_host(problem, source)}"
+    over = excess(problem.view, problem.view.place)[source]
     if over.any():
-        most = int(np.argmax(over / np.maximum(game.view.capacity[source], 1.0)))
+        most = int(np.argmax(over / np.maximum(problem.view.capacity[source], 1.0)))
         return (
-            f"the floors on {_host(game, source)} exceed its {game.snapshot.resources[most]}"
+            f"the floors on {_host(problem, source)} exceed its {problem.snapshot.resources[most]}"
             f" by {_n(over[most])}"
         )
     lack = _lacks(outcome.first[vm], outcome.before[vm])
     worst = int(np.argmax(lack))
     if outcome.after[vm, worst] > outcome.before[vm, worst] and lack[worst] > 0:
-        resource = game.snapshot.resources[worst]
+        resource = problem.snapshot.resources[worst]
         return (
             f"of its {_n(outcome.first[vm, worst])} {resource} it gets"
-            f" {_n(outcome.before[vm, worst])} on {_host(game, source)}"
-            f" and {_n(outcome.after[vm, worst])} on {_host(game, host)}"
+            f" {_n(outcome.before[vm, worst])} on {_host(problem, source)}"
+            f" and {_n(outcome.after[vm, worst])} on {_host(problem, host)}"
         )
-    return _makes_room(game, vm, outcome)
+    return _makes_room(problem, vm, outcome)
 
 
-def _makes_room(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
+def _makes_room(problem: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
     """Return the VM on the source that gains most, weighed by bids, and its gain, as a text."""
-    source, host = int(game.view.place[vm]), int(outcome.place[vm])
-    stay = np.flatnonzero((outcome.place == source) & (game.started == source))
+    source, host = int(problem.view.place[vm]), int(outcome.place[vm])
+    stay = np.flatnonzero((outcome.place == source) & (problem.started == source))
     if len(stay):
         first, before, after = outcome.first[stay], outcome.before[stay], outcome.after[stay]
         relief = _lacks(first, before) - _lacks(first, after)
-        value = relief * game.stakes.weight[stay, np.newaxis]
+        value = relief * problem.stakes.weight[stay, np.newaxis]
         at, worst = np.unravel_index(int(np.argmax(value)), value.shape)
         if value[at, worst] > 0:
             other = int(stay[at])
-            room, owner = f"makes room on {_host(game, source)}", game.snapshot.vms.owner
-            if owner[game.view.vms[other]] != owner[game.view.vms[vm]]:
+            room, owner = f"makes room on {_host(problem, source)}", problem.snapshot.vms.owner
+            if owner[problem.view.vms[other]] != owner[problem.view.vms[vm]]:
                 return f"{room} for a VM of another owner"  # the moved VM's owner reads this
-            return (
-                f"{room}: VM {game.vm_id(other)} gets {_n(outcome.after[other, worst])}"
-                f" {game.snapshot.resources[worst]} instead of {_n(outcome.before[other, worst])}"
-            )
-    return f"evens out {_host(game, source)} and {_host(game, host)}"
+            good, old = problem.snapshot.resources[worst], _n(outcome.before[other, worst])
+            new = _n(outcome.after[other, worst])
+            return f"{room}: VM {problem.vm_id(other)} gets {new} {good} instead of {old}"
+    return f"evens out {_host(problem, source)} and {_host(problem, host)}"
 
 
-def why_stuck(game: PlacementProblem, vm: int, orderly: OrderedMoves) -> str:
+def why_stuck(problem: PlacementProblem, vm: int, orderly: OrderedMoves) -> str:
     """Return why a move is left out: it is part of a ring of moves."""
-    others = [str(game.vm_id(other)) for other in orderly.stuck if other != vm]
+    others = [str(problem.vm_id(other)) for other in orderly.stuck if other != vm]
     ring = f" (with VM {', '.join(others)})" if others else ""
     return f"would have to change places{ring}, but no host has room for both during the swap"
 
 
-def why_stays(game: PlacementProblem, vm: int, board: Board) -> str:
+def why_stays(problem: PlacementProblem, vm: int, board: Board) -> str:
     """Return why a VM that must leave its host stays there in this plan."""
-    source = _host(game, int(game.view.place[vm]))
-    why = why_pending(game, vm, board, "a later period migrates it")
+    source = _host(problem, int(problem.view.place[vm]))
+    why = why_pending(problem, vm, board, "a later period migrates it")
     return f"must leave {source}: {why}"
 
 
 def why_pending(
-    game: PlacementProblem,
+    problem: PlacementProblem,
     vm: int,
     board: Board,
     fits: str = "waits for room that this period's migrations free",
 ) -> str:
     """Return the first constraint that excludes every host, and what would satisfy it."""
-    row = int(game.view.vms[vm])
-    market = game.snapshot.markets.name[game.view.market]
-    if not game.view.open.any():
+    row = int(problem.view.vms[vm])
+    market = problem.snapshot.markets.name[problem.view.market]
+    if not problem.view.open.any():
         return f"no host of market {market} takes VMs now"
-    by_requirement = game.rules.by_requirement(vm)
+    by_requirement = problem.rules.by_requirement(vm)
     if not by_requirement.any():
         # A VM that must leave its host needs another host.
-        other = "other " if game.rules.leaving[vm] else ""
-        kind = int(game.snapshot.vms.requirement[row])
+        other = "other " if problem.rules.leaving[vm] else ""
+        kind = int(problem.snapshot.vms.requirement[row])
         if kind == NO_ROW:
             return f"no {other}host of market {market} takes VMs now"
-        requirement = game.snapshot.requirements.name[kind]
+        requirement = problem.snapshot.requirements.name[kind]
         return (
             f"no {other}host of market {market} that takes VMs meets its requirements"
             f" ({requirement})"
         )
-    allowed = game.rules.allowed(vm, board.place)
+    allowed = problem.rules.allowed(vm, board.place)
     if not allowed.any():
-        role = game.snapshot.roles.name[game.snapshot.vms.role[row]]
+        role = problem.snapshot.roles.name[problem.snapshot.vms.role[row]]
         return f"its VM group (role {role}) leaves none of {int(by_requirement.sum())} hosts"
     fitting = where_floors_fit(
-        vm, allowed, board.rows, board.start, board.count, board.capacity, game.view.floor
+        vm, allowed, board.rows, board.start, board.count, board.capacity, problem.view.floor
     )
     if fitting.any():
         return fits
-    return _lacks_room(game, vm, allowed, board)
+    return _lacks_room(problem, vm, allowed, board)
 
 
-def _lacks_room(game: PlacementProblem, vm: int, allowed: Bools, board: Board) -> str:
+def _lacks_room(problem: PlacementProblem, vm: int, allowed: Bools, board: Board) -> str:
     """Return the missing resource and amount on the host where the floor most nearly fits."""
     hosts = np.flatnonzero(allowed)
     placed = board.place != NO_HOST
     free = np.stack(
         [
             board.capacity[:, column]
-            - np.bincount(board.place[placed], game.view.floor[placed, column], len(board.count))
+            - np.bincount(board.place[placed], problem.view.floor[placed, column], len(board.count))
             for column in range(board.capacity.shape[1])
         ],
         axis=1,
     )[hosts]
-    floor = game.view.floor[vm]
+    floor = problem.view.floor[vm]
     missing = np.maximum(floor - free, 0.0) / np.maximum(floor, 1.0)
     best = int(np.argmin(missing.max(axis=1)))
     worst = int(np.argmax(missing[best]))
     return (
-        f"needs {_n(floor[worst])} {game.snapshot.resources[worst]} as its floor;"
-        f" of {len(hosts)} hosts that may take it {_host(game, int(hosts[best]))} comes nearest,"
+        f"needs {_n(floor[worst])} {problem.snapshot.resources[worst]} as its floor;"
+        f" of {len(hosts)} hosts that may take it {_host(problem, int(hosts[best]))} comes nearest,"
         f" with {_n(max(free[best, worst], 0.0))} not taken by other floors"
     )
 
@@ -180,13 +179,13 @@ def _lacks(first: Floats, given: Floats) -> Floats:
     )
 
 
-def _host(game: PlacementProblem, host: int) -> str:
-    name: str = game.snapshot.hosts.name[game.view.hosts[host]]
+def _host(problem: PlacementProblem, host: int) -> str:
+    name: str = problem.snapshot.hosts.name[problem.view.hosts[host]]
     return name
 
 
-def _amounts(game: PlacementProblem, given: Floats) -> str:
-    names = game.snapshot.resources
+def _amounts(problem: PlacementProblem, given: Floats) -> str:
+    names = problem.snapshot.resources
     return ", ".join(f"{_n(value)} {name}" for name, value in zip(names, given, strict=True))
 
 
@@ -208,27 +207,27 @@ class Settlement:
     reasons: dict[int, str]
 
 
-def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
+def settle_market(problem: PlacementProblem, orderly: OrderedMoves) -> Settlement:
     """Divide the hosts as after the moves, and give the reason for each step, made or left out."""
-    view, place = game.view, orderly.place
-    first, stakes = game.first, game.stakes
-    if not np.array_equal(place == NO_HOST, game.started == NO_HOST):
+    view, place = problem.view, orderly.place
+    first, stakes = problem.first, problem.stakes
+    if not np.array_equal(place == NO_HOST, problem.started == NO_HOST):
         first = view.first(place != NO_HOST)
         stakes = terms_of_vms(view, first.allocation)
     outcome = AllocationChange(
         place=place,
         first=first.allocation,
-        before=view.on_hosts(game.started).allocation,
+        before=view.on_hosts(problem.started).allocation,
         after=view.on_hosts(place).allocation,
     )
     board = Board(view, place)
-    steps = tuple(_step(game, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
+    steps = tuple(_step(problem, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
     running = [vm for vm in orderly.stuck if view.place[vm] != NO_HOST]
-    reasons = {game.vm_id(vm): said(why_stuck, game, vm, orderly) for vm in running}
+    reasons = {problem.vm_id(vm): said(why_stuck, problem, vm, orderly) for vm in running}
     for vm in np.flatnonzero(place == NO_HOST).tolist():
-        reasons.setdefault(game.vm_id(vm), said(why_pending, game, vm, board))
-    for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():
-        reasons.setdefault(game.vm_id(vm), said(why_stays, game, vm, board))
+        reasons.setdefault(problem.vm_id(vm), said(why_pending, problem, vm, board))
+    for vm in np.flatnonzero(must_leave(problem) & (place == view.place)).tolist():
+        reasons.setdefault(problem.vm_id(vm), said(why_stays, problem, vm, board))
     return Settlement(place, outcome.after, steps, reasons)
 
 
@@ -241,53 +240,51 @@ def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -
 
 
 def _step(
-    game: PlacementProblem,
+    problem: PlacementProblem,
     orderly: OrderedMoves,
     vm: int,
     outcome: AllocationChange,
     board: Board,
-    stakes: VmTerms,
+    terms: VmTerms,
 ) -> Step:
-    period = game.snapshot.period
-    source, host = int(game.view.place[vm]), int(orderly.place[vm])
+    period = problem.snapshot.period
+    source, host = int(problem.view.place[vm]), int(orderly.place[vm])
     after = tuple(
-        step_id(period, Migrate.kind, game.vm_id(other)) for other in orderly.after.get(vm, ())
+        step_id(period, Migrate.kind, problem.vm_id(other)) for other in orderly.after.get(vm, ())
     )
     if source == NO_HOST:
         return Deploy(
             period=period,
-            vm=game.vm_id(vm),
-            host=game.host_id(host),
+            vm=problem.vm_id(vm),
+            host=problem.host_id(host),
             after=after,
-            reason=said(why_deployed, game, vm, outcome),
+            reason=said(why_deployed, problem, vm, outcome),
         )
     return Migrate(
         period=period,
-        vm=game.vm_id(vm),
-        source=game.host_id(source),
-        host=game.host_id(host),
+        vm=problem.vm_id(vm),
+        source=problem.host_id(source),
+        host=problem.host_id(host),
         after=after,
-        gain=_gain(board, stakes, vm, source),
-        reason=said(why_migrated, game, vm, outcome),
+        gain=_gain(board, terms, vm, source),
+        reason=said(why_migrated, problem, vm, outcome),
     )
 
 
-def _gain(board: Board, stakes: VmTerms, vm: int, source: int) -> float:
+def _gain(board: Board, terms: VmTerms, vm: int, source: int) -> float:
     """Return the shortfall, in credits, that this one migration removes."""
     host = int(board.place[vm])
-    with_it = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
+    with_it = _shortfall(board, terms, source) + _shortfall(board, terms, host)
     board.move(vm, source)
-    without = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
+    without = _shortfall(board, terms, source) + _shortfall(board, terms, host)
     board.move(vm, host)
     return without - with_it
 
 
-def _shortfall(board: Board, stakes: VmTerms, host: int) -> float:
-    there = board.on(host)
+def _shortfall(board: Board, terms: VmTerms, host: int) -> float:
+    there, capacity = board.on(host), board.capacity[host]
     work = np.empty((2, len(there) + 1))
-    return float(
-        host_score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work)
-    )
+    return float(host_score(there, len(there), capacity, terms, SUM_OF_SHORTFALLS, work))
 
 
 def decide_markets(

@@ -45,7 +45,7 @@ class Estimates(NamedTuple):
 def update_hosts(
     hosts: Ints,
     table: TrialTable,
-    stakes: VmTerms,
+    terms: VmTerms,
     objective: int,
     scores: Floats,
     without: Floats,
@@ -58,15 +58,15 @@ def update_hosts(
     for host in hosts:
         start, count = table.start[host], table.counts[host]
         there = table.rows[start : start + count]
-        _estimate(host, there, count, table.capacity[host], stakes, work[0], estimates)
-        scores[host] = host_score(there, count, table.capacity[host], stakes, objective, work)
+        _estimate(host, there, count, table.capacity[host], terms, work[0], estimates)
+        scores[host] = host_score(there, count, table.capacity[host], terms, objective, work)
         for i in range(count):
             if scores[host] == 0.0:
                 without[there[i]] = 0.0
             else:
                 size = without_vm(table.rows, start, count, there[i], group)
                 without[there[i]] = host_score(
-                    group, size, table.capacity[host], stakes, objective, work
+                    group, size, table.capacity[host], terms, objective, work
                 )
 
 
@@ -76,25 +76,25 @@ def _estimate(
     there: Ints,
     count: int,
     capacity: Floats,
-    stakes: VmTerms,
+    terms: VmTerms,
     given: Floats,
     estimates: Estimates,
 ) -> None:
     load = 0.0
     for resource in range(capacity.shape[0]):
-        level = host_shares(there, count, resource, capacity[resource], stakes, given)
+        level = host_shares(there, count, resource, capacity[resource], terms, given)
         used = 0.0
         floors = 0.0
         bids = 0.0
         harm = 0.0
         for i in range(count):
             row = there[i]
-            bid = stakes.bid[row, resource]
+            bid = terms.bid[row, resource]
             used += given[i]
-            floors += stakes.floor[row, resource]
+            floors += terms.floor[row, resource]
             bids += bid
-            if stakes.first[row, resource] > 0.0:
-                harm += bid * stakes.weight[row] / stakes.first[row, resource]
+            if terms.first[row, resource] > 0.0:
+                harm += bid * terms.weight[row] / terms.first[row, resource]
         estimates.spare[host, resource] = max(capacity[resource] - used, 0.0)
         estimates.level[host, resource] = level
         estimates.floors[host, resource] = floors
@@ -108,27 +108,27 @@ def _estimate(
 
 
 @compiled
-def _guess(vm: int, host: int, stakes: VmTerms, estimates: Estimates) -> float:
+def _guess(vm: int, host: int, terms: VmTerms, estimates: Estimates) -> float:
     """Return a rough shortfall, in credits, of the VM on the host plus what it causes there."""
     lack = 0.0
     harm = 0.0
-    for resource in range(stakes.bid.shape[1]):
+    for resource in range(terms.bid.shape[1]):
         spare = estimates.spare[host, resource]
         level = estimates.level[host, resource]
         given = spare
         if level < np.inf:
-            given = max(spare, stakes.bid[vm, resource] * level)
-        given = max(min(given, stakes.top[vm, resource]), stakes.floor[vm, resource])
-        first = stakes.first[vm, resource]
+            given = max(spare, terms.bid[vm, resource] * level)
+        given = max(min(given, terms.top[vm, resource]), terms.floor[vm, resource])
+        first = terms.first[vm, resource]
         if first > 0.0:
             lack = max(lack, (first - given) / first)
         harm += max(given - spare, 0.0) * estimates.harm[host, resource]
-    return float(stakes.weight[vm] * lack + harm)
+    return float(terms.weight[vm] * lack + harm)
 
 
 @compiled
 def likely_hosts(
-    vm: int, allowed: Bools, table: TrialTable, stakes: VmTerms, estimates: Estimates, out: Ints
+    vm: int, allowed: Bools, table: TrialTable, terms: VmTerms, estimates: Estimates, out: Ints
 ) -> int:
     """Write the allowed hosts with the least guesses to `out`, best first; return their number."""
     most = len(out)
@@ -139,11 +139,11 @@ def likely_hosts(
             continue
         fits = True
         for resource in range(table.capacity.shape[1]):
-            floors = estimates.floors[host, resource] + stakes.floor[vm, resource]
+            floors = estimates.floors[host, resource] + terms.floor[vm, resource]
             fits = fits and floors <= table.capacity[host, resource]
         if not fits:
             continue
-        guess = _guess(vm, host, stakes, estimates)
+        guess = _guess(vm, host, terms, estimates)
         at = found
         while at > 0 and (
             guess < guesses[at - 1]
@@ -166,14 +166,14 @@ def best_host(
     vm: int,
     allowed: Bools,
     table: TrialTable,
-    stakes: VmTerms,
+    terms: VmTerms,
     objective: int,
     scores: Floats,
     estimates: Estimates,
 ) -> tuple[int, float]:
     """Return the host whose score rises least when the VM comes, and the rise; -1 for none."""
     likely = np.empty(EXACT_TRIALS, dtype=np.int64)
-    found = likely_hosts(vm, allowed, table, stakes, estimates, likely)
+    found = likely_hosts(vm, allowed, table, terms, estimates, likely)
     most = table.counts.max() + 1
     work = np.empty((2, most))
     group = np.empty(most, dtype=np.int64)
@@ -182,9 +182,9 @@ def best_host(
     for i in range(found):
         host = likely[i]
         size = with_vm(table.rows, table.start[host], table.counts[host], vm, group)
-        if not floors_fit(group, size, table.capacity[host], stakes.floor):
+        if not floors_fit(group, size, table.capacity[host], terms.floor):
             continue
-        then = host_score(group, size, table.capacity[host], stakes, objective, work)
+        then = host_score(group, size, table.capacity[host], terms, objective, work)
         if then - scores[host] < least:
             least = then - scores[host]
             best = host
@@ -200,7 +200,7 @@ def best_exchange(
     hosts: Ints,
     partners: Bools,
     table: TrialTable,
-    stakes: VmTerms,
+    terms: VmTerms,
     objective: int,
     scores: Floats,
 ) -> tuple[int, float]:
@@ -218,24 +218,24 @@ def best_exchange(
     for host in hosts:
         start, count = table.start[host], table.counts[host]
         size = with_vm(table.rows, start, count, vm, group)
-        comes_first = floors_fit(group, size, table.capacity[host], stakes.floor)
+        comes_first = floors_fit(group, size, table.capacity[host], terms.floor)
         for i in range(count):
             other = table.rows[start + i]
             if not partners[other]:
                 continue
             size = with_vm(table.rows, table.start[source], table.counts[source], other, group)
-            goes_first = floors_fit(group, size, table.capacity[source], stakes.floor)
+            goes_first = floors_fit(group, size, table.capacity[source], terms.floor)
             if not (comes_first or goes_first):
                 continue
             size = without_vm(group, 0, size, vm, swapped)
-            if not floors_fit(swapped, size, table.capacity[source], stakes.floor):
+            if not floors_fit(swapped, size, table.capacity[source], terms.floor):
                 continue
-            at_source = host_score(swapped, size, table.capacity[source], stakes, objective, work)
+            at_source = host_score(swapped, size, table.capacity[source], terms, objective, work)
             size = with_vm(table.rows, start, count, vm, group)
             size = without_vm(group, 0, size, other, swapped)
-            if not floors_fit(swapped, size, table.capacity[host], stakes.floor):
+            if not floors_fit(swapped, size, table.capacity[host], terms.floor):
                 continue
-            at_host = host_score(swapped, size, table.capacity[host], stakes, objective, work)
+            at_host = host_score(swapped, size, table.capacity[host], terms, objective, work)
             gain = scores[source] + scores[host] - at_source - at_host
             if gain > greatest:
                 greatest = gain

@@ -86,7 +86,7 @@ def _best_pair(
     migrations_left: int,
     place: Ints,
     table: TrialTable,
-    stakes: VmTerms,
+    terms: VmTerms,
     objective: int,
     scores: Floats,
 ) -> tuple[int, int, float]:
@@ -114,7 +114,7 @@ def _best_pair(
             hosts[0], hosts[1] = place[vm], to
             hosts[2], hosts[3] = (place[other], other_to) if second >= 0 else (-1, -1)
             then = _total_after(
-                hosts, vm, to, other, other_to, place, table, stakes, objective, scores, group, work
+                hosts, vm, to, other, other_to, place, table, terms, objective, scores, group, work
             )
             if then < least or (then == least and cost < least_extra):
                 best_first, best_second, least, least_extra = first, second, then, cost
@@ -130,7 +130,7 @@ def _total_after(
     other_to: int,
     place: Ints,
     table: TrialTable,
-    stakes: VmTerms,
+    terms: VmTerms,
     objective: int,
     scores: Floats,
     group: Ints,
@@ -151,8 +151,8 @@ def _total_after(
                 if there == host:
                     group[count] = row
                     count += 1
-            if not floors_fit(group, count, table.capacity[host], stakes.floor):
+            if not floors_fit(group, count, table.capacity[host], terms.floor):
                 return np.inf
-            now = host_score(group, count, table.capacity[host], stakes, objective, work)
+            now = host_score(group, count, table.capacity[host], terms, objective, work)
         total = max(total, now) if objective == LARGEST_ERROR else total + now
     return total

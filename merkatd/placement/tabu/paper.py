@@ -57,26 +57,28 @@ def paper(
 ) -> Decision:
     """Return the decision of Algorithm 1 for each market of the snapshot."""
 
-    def improve(game: PlacementProblem) -> Ints:
-        most = settings.m_max(len(game.started))
-        relieved = replace(game, movable=relieve_board(game, most))
-        evacuate_to_least_load(relieved, game.board, most - game.migrations(game.board.place))
+    def improve(problem: PlacementProblem) -> Ints:
+        most = settings.m_max(len(problem.started))
+        relieved = replace(problem, movable=relieve_board(problem, most))
+        evacuate_to_least_load(
+            relieved, problem.board, most - problem.migrations(problem.board.place)
+        )
         return algorithm_1(relieved, settings)
 
     return decide_markets(snapshot, settings.pricing, improve, LARGEST_LACK)
 
 
-def algorithm_1(game: PlacementProblem, settings: MarketSettings) -> Ints:
+def algorithm_1(problem: PlacementProblem, settings: MarketSettings) -> Ints:
     """Return the best placement found with at most M_max migrations (lines 9 to 30)."""
-    board = game.board
+    board = problem.board
     m_max = settings.m_max(len(board.place))
-    e = compute_errors(game)
+    e = compute_errors(problem)
     best, e_worse = board.place.copy(), float(e.max(initial=0.0))
     tabu: dict[tuple[int, int], int] = {}
     iteration = n_iterations = 0
     while n_iterations < settings.n_iter and e_worse > settings.e_max:
         iteration += 1
-        move = _next_move(game, e, {pair for pair, end in tabu.items() if end >= iteration})
+        move = _next_move(problem, e, {pair for pair, end in tabu.items() if end >= iteration})
         if move is None:
             break
         vm, destination = move
@@ -84,9 +86,9 @@ def algorithm_1(game: PlacementProblem, settings: MarketSettings) -> Ints:
         board.move(vm, destination)
         tabu[vm, source] = iteration + settings.tenure
         for host in (source, destination):
-            _recompute(game, host, e)
+            _recompute(problem, host, e)
         e_max = float(e.max())
-        if e_worse - e_max > 0 and game.migrations(board.place) <= m_max:
+        if e_worse - e_max > 0 and problem.migrations(board.place) <= m_max:
             best, e_worse, n_iterations = board.place.copy(), e_max, 0
         else:
             n_iterations += 1
@@ -94,45 +96,45 @@ def algorithm_1(game: PlacementProblem, settings: MarketSettings) -> Ints:
 
 
 def _next_move(
-    game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]
+    problem: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]
 ) -> tuple[int, int] | None:
     """Return the movable VM with the largest error, and its best host (lines 15 to 17)."""
-    candidates = np.where(game.movable, e, -1.0)
+    candidates = np.where(problem.movable, e, -1.0)
     while len(candidates):
         vm = int(np.argmax(candidates))
         if candidates[vm] < 0:
             break
-        destination = _best_host(game, vm, tabu)
+        destination = _best_host(problem, vm, tabu)
         if destination != NO_HOST:
             return vm, destination
         candidates[vm] = -1.0
     return None
 
 
-def _best_host(game: PlacementProblem, vm: int, tabu: set[tuple[int, int]]) -> int:
+def _best_host(problem: PlacementProblem, vm: int, tabu: set[tuple[int, int]]) -> int:
     """Return the host with the least own error of the VM."""
-    board = game.board
-    allowed: Bools = game.rules.allowed(vm, board.place).copy()
+    board = problem.board
+    allowed: Bools = problem.rules.allowed(vm, board.place).copy()
     allowed[board.place[vm]] = False
     for other, host in tabu:
         if other == vm:
             allowed[host] = False
     host = least_error(
-        vm, allowed, board.rows, board.start, board.count, board.capacity, game.stakes
+        vm, allowed, board.rows, board.start, board.count, board.capacity, problem.stakes
     )
     return int(host)
 
 
-def compute_errors(game: PlacementProblem) -> Floats:
+def compute_errors(problem: PlacementProblem) -> Floats:
     """Return Eq. 2 for each VM, the largest over the resources (ComputeErrors)."""
-    e = np.zeros(len(game.board.place))
-    for host in range(len(game.board.count)):
-        _recompute(game, host, e)
+    e = np.zeros(len(problem.board.place))
+    for host in range(len(problem.board.count)):
+        _recompute(problem, host, e)
     return e
 
 
-def _recompute(game: PlacementProblem, host: int, e: Floats) -> None:
+def _recompute(problem: PlacementProblem, host: int, e: Floats) -> None:
     """Update the errors of the VMs of one host."""
-    there = game.board.on(host)
+    there = problem.board.on(host)
     given = np.empty(len(there))
-    errors_on(there, len(there), game.board.capacity[host], game.stakes, given, e)
+    errors_on(there, len(there), problem.board.capacity[host], problem.stakes, given, e)

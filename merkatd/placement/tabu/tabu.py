@@ -179,52 +179,52 @@ def harm_of(settings: TabuSettings) -> int:
     return LARGEST_LACK if by_error else SUM_OF_SHORTFALLS
 
 
-def improve(game: PlacementProblem, settings: TabuSettings, stay: Bools) -> Ints | OrderedMoves:
+def improve(problem: PlacementProblem, settings: TabuSettings, stay: Bools) -> Ints | OrderedMoves:
     """Return the best placement found for the objective. Orders to leave override hold times."""
-    movable = game.movable & (~stay[game.view.vms] | must_leave(game))
+    movable = problem.movable & (~stay[problem.view.vms] | must_leave(problem))
     if settings.objective is Objective.ERROR:
-        wanted = _least_error(game, settings, movable)
+        wanted = _least_error(problem, settings, movable)
     else:
-        wanted = _least_shortfall(game, settings, movable)
-    return _with_others_instead(game, settings, movable, wanted)
+        wanted = _least_shortfall(problem, settings, movable)
+    return _with_others_instead(problem, settings, movable, wanted)
 
 
 def _with_others_instead(
-    game: PlacementProblem, settings: TabuSettings, movable: Bools, wanted: Ints
+    problem: PlacementProblem, settings: TabuSettings, movable: Bools, wanted: Ints
 ) -> Ints | OrderedMoves:
     """Return the wanted moves; single moves with a gain replace those left out as harmful."""
-    orderly = without_harmful_halves(game, wanted, harm_of(settings))
+    orderly = without_harmful_halves(problem, wanted, harm_of(settings))
     left_out = orderly.place != wanted
     left_out[list(orderly.stuck)] = False
     if not left_out.any():
         return orderly
     by_error = settings.objective is Objective.ERROR
     objective = LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
-    limits = _limits(game, settings)
-    search = Search(game, game.fresh_board(orderly.place), movable, objective, limits)
-    least_gain = settings.least_gain * (1.0 if by_error else _mean_bid(game))
+    limits = _limits(problem, settings)
+    search = Search(problem, problem.fresh_board(orderly.place), movable, objective, limits)
+    least_gain = settings.least_gain * (1.0 if by_error else _mean_bid(problem))
     climb_down(
         search, LargestErrorMoves(search) if by_error else ShortfallMoves(search), least_gain
     )
     return search.board.place
 
 
-def _limits(game: PlacementProblem, settings: TabuSettings) -> SearchLimits:
+def _limits(problem: PlacementProblem, settings: TabuSettings) -> SearchLimits:
     return SearchLimits(
-        m_max=settings.m_max(len(game.started)),
+        m_max=settings.m_max(len(problem.started)),
         per_host=settings.migrations_per_host,
         tenure=settings.tenure,
     )
 
 
-def _least_shortfall(game: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
+def _least_shortfall(problem: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
     """Return the placement with the least shortfall, or an even one with little more.
 
     VMs leave overfull and drained hosts before all other moves.
     """
-    limits = _limits(game, settings)
-    least_gain = settings.least_gain * _mean_bid(game)
-    search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
+    limits = _limits(problem, settings)
+    least_gain = settings.least_gain * _mean_bid(problem)
+    search = Search(problem, problem.board, movable, SUM_OF_SHORTFALLS, limits)
     relieve_first(search)
     evacuate_first(search)
     ordered, before = search.board.place.copy(), float(search.scores.sum())
@@ -233,12 +233,12 @@ def _least_shortfall(game: PlacementProblem, settings: TabuSettings, movable: Bo
     _no_worse(search, ordered, before)
     if free.least <= 0 or limits.m_max < settings.load_m_max:
         return search.board.place
-    _, evenest = level_loads(game.view, game.started, movable, limits.m_max)
+    _, evenest = level_loads(problem.view, problem.started, movable, limits.m_max)
     most_load = (1.0 + settings.load_slack) * evenest
-    bids = host_bids(game.view, search.board.place)
-    if host_loads(bids, game.view.capacity).max(initial=0.0) <= most_load:
+    bids = host_bids(problem.view, search.board.place)
+    if host_loads(bids, problem.view.capacity).max(initial=0.0) <= most_load:
         return search.board.place
-    even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits)
+    even = Search(problem, problem.fresh_board(), movable, SUM_OF_SHORTFALLS, limits)
     relieve_first(even)
     evacuate_first(even)
     even.most_load = most_load  # set after orders to leave, so that no VM stays for even loads
@@ -266,40 +266,42 @@ def _moves_of(search: Search) -> Neighbourhood:
     )
 
 
-def _mean_bid(game: PlacementProblem) -> float:
-    bidding = game.stakes.weight > 0
-    return float(game.stakes.weight[bidding].mean()) if bidding.any() else 0.0
+def _mean_bid(problem: PlacementProblem) -> float:
+    bidding = problem.stakes.weight > 0
+    return float(problem.stakes.weight[bidding].mean()) if bidding.any() else 0.0
 
 
-def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
+def _least_error(problem: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
     """Return the placement with the least largest error, at most that of Algorithm 1."""
-    limits = _limits(game, settings)
-    as_printed = replace(game, board=game.fresh_board())
+    limits = _limits(problem, settings)
+    as_printed = replace(problem, board=problem.fresh_board())
     stay = ~relieve_board(as_printed, limits.m_max)
     as_printed = replace(as_printed, movable=movable & ~stay)
     evacuate_to_least_load(
-        as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place)
+        as_printed, as_printed.board, limits.m_max - problem.migrations(as_printed.board.place)
     )
     printed = Search(
-        game,
-        game.fresh_board(algorithm_1(as_printed, settings)),
+        problem,
+        problem.fresh_board(algorithm_1(as_printed, settings)),
         movable,
         LARGEST_ERROR,
         limits,
     )
-    search = Search(game, game.board, movable, LARGEST_ERROR, limits)
+    search = Search(problem, problem.board, movable, LARGEST_ERROR, limits)
     relieve_first(search)
     evacuate_first(search)
     tabu_search(search, _moves_of(search), settings.n_iter, settings.e_max)
     drop_useless_moves(search, settings.least_gain)
     ours, theirs = search.board.place, printed.board.place
-    if printed.keeps_to_limits() and _error_reached(game, theirs) < _error_reached(game, ours):
+    if printed.keeps_to_limits() and _error_reached(problem, theirs) < _error_reached(
+        problem, ours
+    ):
         return theirs
     return ours
 
 
-def _error_reached(game: PlacementProblem, wanted: Ints) -> float:
+def _error_reached(problem: PlacementProblem, wanted: Ints) -> float:
     """Return the largest error after all feasible moves."""
-    place = order_moves(game.view, game.rules, wanted).place
-    first = game.view.first(place != NO_HOST).allocation
-    return float(errors(first, game.view.on_hosts(place).allocation).max(initial=0.0))
+    place = order_moves(problem.view, problem.rules, wanted).place
+    first = problem.view.first(place != NO_HOST).allocation
+    return float(errors(first, problem.view.on_hosts(place).allocation).max(initial=0.0))

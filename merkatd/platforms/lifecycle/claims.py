@@ -56,7 +56,7 @@ GRACES_S = 3600.0
 def claims_of(
     connection: sa.Connection,
     announcement: Announcement,
-    world: PeriodContext,
+    context: PeriodContext,
     apart_from: int | None = None,
     apart: SeparateWork | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
@@ -64,7 +64,7 @@ def claims_of(
 
     The claims of the platform `apart_from`, and of platforms that fail, are left out.
     """
-    markets, each = world.markets, apart or SeparateWork(connection)
+    markets, each = context.markets, apart or SeparateWork(connection)
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
     living = platform_store.living(connection)
     claiming = [
@@ -77,7 +77,7 @@ def claims_of(
     started = platform_store.claimed_since(connection, announcement.at_s - GRACES_S)
     for platform in claiming:
         graces = started[platform.owner] <= GRACES
-        work = partial(_counted, platform, announcement, world, had.get(platform.id, 0.0), graces)
+        work = partial(_counted, platform, announcement, context, had.get(platform.id, 0.0), graces)
         counted = each.look(platform.id, work, None)
         if counted is None:
             ids.remove(platform.id)
@@ -96,7 +96,7 @@ def claims_of(
 def _counted(
     platform: PlatformRow,
     announcement: Announcement,
-    world: PeriodContext,
+    context: PeriodContext,
     had: float,
     graces: bool,
 ) -> tuple[str, Claim] | None:
@@ -104,19 +104,19 @@ def _counted(
 
     `graces` says whether its owner's platforms still get the grace.
     """
-    lately = announcement.at_s - platform.since_s < GRACE_PERIODS * world.rhythm.interval_s
+    lately = announcement.at_s - platform.since_s < GRACE_PERIODS * context.rhythm.interval_s
     coming = PlatformState(platform.state) is PlatformState.STARTING and lately and graces
     claim = claim_of(platform) if coming else _backed_claim(platform, had)
     if claim is None:
         return None
-    return market_of(parsed(platform.template), world.markets).name, claim
+    return market_of(parsed(platform.template), context.markets).name, claim
 
 
 def book_without(
     connection: sa.Connection,
     one: PlatformRow,
     announcement: Announcement | None,
-    world: PeriodContext,
+    context: PeriodContext,
 ) -> ClaimBook | None:
     """Return the book that a patient platform reads, without its own claim.
 
@@ -125,11 +125,11 @@ def book_without(
     template = parsed(one.template)
     if announcement is None or template.controller != PATIENT:
         return None
-    markets = world.markets
+    markets = context.markets
     market = market_of(template, markets)
     snapshot = announcement.seen.snapshot
     total = market_view(snapshot, markets.index(market)).total
-    said = claims_of(connection, announcement, world, apart_from=one.id)[market.name]
+    said = claims_of(connection, announcement, context, apart_from=one.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
     return ClaimBook(capacity, ((each.price, each.units) for each in said))
 

@@ -107,7 +107,9 @@ class PlatformReview:
     """The exception of each platform whose review failed."""
 
 
-def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput) -> PlatformReview:
+def review_platforms(
+    connection: sa.Connection, observed: Observed, now: ReviewInput
+) -> PlatformReview:
     """Record the lifecycle event of each platform, and return the steps that its VMs need.
 
     The whole review is one transaction before any step is recorded. So after a crash the next
@@ -126,7 +128,7 @@ def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput
     # Starts in this review change the books. Copies keep the originals for a retried transaction.
     now = replace(now, books={market: book.copy() for market, book in now.books.items()})
     scene, apart = (
-        _scene(connection, seen, present, [*living.values()], now),
+        _scene(connection, observed, present, [*living.values()], now),
         SeparateWork(connection),
     )
     steps: list[Step] = []
@@ -206,13 +208,13 @@ def _start_request(
 
 def _scene(
     connection: sa.Connection,
-    seen: Observed,
+    observed: Observed,
     present: Sequence[PlatformMember],
     living: Sequence[PlatformRow],
     now: ReviewInput,
 ) -> _ReviewState:
-    view = read_fleet_view(connection, seen, present)
-    words = list(zip(view.states.items(), seen.observation.vm_words, strict=True))
+    view = read_fleet_view(connection, observed, present)
+    words = list(zip(view.states.items(), observed.observation.vm_words, strict=True))
     members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
     for one in present:
         members.get(one.platform, []).append(one)
@@ -231,7 +233,7 @@ def _scene(
     return _ReviewState(
         sight=sight,
         prices=None if newest is None else price_store.load_prices(connection, newest),
-        capacities=capacities(seen.snapshot, now.markets),
+        capacities=capacities(observed.snapshot, now.markets),
         past=_past(connection, now),
         members=members,
         numbers=PLATFORM_VMS.highest_numbers(connection),

@@ -39,13 +39,13 @@ could fill the disk, as it can start and end any number of platforms."""
 _log = Logger()
 
 
-async def remove_old_logs(world: PeriodContext, controllers: Controllers, period: int) -> None:
+async def remove_old_logs(context: PeriodContext, controllers: Controllers, period: int) -> None:
     """Remove the logs of old ended platforms; works in each 60th period only."""
     if period % EVERY:
         return
-    rhythm = world.rhythm
-    since_s = world.now() - rhythm.keep_allocations * rhythm.interval_s
-    kept = await world.database.read(lambda c: platform_store.remembered(c, since_s, MOST_OVER))
-    gone = await world.executor.run(partial(controllers.tidy, kept))
+    rhythm = context.rhythm
+    since_s = context.now() - rhythm.keep_allocations * rhythm.interval_s
+    kept = await context.database.read(lambda c: platform_store.remembered(c, since_s, MOST_OVER))
+    gone = await context.executor.run(partial(controllers.tidy, kept))
     if gone:
         _log.info("Removed the logs of {count} ended platforms", count=gone)

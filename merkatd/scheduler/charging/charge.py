@@ -86,8 +86,8 @@ class PayerFunds:
 
 
 async def charge(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     limited: NewlyLimited = NOTHING_LIMITED,
     *,
     goes_on: bool = True,
@@ -97,11 +97,11 @@ async def charge(
     `goes_on`: whether the last allocations continue, and are charged, until the next decision.
     Raise CloudUnreachableError if OpenNebula does not answer about running times.
     """
-    histories = await read_histories(world, seen)
-    at_s = world.now()
-    taken, purse = await world.database.run(
+    histories = await read_histories(context, observed)
+    at_s = context.now()
+    taken, purse = await context.database.run(
         lambda connection: _charge(
-            ChargeInput(connection, world, seen, histories, limited, at_s), goes_on=goes_on
+            ChargeInput(connection, context, observed, histories, limited, at_s), goes_on=goes_on
         )
     )
     if taken:
@@ -178,7 +178,7 @@ def _people(seen: Observation) -> dict[int, Person]:
 
 def payer_funds(
     connection: sa.Connection,
-    world: PeriodContext,
+    context: PeriodContext,
     seen: Observation,
     *,
     charged: bool = True,
@@ -195,7 +195,7 @@ def payer_funds(
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
     newest = period_store.newest_decided(connection)
     last = None if newest is None else columns_of(connection, newest)
-    cost = _cost(last, world, seen)
+    cost = _cost(last, context, seen)
     concerned = account_store.get(connection, payer).values()
     own = {} if deciding is None else reservation_store.of_period(connection, deciding)
     held = {one.id: one.free + own.get(one.id, 0) for one in concerned}
@@ -216,14 +216,14 @@ def payer_funds(
 
 
 def _cost(
-    arrays: Mapping[str, Any] | None, world: PeriodContext, seen: Observation
+    arrays: Mapping[str, Any] | None, context: PeriodContext, seen: Observation
 ) -> Mapping[int, float]:
     """Return, by account, the cost of a period for decided VMs that run now."""
     if arrays is None or "account" not in arrays:
         return {}
     runs = np.isin(arrays["vm"], running(seen))
     alone = {**arrays, "runs": arrays["runs"] & runs, "placed": arrays["placed"] & runs}
-    found = most_owed(alone, world.markets, 1.0)
+    found = most_owed(alone, context.markets, 1.0)
     return {account: amount / MICRO for account, amount in found.items()}
 
 
@@ -280,7 +280,7 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
 
 
 def _payers(
-    connection: sa.Connection, world: PeriodContext, arrays: Mapping[str, Any], rows: Ints
+    connection: sa.Connection, context: PeriodContext, arrays: Mapping[str, Any], rows: Ints
 ) -> Ints:
     """[rows]: the payer at the time of the decision, since that account has the reservation."""
     if "account" in arrays:
@@ -289,20 +289,20 @@ def _payers(
     owners = arrays["owner"][rows].tolist()
     there = "application" in arrays
     applications = arrays["application"][rows].tolist() if there else [NO_APPLICATION] * len(rows)
-    ledger.update_tenants(connection, owners, world.money, world.now())
+    ledger.update_tenants(connection, owners, context.money, context.now())
     return np.array(ledger.payers(connection, owners, applications), dtype=np.int64)
 
 
-def _computed(seen: Observed, after: Mapping[str, Any] | None) -> CpuCounters:
+def _computed(observed: Observed, after: Mapping[str, Any] | None) -> CpuCounters:
     """Return the CPU counters at the end of the period: as stored then, or as read now."""
     if after is not None and "cpu_s" in after:
         return CpuCounters(after["vm"], after["cpu_s"])
-    return CpuCounters(seen.use.vm_id, seen.use.cpu_s)
+    return CpuCounters(observed.use.vm_id, observed.use.cpu_s)
 
 
-def _most_cores(seen: Observed) -> float:
+def _most_cores(observed: Observed) -> float:
     """Return the number of cores of the largest host."""
-    capacity = seen.snapshot.hosts.capacity[:, CPU]
+    capacity = observed.snapshot.hosts.capacity[:, CPU]
     return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
 
 
@@ -315,10 +315,10 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     return found
 
 
-async def roll_up_books(world: PeriodContext, before: int) -> None:
+async def roll_up_books(context: PeriodContext, before: int) -> None:
     """Roll details up to days, and so the charges of periods before this one."""
-    while await world.database.run(ledger.fold_details):
+    while await context.database.run(ledger.fold_details):
         pass
-    at_s = world.now()
-    while await world.database.run(lambda c: ledger.forget(c, before, at_s)):
+    at_s = context.now()
+    while await context.database.run(lambda c: ledger.forget(c, before, at_s)):
         pass

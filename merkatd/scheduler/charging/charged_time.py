@@ -35,30 +35,30 @@ _HIDDEN_OF_AN_OWNER = 5
 count as running all the time."""
 
 
-async def read_histories(world: PeriodContext, seen: Observed) -> Histories:
+async def read_histories(context: PeriodContext, observed: Observed) -> Histories:
     """Read all records of the VMs whose last record does not give their running time."""
-    if seen.observation.records is None:
+    if observed.observation.records is None:
         return {}
-    since_s, vms = await world.database.read(lambda c: _wanted_histories(c, world, seen))
-    return await world.cloud.histories(vms, since_s)
+    since_s, vms = await context.database.read(lambda c: _wanted_histories(c, context, observed))
+    return await context.cloud.histories(vms, since_s)
 
 
 def _wanted_histories(
-    connection: sa.Connection, world: PeriodContext, seen: Observed
+    connection: sa.Connection, context: PeriodContext, observed: Observed
 ) -> tuple[float, list[int]]:
     """Return since when, and for which VMs, histories are needed."""
-    due = period_store.to_charge(connection, seen.period)
+    due = period_store.to_charge(connection, observed.period)
     vms: set[int] = set()
-    now = look_of(seen.observation, _runs(seen.observation))
+    now = look_of(observed.observation, _runs(observed.observation))
     for period in reversed(due):
         arrays = _kept(connection, period.number)
         before = look_back(arrays, period.observed_s)
         if arrays is not None and before is not None and now is not None:
-            concerned = in_a_market(arrays, world.markets) & _could_run(arrays)
+            concerned = in_a_market(arrays, context.markets) & _could_run(arrays)
             hidden = before.vm[are_hidden(before, now)]
             vms.update(_few_of_each(lacking(before, now, concerned), hidden, arrays))
         now = before
-    return min((one.observed_s for one in due), default=seen.observation.at_s), sorted(vms)
+    return min((one.observed_s for one in due), default=observed.observation.at_s), sorted(vms)
 
 
 def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) -> Iterator[int]:
@@ -98,19 +98,19 @@ def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | No
 
 
 def begun_anew_by(
-    seen: Observed,
+    observed: Observed,
     period: PeriodRow,
     arrays: Mapping[str, Any],
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
 ) -> RestartedCounters | None:
     """[vms]: the guests that restarted before the later period, or before now; None: unknown."""
-    before, now = _looks(seen, period, arrays, until)
+    before, now = _looks(observed, period, arrays, until)
     return None if before is None or now is None else begun_anew(before, now, histories)
 
 
 def started(
-    seen: Observed,
+    observed: Observed,
     period: PeriodRow,
     arrays: Mapping[str, Any],
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
@@ -122,7 +122,7 @@ def started(
     on another host now. The same holds for a VM that was already migrating at the decision, whose
     stored host was its target.
     """
-    before, now = _looks(seen, period, arrays, until)
+    before, now = _looks(observed, period, arrays, until)
     if before is None or now is None or "host" not in arrays:
         return {}
     found = starts(before, now, histories)
@@ -130,7 +130,7 @@ def started(
         return {}
     after = until[1]
     if until[0] is None or after is None or "host" not in after:
-        vms, hosts = seen.observation.vm_id, seen.observation.vm_host
+        vms, hosts = observed.observation.vm_id, observed.observation.vm_host
     else:
         vms, hosts = after["vm"], after["host"]
     where = dict(zip(vms.tolist(), hosts.tolist(), strict=True))
@@ -150,14 +150,14 @@ def _but_one(found: Starts) -> Starts:
 
 
 def _looks(
-    seen: Observed,
+    observed: Observed,
     period: PeriodRow,
     arrays: Mapping[str, Any],
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
 ) -> tuple[Look | None, Look | None]:
     end, after = until
     if end is None:
-        now = look_of(seen.observation, _runs(seen.observation))
+        now = look_of(observed.observation, _runs(observed.observation))
     else:
         now = look_back(after, end.observed_s)
     return look_back(arrays, period.observed_s), now
@@ -182,21 +182,21 @@ class Seconds:
 
 
 def passed_s(
-    world: PeriodContext, seen: Observed, period: PeriodRow, end: PeriodRow | None
+    context: PeriodContext, observed: Observed, period: PeriodRow, end: PeriodRow | None
 ) -> float:
     """Return the length of a period up to the later one, or to now; limited as a charge is."""
-    most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
-    return min(_length_s(seen, period, end), most_s)
+    most_s = context.rhythm.most_periods_charged * context.rhythm.interval_s
+    return min(_length_s(observed, period, end), most_s)
 
 
-def _length_s(seen: Observed, period: PeriodRow, end: PeriodRow | None) -> float:
-    until_s = seen.observation.at_s if end is None else end.observed_s
+def _length_s(observed: Observed, period: PeriodRow, end: PeriodRow | None) -> float:
+    until_s = observed.observation.at_s if end is None else end.observed_s
     return max(until_s - period.observed_s, 0.0)
 
 
 def seconds_charged(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     period: PeriodRow,
     arrays: Mapping[str, Any],
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
@@ -209,20 +209,20 @@ def seconds_charged(
     even if the VM is gone.
     """
     end, after = until
-    whole_s = _length_s(seen, period, end)
-    most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
-    before, now = _looks(seen, period, arrays, until)
-    waited = _waited(world, seen, arrays, after)
+    whole_s = _length_s(observed, period, end)
+    most_s = context.rhythm.most_periods_charged * context.rhythm.interval_s
+    before, now = _looks(observed, period, arrays, until)
+    waited = _waited(context, observed, arrays, after)
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
-        ran = at_least(ran, world.rhythm.least_charge_s, whole_s)
-        sold = ~is_charged_by_use(world.markets, arrays["market"])
+        ran = at_least(ran, context.rhythm.least_charge_s, whole_s)
+        sold = ~is_charged_by_use(context.markets, arrays["market"])
         ran = np.where(waited & sold & (ran <= 0), whole_s, ran)
     else:
-        both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
+        both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(observed, after))
         ran = np.where(both, whole_s, 0.0)
     ran, charged_s = np.minimum(ran, most_s), min(whole_s, most_s)
-    by_good = seconds_by_good(arrays, seen.observation, ran, charged_s, waited)
+    by_good = seconds_by_good(arrays, observed.observation, ran, charged_s, waited)
     if "rests" not in arrays:
         return Seconds(ran, np.zeros_like(ran), by_good)
     off_s = np.maximum(charged_s - ran, 0.0)
@@ -230,7 +230,10 @@ def seconds_charged(
 
 
 def _waited(
-    world: PeriodContext, seen: Observed, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
+    context: PeriodContext,
+    observed: Observed,
+    arrays: Mapping[str, Any],
+    after: Mapping[str, Any] | None,
 ) -> Bools:
     """[vms]: whether the VM was placed on a host, but had no guest there during the period.
 
@@ -241,13 +244,13 @@ def _waited(
     placed = arrays.get("placed")
     if placed is None or not placed.any():
         return np.zeros(len(arrays["vm"]), dtype=bool)
-    look = seen.observation
+    look = observed.observation
     if after is not None:
         idle = after["vm"][after["rests"]] if "rests" in after else after["vm"][:0]
         gone = ~np.isin(arrays["vm"], after["vm"])
     else:
         none = _failed(look) if look.vm_idle is None else look.vm_idle | _failed(look)
-        if world.handing:
+        if context.handing:
             none = none | (look.vm_state == VmState.PENDING)
         idle = look.vm_id[none]
         gone = ~np.isin(arrays["vm"], look.vm_id)
@@ -271,10 +274,10 @@ def _runs(seen: Observation) -> Bools:
     return runs if seen.vm_idle is None else runs & ~seen.vm_idle
 
 
-def running_at_end(seen: Observed, after: Mapping[str, Any] | None) -> Ints:
+def running_at_end(observed: Observed, after: Mapping[str, Any] | None) -> Ints:
     """Return the ids of VMs that ran at the end of a period: at a later decision, or now."""
     if after is None:
-        return running(seen.observation)
+        return running(observed.observation)
     found: Ints = after["vm"][after["runs"]]
     return found
 

@@ -55,14 +55,14 @@ def go_on(books: ChargeInput, arrays: Mapping[str, Any]) -> None:
 
 
 def columns_from_now_on(
-    arrays: Mapping[str, Any], seen: Observed, markets: Sequence[MarketRules]
+    arrays: Mapping[str, Any], observed: Observed, markets: Sequence[MarketRules]
 ) -> Mapping[str, Any]:
     """Return an earlier decision's columns for a period that begins with this observation."""
-    there = np.isin(arrays["vm"], seen.observation.vm_id)
+    there = np.isin(arrays["vm"], observed.observation.vm_id)
     found = {name: values if name in _OF_ALL else values[there] for name, values in arrays.items()}
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     rows = rows_of(vms.id, found["vm"])
-    state, host = vms.state[rows], seen.observation.vm_host[rows]
+    state, host = vms.state[rows], observed.observation.vm_host[rows]
     runs = np.isin(state, ACTIVE) & (host >= 0)
     rests = held_memory.has_floor_at_rest(vms)[rows]
     if "rests" in found:
@@ -72,13 +72,15 @@ def columns_from_now_on(
         found |= {"rests": rests, "resumed": np.zeros_like(found["allocation"])}
     found["placed"] = found["placed"] & ~runs
     found["runs"] = runs
-    found["host"] = np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
-    found["seen_s"] = np.array([seen.snapshot.now_s])
-    found |= {name: values[rows] for name, values in looks.records_column(seen.observation).items()}
-    counters = used_cpu.columns_for_charge(seen, markets, arrays) if "rate" in arrays else {}
+    found["host"] = np.append(observed.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
+    found["seen_s"] = np.array([observed.snapshot.now_s])
+    found |= {
+        name: values[rows] for name, values in looks.records_column(observed.observation).items()
+    }
+    counters = used_cpu.columns_for_charge(observed, markets, arrays) if "rate" in arrays else {}
     found |= {name: values[rows] for name, values in counters.items() if name != "rate"}
     if "begins_mib" in found:
-        begins, size = guest_starts.begins_with(seen)
+        begins, size = guest_starts.begins_with(observed)
         again = ~np.isnan(found["begins_mib"])
         found["begins_mib"] = np.where(again, begins[rows], np.nan)
         found["size_mib"] = size[rows]

@@ -37,7 +37,7 @@ class MeansAtRest:
 
 
 def with_means(
-    connection: sa.Connection, world: PeriodContext, arrays: Mapping[str, Any]
+    connection: sa.Connection, context: PeriodContext, arrays: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Return a period's columns with affordable amounts in place of the amounts that bids buy.
 
@@ -47,29 +47,29 @@ def with_means(
     """
     if "resumed" not in arrays:
         return arrays
-    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
+    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, context.markets))
     payers = arrays["account"][rows]
-    owed = _owed_if_resumed(arrays, rows, world).sum(axis=1)
+    owed = _owed_if_resumed(arrays, rows, context).sum(axis=1)
     part = np.ones(len(arrays["vm"]))
-    part[rows] = _paid_part(connection, payers, owed * world.rhythm.most_periods_charged)
+    part[rows] = _paid_part(connection, payers, owed * context.rhythm.most_periods_charged)
     in_debt = np.isin(arrays["owner"][rows], list(ledger.debts_of(connection)))
     part[rows[in_debt]] = 0.0
     return {**arrays, "resumed": arrays["resumed"] * part[:, np.newaxis], "paid_part": part}
 
 
 def means_in(
-    connection: sa.Connection, world: PeriodContext, period: int
+    connection: sa.Connection, context: PeriodContext, period: int
 ) -> Mapping[int, MeansAtRest]:
     """Return the means of VMs that were off at the decision, by id."""
     arrays = price_store.load_allocations(connection, period)
     if arrays is None or "paid_part" not in arrays:
         return {}
     # This includes a VM whose bid buys nothing: it gets the least that a host can give.
-    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
-    used = is_charged_by_use(world.markets, arrays["market"])[rows]
+    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, context.markets))
+    used = is_charged_by_use(context.markets, arrays["market"])[rows]
     part = arrays["paid_part"][rows]
     units = np.where(used, _all_cores(arrays, rows) * part, arrays["resumed"][rows, CPU])
-    owed = _owed_if_resumed(arrays, rows, world)[:, CPU]
+    owed = _owed_if_resumed(arrays, rows, context)[:, CPU]
     weighs = np.where(used, owed * part, owed)
     amounts = [tuple(row) for row in arrays["resumed"][rows].tolist()]
     cpu = units.tolist(), weighs.tolist()
@@ -77,10 +77,10 @@ def means_in(
     return {vm: MeansAtRest(*one) for vm, *one in columns}
 
 
-def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, world: PeriodContext) -> Floats:
+def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, context: PeriodContext) -> Floats:
     """[rows, resources]: credits for a period of running; on all cores if use is charged."""
-    owed = costs(arrays, rows, world.markets)
-    used = is_charged_by_use(world.markets, arrays["market"])[rows]
+    owed = costs(arrays, rows, context.markets)
+    used = is_charged_by_use(context.markets, arrays["market"])[rows]
     if used.any():
         # The use of such a VM is charged, and it may use all its virtual CPUs.
         cores = _all_cores(arrays, rows) / UNITS_PER_CORE

@@ -56,15 +56,15 @@ FURTHER = slice(len(RESOURCES), None)
 """The columns of network and disk."""
 
 
-def unlimited_column(seen: Observed) -> Mapping[str, Any]:
+def unlimited_column(observed: Observed) -> Mapping[str, Any]:
     """Return the charge's column for guests that start repeatedly, if there are any.
 
     `starts_with`, [vms, resources], is a guest's network and disk until it has limits: all of its
     host, or of the largest host if it has none yet; 0 for all others.
     """
-    vms, capacity = seen.snapshot.vms, seen.snapshot.hosts.capacity
-    again = np.isin(vms.id, list(seen.started_often))
-    if not again.any() or len(seen.snapshot.resources) == len(RESOURCES):
+    vms, capacity = observed.snapshot.vms, observed.snapshot.hosts.capacity
+    again = np.isin(vms.id, list(observed.started_often))
+    if not again.any() or len(observed.snapshot.resources) == len(RESOURCES):
         return {}
     largest = capacity.max(axis=0, initial=0.0)
     has = np.vstack([capacity, largest])[np.where(vms.host == NO_HOST, len(capacity), vms.host)]

@@ -75,25 +75,28 @@ def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
     return found
 
 
-def full_rates(seen: Observed) -> Floats:
+def full_rates(observed: Observed) -> Floats:
     """[vms]: the whole spending rate of each VM's group, as far as it can be paid.
 
     A VM without a group counts as a group of its own.
     """
-    spread = [seen.rates[vm].nvm if vm in seen.rates else 1 for vm in seen.snapshot.vms.id.tolist()]
-    rates: Floats = seen.snapshot.vms.bid[:, CPU] * np.array(spread, dtype=np.float64)
+    spread = [
+        observed.rates[vm].nvm if vm in observed.rates else 1
+        for vm in observed.snapshot.vms.id.tolist()
+    ]
+    rates: Floats = observed.snapshot.vms.bid[:, CPU] * np.array(spread, dtype=np.float64)
     return rates
 
 
-def charged_rates(seen: Observed, markets: Sequence[MarketRules]) -> Floats:
+def charged_rates(observed: Observed, markets: Sequence[MarketRules]) -> Floats:
     """[vms]: credits for each core used for a period; NaN if use is not charged."""
-    charged = is_charged_by_use(markets, seen.snapshot.vms.market)
-    rates: Floats = np.where(charged, full_rates(seen), np.nan)
+    charged = is_charged_by_use(markets, observed.snapshot.vms.market)
+    rates: Floats = np.where(charged, full_rates(observed), np.nan)
     return rates
 
 
 def columns_for_charge(
-    seen: Observed, markets: Sequence[MarketRules], last: Mapping[str, Any] | None
+    observed: Observed, markets: Sequence[MarketRules], last: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """Return the columns that a period stores for its charge, if any market charges for use.
 
@@ -103,43 +106,43 @@ def columns_for_charge(
     """
     if not any(one.by_use for one in markets):
         return {}
-    vms = seen.snapshot.vms
-    cpu_s = CpuCounters(seen.use.vm_id, seen.use.cpu_s).of(vms.id)
-    read_s = np.full(len(vms), seen.observation.at_s)
+    vms = observed.snapshot.vms
+    cpu_s = CpuCounters(observed.use.vm_id, observed.use.cpu_s).of(vms.id)
+    read_s = np.full(len(vms), observed.observation.at_s)
     if last is not None and "cpu_s" in last:
-        records = seen.observation.records
+        records = observed.observation.records
         if records is not None and "read_s" in last:
             # The counter of a guest that started after the last period was never read.
             unread = np.isnan(cpu_s) & np.isin(vms.state, ACTIVE)
             unread &= records.ran_from_s >= np.floor(last["read_s"].max(initial=-math.inf))
             read_s = np.where(unread, np.fmin(records.ran_from_s, read_s), read_s)
-        rows = _rows_before(seen, last)
+        rows = _rows_before(observed, last)
         carried = np.isnan(cpu_s) & (rows >= 0)
         cpu_s[carried] = last["cpu_s"][rows[carried]]
         if "read_s" in last:
             read_s[carried] = last["read_s"][rows[carried]]
     boots = (vms.state == VmState.BUSY) & ~vms.stays
     return {
-        "rate": charged_rates(seen, markets),
+        "rate": charged_rates(observed, markets),
         "cpu_s": np.where(np.isnan(cpu_s) & boots, 0.0, cpu_s),
         "read_s": read_s,
     }
 
 
-def _rows_before(seen: Observed, last: Mapping[str, Any]) -> Ints:
+def _rows_before(observed: Observed, last: Mapping[str, Any]) -> Ints:
     """[vms]: the rows in the last period of guests that have run ever since; else -1.
 
     Those still have the same history record.
     """
-    found = np.full(len(seen.snapshot.vms), -1)
-    records = seen.observation.records
+    found = np.full(len(observed.snapshot.vms), -1)
+    records = observed.observation.records
     if records is None or "record" not in last:
         return found
     now = np.column_stack([records.seq, records.ran_from_s])
-    runs = np.isin(seen.snapshot.vms.state, ACTIVE)
+    runs = np.isin(observed.snapshot.vms.state, ACTIVE)
     before = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
     for row in np.flatnonzero(runs).tolist():
-        at = before.get(int(seen.snapshot.vms.id[row]))
+        at = before.get(int(observed.snapshot.vms.id[row]))
         if at is not None and (last["record"][at, :2] == now[row]).all():
             found[row] = at
     return found

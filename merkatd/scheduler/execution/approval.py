@@ -48,7 +48,7 @@ class Approved:
         """Return those of these VMs whose suspension is approved."""
         return frozenset(unpaid & {step.vm for step in self.steps if step.kind == "suspend"})
 
-    def scene(self, seen: Observed, asked: HandoverRequest | None) -> Observed:
+    def scene(self, observed: Observed, asked: HandoverRequest | None) -> Observed:
         """Return the cloud in which only these VMs can be placed and moved.
 
         If OpenNebula carries out steps itself, only VMs that it `asked` about are included.
@@ -59,12 +59,12 @@ class Approved:
             if step.host is not None
         }
         if asked is None:
-            return restricted_to_request(seen, HandoverRequest(hosts=hosts))
+            return restricted_to_request(observed, HandoverRequest(hosts=hosts))
         both = {vm: hosts.get(vm, frozenset()) & given for vm, given in asked.hosts.items()}
-        return restricted_to_request(seen, replace(asked, hosts=both))
+        return restricted_to_request(observed, replace(asked, hosts=both))
 
 
-async def approved_plan(world: PeriodContext) -> Approved:
+async def approved_plan(context: PeriodContext) -> Approved:
     """Return the approved steps that may be done now."""
 
     def read(connection: sa.Connection) -> Approved:
@@ -75,32 +75,38 @@ async def approved_plan(world: PeriodContext) -> Approved:
         left = [step for step in plan.steps if not step.skipped and step.key not in sent]
         return Approved(plan, tuple(left))
 
-    return await world.database.read(read)
+    return await context.database.read(read)
 
 
 async def propose_plan(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     unpaid: AbstractSet[int],
     given: Approved,
     decided: PeriodDecision,
 ) -> StoredPlan | None:
     """Return the standing plan after this period: the approved one, the same one, or a new one."""
     plan = given.plan
-    if plan is not None and not await _over(world, seen, plan, given, decided):
+    if plan is not None and not await _over(context, observed, plan, given, decided):
         return plan
-    label = "+".join(market.strategy for market in world.markets)
-    memory = await world.database.read(lambda connection: period_store.memory(connection, label))
+    label = "+".join(market.strategy for market in context.markets)
+    memory = await context.database.read(lambda connection: period_store.memory(connection, label))
     # A fixed seed, so that the same cloud results in the same plan.
-    calm = replace(world, rng=np.random.default_rng(0))
-    decision, _ = await world.executor.run(lambda: decided_unstored(calm, seen, memory, unpaid))
-    under_way = {one.step.vm for one in seen.verdicts.waiting} | {one.vm for one in decided.steps}
+    calm = replace(context, rng=np.random.default_rng(0))
+    decision, _ = await context.executor.run(
+        lambda: decided_unstored(calm, observed, memory, unpaid)
+    )
+    under_way = {one.step.vm for one in observed.verdicts.waiting} | {
+        one.vm for one in decided.steps
+    }
     wanted = [
         plan_store.proposed(step)
         for step in decision.plan
         if _is_asked(step) and step.vm not in under_way
     ]
-    return await world.database.run(lambda connection: _stand(connection, world, seen, wanted))
+    return await context.database.run(
+        lambda connection: _stand(connection, context, observed, wanted)
+    )
 
 
 def _is_asked(step: Step) -> bool:
@@ -108,48 +114,55 @@ def _is_asked(step: Step) -> bool:
 
 
 async def _over(
-    world: PeriodContext, seen: Observed, plan: StoredPlan, given: Approved, decided: PeriodDecision
+    context: PeriodContext,
+    observed: Observed,
+    plan: StoredPlan,
+    given: Approved,
+    decided: PeriodDecision,
 ) -> bool:
     """Return whether nothing more of a plan is possible; then store its end."""
     of_plan = {step.vm for step in plan.steps}
     new = {plan_store.key_of(step) for step in decided.steps} & {step.key for step in given.steps}
-    under_way = any(one.step.vm in of_plan for one in seen.verdicts.waiting)
+    under_way = any(one.step.vm in of_plan for one in observed.verdicts.waiting)
     left = [step for step in given.steps if step.key not in new]
     if left and (new or under_way):
         return False
     reasons = decided.decision.reasons
 
     def store(connection: sa.Connection) -> None:
-        became: dict[Key, str] = {step.key: _why_not(seen, step, reasons) for step in left}
+        became: dict[Key, str] = {step.key: _why_not(observed, step, reasons) for step in left}
         plan_store.finish(
-            connection, plan, became | plan_store.results_by_step(connection, plan), world.now()
+            connection, plan, became | plan_store.results_by_step(connection, plan), context.now()
         )
 
-    await world.database.run(store)
+    await context.database.run(store)
     for step in left:
         _log.info(
             "Plan {plan}: {kind} of VM {vm} is not done: {why}",
             plan=plan.id,
             kind=step.kind,
             vm=step.vm,
-            why=_why_not(seen, step, reasons),
+            why=_why_not(observed, step, reasons),
         )
     return True
 
 
-def _why_not(seen: Observed, step: ProposedStep, reasons: Mapping[int, str]) -> str:
+def _why_not(observed: Observed, step: ProposedStep, reasons: Mapping[int, str]) -> str:
     """Return why an approved step is not done after all."""
-    row = row_of(seen.observation.vm_id, step.vm)
+    row = row_of(observed.observation.vm_id, step.vm)
     if row is None:
         return "not done: the VM is gone"
     if step.vm in reasons:
         return f"not done: {reasons[step.vm]}"
-    words = seen.observation.vm_words[row]
+    words = observed.observation.vm_words[row]
     return f"not done: it gains too little now, or is impossible while the VM is {words}"
 
 
 def _stand(
-    connection: sa.Connection, world: PeriodContext, seen: Observed, wanted: list[ProposedStep]
+    connection: sa.Connection,
+    context: PeriodContext,
+    observed: Observed,
+    wanted: list[ProposedStep],
 ) -> StoredPlan | None:
     """Store the wanted plan unless it equals the standing one or was declined."""
     newest, keys = plan_store.newest(connection), {step.key for step in wanted}
@@ -164,5 +177,5 @@ def _stand(
             return None
     if present is None and not wanted:
         return None
-    plan_store.put(connection, seen.period, wanted, world.now())
+    plan_store.put(connection, observed.period, wanted, context.now())
     return plan_store.newest(connection) if wanted else None

@@ -67,25 +67,25 @@ class PendingHandover:
             self.answer.errback(error)
 
 
-def restricted_to_request(seen: Observed, wanted: HandoverRequest) -> Observed:
+def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observed:
     """Return the cloud in which only the requested VMs can be placed or moved."""
-    snapshot = seen.snapshot
+    snapshot = observed.snapshot
     vms = snapshot.vms
     asked = np.isin(vms.id, list(wanted.hosts))
     waits = vms.state == int(VmState.PENDING)
     if wanted.cluster is None:
         kept_waiting, movable = waits & ~asked, vms.movable & asked
     else:
-        inside = np.append(seen.observation.host_cluster == wanted.cluster, [False])
+        inside = np.append(observed.observation.host_cluster == wanted.cluster, [False])
         kept_waiting, movable = waits, vms.movable & asked & inside[vms.host]
     state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
-    given = {row: _given(seen, wanted, row) for row in np.flatnonzero(asked).tolist()}
+    given = {row: _given(observed, wanted, row) for row in np.flatnonzero(asked).tolist()}
     now = replace(snapshot, vms=replace(vms, state=state, movable=movable))
     return replace(
-        seen,
+        observed,
         snapshot=narrowed_to(now, given, "given by OpenNebula"),
         observation=_told(
-            seen.observation, why_no_host(seen, wanted, np.flatnonzero(asked & waits))
+            observed.observation, why_no_host(observed, wanted, np.flatnonzero(asked & waits))
         ),
     )
 
@@ -99,23 +99,25 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
     return replace(observation, constraints=replace(rules, unplaceable=unplaceable))
 
 
-def _given(seen: Observed, wanted: HandoverRequest, row: int) -> Bools:
+def _given(observed: Observed, wanted: HandoverRequest, row: int) -> Bools:
     """[hosts]: whether OpenNebula allows the VM in this row there, and has room for it."""
-    vm = int(seen.snapshot.vms.id[row])
-    hosts = {one for one in wanted.hosts[vm] if _fits(seen, wanted, row, one)}
-    return np.array([host in hosts for host in seen.snapshot.hosts.id.tolist()], dtype=bool)
+    vm = int(observed.snapshot.vms.id[row])
+    hosts = {one for one in wanted.hosts[vm] if _fits(observed, wanted, row, one)}
+    return np.array([host in hosts for host in observed.snapshot.hosts.id.tolist()], dtype=bool)
 
 
-def why_no_host(seen: Observed, wanted: HandoverRequest, rows: Iterable[int]) -> Mapping[int, str]:
+def why_no_host(
+    observed: Observed, wanted: HandoverRequest, rows: Iterable[int]
+) -> Mapping[int, str]:
     """Return, by VM id, why OpenNebula would deploy none of these rows' VMs on any host."""
     found = {}
     for row in map(int, rows):
-        vm = int(seen.snapshot.vms.id[row])
+        vm = int(observed.snapshot.vms.id[row])
         hosts = sorted(wanted.hosts[vm])
         if not hosts:
             found[vm] = "OpenNebula finds no host that meets all its requirements"
-        elif not any(_fits(seen, wanted, row, host) for host in hosts):
-            cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+        elif not any(_fits(observed, wanted, row, host) for host in hosts):
+            cpu, memory_mib = observed.observation.vm_reserved[row].tolist()
             most = max(hosts, key=lambda host: wanted.room[host].memory_mib)
             found[vm] = (
                 f"reserves {cpu:g} % of CPU and {memory_mib:,.0f} MiB; none of the {len(hosts)}"
@@ -126,38 +128,40 @@ def why_no_host(seen: Observed, wanted: HandoverRequest, rows: Iterable[int]) ->
     return found
 
 
-def _fits(seen: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:
+def _fits(observed: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:
     """Return whether OpenNebula would deploy the VM there; migrations are not checked."""
     room = wanted.room.get(host)
-    if room is None or seen.snapshot.vms.state[row] != int(VmState.PENDING):
+    if room is None or observed.snapshot.vms.state[row] != int(VmState.PENDING):
         return True
-    cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+    cpu, memory_mib = observed.observation.vm_reserved[row].tolist()
     return bool(cpu <= room.cpu and memory_mib <= room.memory_mib)
 
 
 async def hand_over(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     decided: PeriodDecision,
     wanted: HandoverRequest,
     waits: Callable[[], bool],
 ) -> DelegatedPlan:
     """Choose the plan and record its steps as sent; `waits`: whether OpenNebula still waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
-    waiting = _placements(one.step for one in seen.verdicts.waiting)
+    waiting = _placements(one.step for one in observed.verdicts.waiting)
     again = [step for step in waiting if _still_wanted(step, wanted)]
     left_out = dict.fromkeys(
         [step.id for step in new if step.after],
         "another step must come first; OpenNebula asks again",
     )
-    fitting, too_much = _together(seen, wanted, [*again, *(step for step in new if not step.after)])
+    fitting, too_much = _together(
+        observed, wanted, [*again, *(step for step in new if not step.after)]
+    )
     left_out |= too_much
     if not waits():
         left_out = dict.fromkeys([step.id for step in new], "OpenNebula did not wait for the plan")
         fitting = []
-    at_s, ids = world.now(), {step.id for step in new} - left_out.keys()
-    await world.database.run(lambda c: journal.mark_sent(c, ids, at_s))
-    await world.database.run(lambda c: journal.expire(c, left_out, at_s))
+    at_s, ids = context.now(), {step.id for step in new} - left_out.keys()
+    await context.database.run(lambda c: journal.mark_sent(c, ids, at_s))
+    await context.database.run(lambda c: journal.expire(c, left_out, at_s))
     by_vm = {step.vm: left_out[step.id] for step in new if step.id in left_out}
     placed = {step.vm for step in fitting}
     reasons = {**decided.decision.reasons, **by_vm}
@@ -177,7 +181,7 @@ def _still_wanted(step: Deploy | Migrate, wanted: HandoverRequest) -> bool:
 
 
 def _together(
-    seen: Observed, wanted: HandoverRequest, steps: Sequence[Deploy | Migrate]
+    observed: Observed, wanted: HandoverRequest, steps: Sequence[Deploy | Migrate]
 ) -> tuple[list[Deploy | Migrate], dict[str, str]]:
     """Return the steps that fit OpenNebula's room one after another, and why others wait."""
     left = {host: (room.cpu, room.memory_mib) for host, room in wanted.room.items()}
@@ -185,8 +189,8 @@ def _together(
     without: dict[str, str] = {}
     for step in steps:
         if isinstance(step, Deploy) and step.host in left:
-            row = seen.snapshot.vm_row(step.vm)
-            cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+            row = observed.snapshot.vm_row(step.vm)
+            cpu, memory_mib = observed.observation.vm_reserved[row].tolist()
             has = left[step.host]
             if cpu > has[0] or memory_mib > has[1]:
                 without[step.id] = (
@@ -200,12 +204,12 @@ def _together(
 
 
 async def answer_handover(
-    world: PeriodContext, seen: Observed, decided: PeriodDecision, asking: PendingHandover
+    context: PeriodContext, observed: Observed, decided: PeriodDecision, handover: PendingHandover
 ) -> frozenset[str]:
     """Answer OpenNebula; return the ids of all steps that OpenNebula carries out."""
-    handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
-    if not asking.answer.called:
-        asking.answer.callback(handed)
+    handed = await hand_over(context, observed, decided, handover.wanted, handover.waits)
+    if not handover.answer.called:
+        handover.answer.callback(handed)
     return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
 
 

@@ -48,73 +48,75 @@ class BootRetries:
 
 
 async def retry_failed_boots(
-    world: PeriodContext, seen: Observed, decided: Sequence[Step]
+    context: PeriodContext, observed: Observed, decided: Sequence[Step]
 ) -> BootRetries:
     """Record another attempt for each failed VM that has attempts left.
 
     `decided` are this period's other steps; they bring VMs to hosts too.
     """
-    words, hosts = seen.observation.vm_words, seen.observation.vm_host
+    words, hosts = observed.observation.vm_words, observed.observation.vm_host
     rows = [row for row, said in enumerate(words) if said == FAILED and hosts[row] >= 0]
     if not rows:
         return BootRetries()
-    return await world.database.run(
-        lambda connection: _store(connection, world, seen, rows, decided)
+    return await context.database.run(
+        lambda connection: _store(connection, context, observed, rows, decided)
     )
 
 
 def _store(
     connection: sa.Connection,
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     rows: list[int],
     decided: Sequence[Step],
 ) -> BootRetries:
     steps, messages = [], {}
-    names = dict(zip(seen.observation.host_id.tolist(), seen.observation.host_name, strict=True))
-    failed = {row: attempts_at(connection, int(seen.snapshot.vms.id[row])) for row in rows}
-    rooms = _Rooms(seen, decided, [row for row, count in failed.items() if count is not None])
+    names = dict(
+        zip(observed.observation.host_id.tolist(), observed.observation.host_name, strict=True)
+    )
+    failed = {row: attempts_at(connection, int(observed.snapshot.vms.id[row])) for row in rows}
+    rooms = _Rooms(observed, decided, [row for row, count in failed.items() if count is not None])
     for row, count in failed.items():
         if count is None:
             continue
-        vm, host = int(seen.observation.vm_id[row]), int(seen.observation.vm_host[row])
+        vm, host = int(observed.observation.vm_id[row]), int(observed.observation.vm_host[row])
         where = f"it failed to boot on {names.get(host, f'host {host}')}"
-        if not is_retried(count, world.rhythm.boot_retries):
+        if not is_retried(count, context.rhythm.boot_retries):
             messages[vm] = f"{where}: an administrator must recover it (onevm recover {vm})"
         elif not rooms.take(row):
             messages[vm] = f"{where}; it is retried once its floor fits there again"
         else:
             reason = f"{where}: attempt {count + 1}"
-            steps.append(Deploy(period=seen.period, vm=vm, host=host, reason=reason))
+            steps.append(Deploy(period=observed.period, vm=vm, host=host, reason=reason))
             messages[vm] = f"{where}; it is retried"
-    recorded = journal.record(connection, steps, world.now()).recorded
+    recorded = journal.record(connection, steps, context.now()).recorded
     return BootRetries({one.id: one for one in recorded if isinstance(one, Deploy)}, messages)
 
 
 class _Rooms:
     """The free CPU and memory of hosts while failed VMs start again."""
 
-    def __init__(self, seen: Observed, decided: Sequence[Step], failed: list[int]) -> None:
+    def __init__(self, observed: Observed, decided: Sequence[Step], failed: list[int]) -> None:
         """`failed` are the rows of the VMs that use nothing until they are retried."""
-        snapshot, own = seen.snapshot, slice(len(RESOURCES))
+        snapshot, own = observed.snapshot, slice(len(RESOURCES))
         vms = snapshot.vms
         outside = (vms.market < 0)[:, np.newaxis]
         self._amount: Floats = np.where(outside, vms.cap, vms.floor)[:, own]
         self._held = self._amount.copy()  # memory not yet given back by balloons is not free
         self._held[:, MEMORY] = np.fmax(self._held[:, MEMORY], vms.held[:, MEMORY])
         self._host = vms.host
-        self._left: Floats = seen.observation.host_capacity[:, own].copy()
+        self._left: Floats = observed.observation.host_capacity[:, own].copy()
         holds = (vms.host >= 0) & (vms.state != VmState.PENDING)
         holds[failed] = False
         for host, there in ((vms.host, holds), (vms.source, holds & (vms.source >= 0))):
             np.subtract.at(self._left, host[there], self._held[there])
         for step in decided:
             if isinstance(step, Deploy | Migrate) and step.vm in vms.id:
-                self._reserve(seen, step)
+                self._reserve(observed, step)
 
-    def _reserve(self, seen: Observed, step: Deploy | Migrate) -> None:
+    def _reserve(self, observed: Observed, step: Deploy | Migrate) -> None:
         """Subtract the resources of a VM that comes from another host."""
-        row, at = seen.snapshot.vm_row(step.vm), seen.snapshot.host_row(step.host)
+        row, at = observed.snapshot.vm_row(step.vm), observed.snapshot.host_row(step.host)
         if at != self._host[row]:
             self._left[at] -= (self._held if isinstance(step, Migrate) else self._amount)[row]
 
@@ -141,13 +143,13 @@ class PeriodResult:
 
 
 async def decide_only(
-    world: PeriodContext, affordable: Afforded, leave: Permission, shadow: ShadowMode
+    context: PeriodContext, affordable: Afforded, leave: Permission, shadow: ShadowMode
 ) -> PeriodResult:
     """Decide without acting; in mode shadow, compare with the other scheduler."""
     seen = affordable.seen
-    decided = await decide(world, seen, affordable.unpaid, leave)
+    decided = await decide(context, seen, affordable.unpaid, leave)
     if leave.mode is Mode.SHADOW:
-        await shadow.look(world, seen, decided.decision.plan.of(Migrate))
+        await shadow.look(context, seen, decided.decision.plan.of(Migrate))
     else:
         shadow.rest()
     _log.info(
@@ -163,55 +165,55 @@ async def decide_only(
             vm=step.vm,
             reason=step.reason,
         )
-    told = await _told_beside(world, decided, affordable.messages)
+    told = await _told_beside(context, decided, affordable.messages)
     return PeriodResult(seen, told, Acted(0, 0, 0))
 
 
 async def execute(
-    world: PeriodContext, affordable: Afforded, leave: Permission, asking: PendingHandover | None
+    context: PeriodContext, affordable: Afforded, leave: Permission, asking: PendingHandover | None
 ) -> PeriodResult:
     """Decide, and carry out all permitted steps."""
     seen = affordable.seen
     if leave.mode is Mode.ASK:
-        return await _with_approval(world, affordable, asking)
-    scene = restricted_to_request(seen, _wanted(asking)) if world.handing else seen
-    decided = await decide(world, scene, affordable.unpaid, leave)
-    decided = await _told_beside(world, decided, affordable.messages)
-    return await _done(world, seen, scene, decided, asking)
+        return await _with_approval(context, affordable, asking)
+    scene = restricted_to_request(seen, _wanted(asking)) if context.handing else seen
+    decided = await decide(context, scene, affordable.unpaid, leave)
+    decided = await _told_beside(context, decided, affordable.messages)
+    return await _done(context, seen, scene, decided, asking)
 
 
 async def _with_approval(
-    world: PeriodContext, affordable: Afforded, asking: PendingHandover | None
+    context: PeriodContext, affordable: Afforded, asking: PendingHandover | None
 ) -> PeriodResult:
     """Carry out the approved steps, and propose a plan with the others."""
-    seen, given = affordable.seen, await approved_plan(world)
-    scene = given.scene(seen, _wanted(asking) if world.handing else None)
-    decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
-    decided = await _told_beside(world, decided, affordable.messages)
-    done = await _done(world, seen, scene, decided, asking)
-    if world.handing and asking is None and given.plan is not None:
+    seen, given = affordable.seen, await approved_plan(context)
+    scene = given.scene(seen, _wanted(asking) if context.handing else None)
+    decided = await decide(context, scene, given.unpaid(affordable.unpaid), given.leave)
+    decided = await _told_beside(context, decided, affordable.messages)
+    done = await _done(context, seen, scene, decided, asking)
+    if context.handing and asking is None and given.plan is not None:
         return done  # OpenNebula's next request carries out the plan
-    standing = await propose_plan(world, seen, affordable.unpaid, given, done.decided)
+    standing = await propose_plan(context, seen, affordable.unpaid, given, done.decided)
     if standing is None:
         return done
-    waiting = await world.executor.run(lambda: waiting_messages(standing))
-    return replace(done, decided=await _told_beside(world, done.decided, waiting))
+    waiting = await context.executor.run(lambda: waiting_messages(standing))
+    return replace(done, decided=await _told_beside(context, done.decided, waiting))
 
 
 async def _done(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     scene: Observed,
     decided: PeriodDecision,
     asking: PendingHandover | None,
 ) -> PeriodResult:
     handed: frozenset[str] = frozenset()
     if asking is not None:
-        handed = await answer_handover(world, scene, decided, asking)
-    retries = await retry_failed_boots(world, seen, decided.steps)
-    decided = await _told_beside(world, decided, retries.messages)
-    acted = await act(world, seen, decided, handed, retries.steps)
-    return PeriodResult(seen, await _told_beside(world, decided, acted.refusals), acted)
+        handed = await answer_handover(context, scene, decided, asking)
+    retries = await retry_failed_boots(context, observed, decided.steps)
+    decided = await _told_beside(context, decided, retries.messages)
+    acted = await act(context, observed, decided, handed, retries.steps)
+    return PeriodResult(observed, await _told_beside(context, decided, acted.refusals), acted)
 
 
 def _wanted(asking: PendingHandover | None) -> HandoverRequest:
@@ -228,12 +230,12 @@ def waiting_messages(plan: StoredPlan) -> Mapping[int, str]:
 
 
 async def _told_beside(
-    world: PeriodContext, decided: PeriodDecision, messages: Mapping[int, str]
+    context: PeriodContext, decided: PeriodDecision, messages: Mapping[int, str]
 ) -> PeriodDecision:
     """Call `with_messages` outside the reactor, since every VM may have a reason."""
     if not messages:
         return decided
-    return await world.executor.run(lambda: with_messages(decided, messages))
+    return await context.executor.run(lambda: with_messages(decided, messages))
 
 
 def with_messages(decided: PeriodDecision, messages: Mapping[int, str]) -> PeriodDecision:

@@ -10,14 +10,14 @@ from merkatd.scheduler.observation.observed import Observed
 _log = Logger()
 
 
-async def give_up(world: PeriodContext, seen: Observed, error: Exception) -> None:
+async def give_up(context: PeriodContext, observed: Observed, error: Exception) -> None:
     """Store why the period ended, unless it had decided: then it is charged."""
-    why, at_s = f"{type(error).__name__}: {error}", world.now()
+    why, at_s = f"{type(error).__name__}: {error}", context.now()
     if isinstance(error, LeaseLostError):
         return
     try:
-        await world.database.run(lambda c: period_store.give_up(c, seen.period, at_s, why))
+        await context.database.run(lambda c: period_store.give_up(c, observed.period, at_s, why))
     except Exception:  # noqa: BLE001 - the caller raises the first error
         _log.failure(
-            "Period {period} failed, and its failure could not be stored", period=seen.period
+            "Period {period} failed, and its failure could not be stored", period=observed.period
         )

@@ -95,20 +95,20 @@ class GuestWatch:
             self._gap_s[host] = max(gap_s, self._gap_s.get(host, 0.0))
             self._asked_s[host] = now_s
 
-    def expect(self, world: PeriodContext, expected: StartingGuests) -> None:
+    def expect(self, context: PeriodContext, expected: StartingGuests) -> None:
         """Watch for these VMs from now on, for at most two intervals."""
         self._break_off()
-        if not expected.where or world.rhythm.arrival_look_s <= 0:
+        if not expected.where or context.rhythm.arrival_look_s <= 0:
             return
-        self._world, self._expected, self._turns = world, expected, {}
+        self._world, self._expected, self._turns = context, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
         self._present = set(self._runs)
         now_s = self._clock.seconds()
-        rest_s = max(world.rhythm.least_charge_s, REST * (now_s - self._period_s))
-        self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * world.rhythm.interval_s
+        rest_s = max(context.rhythm.least_charge_s, REST * (now_s - self._period_s))
+        self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * context.rhythm.interval_s
         self.looked = set(expected.hosts)
         self._asked_s, self._gap_s = dict.fromkeys(expected.hosts, now_s), {}
-        self._later(world)
+        self._later(context)
 
     def forget(self) -> None:
         """Stop watching, because a period begins or the daemon ends."""
@@ -128,20 +128,20 @@ class GuestWatch:
         self._leave()
         self.looked = set()
 
-    def _later(self, world: PeriodContext) -> None:
+    def _later(self, context: PeriodContext) -> None:
         self._call = self._clock.callLater(
-            world.rhythm.arrival_look_s, lambda: ensureDeferred(self._due(world))
+            context.rhythm.arrival_look_s, lambda: ensureDeferred(self._due(context))
         )
 
-    async def _due(self, world: PeriodContext) -> None:
+    async def _due(self, context: PeriodContext) -> None:
         await self._turn.acquire()
         try:
-            if world is not self._world:
+            if context is not self._world:
                 return
             if not self._may():
                 self.looked = set()
                 return
-            await self._look(world)
+            await self._look(context)
         except (LeaseLostError, CloudUnreachableError) as error:
             _log.info("Limits of starting VMs wait for the next period: {why}", why=str(error))
             self._break_off()
@@ -150,39 +150,39 @@ class GuestWatch:
             self._break_off()
         finally:
             self._turn.release()
-        if not self._where or self._world is not world:
+        if not self._where or self._world is not context:
             return
         if self._clock.seconds() < self._ends_s:
-            self._later(world)
+            self._later(context)
         else:
             self._break_off()
 
-    async def _look(self, world: PeriodContext) -> None:
+    async def _look(self, context: PeriodContext) -> None:
         """Ask hosts for their domains, and limit the guests that have started."""
-        hosts = self._next(world)
+        hosts = self._next(context)
         if not hosts:
             return
-        there = await world.hypervisors.runs(hosts)
+        there = await context.hypervisors.runs(hosts)
         self.looked -= set(hosts) - there.keys()
         self._note_asked(there)
-        missed = await world.executor.run(lambda: self._is_missed(there))
+        missed = await context.executor.run(lambda: self._is_missed(there))
         if missed and self._clock.seconds() >= self._soonest_s:
             self._wake()
-        places = await world.executor.run(lambda: self._places(there))
+        places = await context.executor.run(lambda: self._places(there))
         if not places:
             return
-        use = await world.hypervisors.read(places)
+        use = await context.hypervisors.read(places)
         if use.run is None:
             return
         known = use.vm_id, use.run, use.cpu_s
-        steps = await world.executor.run(lambda: self._steps(*known))
+        steps = await context.executor.run(lambda: self._steps(*known))
         if steps:
-            await _send(world, steps)
+            await _send(context, steps)
 
-    def _next(self, world: PeriodContext) -> list[int]:
+    def _next(self, context: PeriodContext) -> list[int]:
         """Return the hosts of this look."""
         most = max(MOST_HOSTS, -(-len(self._hosts) // LOOKS_FOR_ALL))
-        away = world.hypervisors.reach().away
+        away = context.hypervisors.reach().away
         self.looked -= away.keys()
         now = [host for host in self._hosts if host not in away][:most]
         chosen = set(now)
@@ -241,19 +241,19 @@ def _in_turn(step: OnHost, turn: int) -> OnHost:
     )
 
 
-async def _send(world: PeriodContext, steps: list[OnHost]) -> None:
+async def _send(context: PeriodContext, steps: list[OnHost]) -> None:
     """Record the limits, and set those that were not sent before."""
-    by_id, at_s = {step.id: step for step in steps}, world.now()
+    by_id, at_s = {step.id: step for step in steps}, context.now()
 
     def store(connection: sa.Connection) -> frozenset[str]:
         journal.record(connection, steps, at_s)
         return journal.mark_sent(connection, by_id, at_s)
 
-    sent = await world.database.run(store)
-    await world.certain()
-    why = await world.hypervisors.apply([by_id[one] for one in by_id if one in sent])
-    at_s = world.now()
-    await world.database.run(lambda c: journal.confirm(c, sent - why.keys(), at_s))
-    await world.database.run(lambda c: journal.refuse(c, why, at_s))
+    sent = await context.database.run(store)
+    await context.certain()
+    why = await context.hypervisors.apply([by_id[one] for one in by_id if one in sent])
+    at_s = context.now()
+    await context.database.run(lambda c: journal.confirm(c, sent - why.keys(), at_s))
+    await context.database.run(lambda c: journal.refuse(c, why, at_s))
     for step_id, reason in why.items():
         _log.warn("A host refused step {step}: {why}", step=step_id, why=reason)

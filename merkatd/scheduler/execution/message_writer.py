@@ -33,7 +33,7 @@ class MessageWriter:
 
     async def tell(
         self,
-        world: PeriodContext,
+        context: PeriodContext,
         told: Mapping[int, str],
         shown: Mapping[int, str],
     ) -> None:
@@ -42,16 +42,16 @@ class MessageWriter:
         Both are by VM id. An empty text removes a message.
         """
         # Every VM may have a new message, so sorting runs outside the reactor.
-        waiting = await world.executor.run(lambda: self._in_order(told, shown))
+        waiting = await context.executor.run(lambda: self._in_order(told, shown))
 
         async def write() -> None:
             while waiting:
                 vm = waiting.popleft()
-                if not await self._one(world, vm, told[vm]):
+                if not await self._one(context, vm, told[vm]):
                     waiting.clear()
 
         writing = [ensureDeferred(write()) for _ in range(min(_AT_A_TIME, len(waiting)))]
-        await _all_or_the_limit(world, writing)
+        await _all_or_the_limit(context, writing)
         if waiting:
             _log.info("{count} VMs get their message in a later period", count=len(waiting))
             waiting.clear()
@@ -62,19 +62,19 @@ class MessageWriter:
         self._written = {vm: at for vm, at in self._written.items() if vm in told}
         return deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
 
-    async def _one(self, world: PeriodContext, vm: int, message: str) -> bool:
+    async def _one(self, context: PeriodContext, vm: int, message: str) -> bool:
         """Write one message; return False if OpenNebula does not answer."""
         self._count += 1
         self._written[vm] = self._count
         try:
-            await world.cloud.tell(vm, message)
+            await context.cloud.tell(vm, message)
         except CloudUnreachableError as error:
             _log.warn("The message of VM {vm} was not written: {error}", vm=vm, error=str(error))
             return False
         return True
 
 
-async def _all_or_the_limit(world: PeriodContext, writing: list[Deferred[None]]) -> None:
+async def _all_or_the_limit(context: PeriodContext, writing: list[Deferred[None]]) -> None:
     """Return when all are done or the time is over; later answers are still handled."""
     over: Deferred[None] = Deferred()
 
@@ -83,7 +83,7 @@ async def _all_or_the_limit(world: PeriodContext, writing: list[Deferred[None]])
             over.callback(None)
 
     DeferredList(writing, consumeErrors=True).addCallback(end)
-    alarm = world.clock.callLater(world.rhythm.tell_limit_s, end)
+    alarm = context.clock.callLater(context.rhythm.tell_limit_s, end)
     await over
     if alarm.active():
         alarm.cancel()

@@ -34,12 +34,14 @@ class ShadowMode:
         """Stop comparing, and forget the last observation."""
         self._there, self._wanted, self._said = None, {}, {}
 
-    async def look(self, world: PeriodContext, seen: Observed, moves: Sequence[Migrate]) -> None:
+    async def look(
+        self, context: PeriodContext, observed: Observed, moves: Sequence[Migrate]
+    ) -> None:
         """Compare the changes since the last observation; the first one is only the basis.
 
         `moves` are this period's migrations; they are compared at the next observation.
         """
-        there, under_way = _on_hosts(seen), _under_way(seen)
+        there, under_way = _on_hosts(observed), _under_way(observed)
         before, self._there = self._there, there
         wanted = self._wanted
         self._wanted = {vm: wanted[vm] for vm in wanted.keys() & under_way}
@@ -49,20 +51,20 @@ class ShadowMode:
         found: list[Comparison] = []
         new = {vm: host for vm, host in there.items() if vm not in before}
         if new:
-            label = "+".join(market.strategy for market in world.markets)
-            memory = await world.database.read(
+            label = "+".join(market.strategy for market in context.markets)
+            memory = await context.database.read(
                 lambda connection: period_store.memory(connection, label)
             )
-            found += await world.executor.run(lambda: compared(world, seen, memory, new))
+            found += await context.executor.run(lambda: compared(context, observed, memory, new))
         # A VM in transition is compared once it has settled.
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
         stay = {vm: there[vm] for vm in (there.keys() & before.keys()) - under_way}
-        found += moved(seen, before, stay, wanted, self._said)
+        found += moved(observed, before, stay, wanted, self._said)
         said = {vm: self._said[vm] for vm in self._said.keys() & under_way}
         self._said = said | {
             vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
         }
-        await world.database.run(lambda connection: comparison_store.add(connection, found))
+        await context.database.run(lambda connection: comparison_store.add(connection, found))
         for one in found:
             _say(one)
 
@@ -79,24 +81,24 @@ def _say(one: Comparison) -> None:
     )
 
 
-def _on_hosts(seen: Observed) -> Mapping[int, int]:
+def _on_hosts(observed: Observed) -> Mapping[int, int]:
     """Return the host of each VM that is on one or on its way there, by id."""
-    look = seen.observation
+    look = observed.observation
     runs = np.isin(look.vm_state, ACTIVE) & (look.vm_host >= 0)
     return dict(zip(look.vm_id[runs].tolist(), look.vm_host[runs].tolist(), strict=True))
 
 
-def _under_way(seen: Observed) -> frozenset[int]:
+def _under_way(observed: Observed) -> frozenset[int]:
     """Return the ids of the busy VMs."""
-    look = seen.observation
+    look = observed.observation
     return frozenset(look.vm_id[look.vm_state == VmState.BUSY].tolist())
 
 
 def compared(
-    world: PeriodContext, seen: Observed, memory: Mapping[str, object], new: Mapping[int, int]
+    context: PeriodContext, observed: Observed, memory: Mapping[str, object], new: Mapping[int, int]
 ) -> list[Comparison]:
     """Return this daemon's placements of these VMs in the cloud without them."""
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     rows = np.isin(vms.id, list(new))
     waiting = replace(
         vms,
@@ -104,14 +106,14 @@ def compared(
         host=np.where(rows, -1, vms.host),
         held=np.where(rows[:, np.newaxis], np.nan, vms.held),
     )
-    without = replace(seen, snapshot=replace(seen.snapshot, vms=waiting))
-    decision, _ = decided_unstored(world, without, memory)
+    without = replace(observed, snapshot=replace(observed.snapshot, vms=waiting))
+    decision, _ = decided_unstored(context, without, memory)
     ours = {step.vm: step for step in decision.plan.of(Deploy) if step.vm in new}
-    hosts, names = _names(seen)
+    hosts, names = _names(observed)
     return [
         Comparison(
-            period=seen.period,
-            at_s=seen.observation.at_s,
+            period=observed.period,
+            at_s=observed.observation.at_s,
             vm=vm,
             name=names[vm],
             theirs=hosts[host],
@@ -123,7 +125,7 @@ def compared(
 
 
 def moved(
-    seen: Observed,
+    observed: Observed,
     before: Mapping[int, int],
     there: Mapping[int, int],
     wanted: Mapping[int, Migrate],
@@ -133,14 +135,14 @@ def moved(
 
     A move that is decided repeatedly but never made is yielded once.
     """
-    hosts, names = _names(seen)
+    hosts, names = _names(observed)
     for vm, host in there.items():
         ours = wanted.get(vm)
         if host == before[vm] and (ours is None or said.get(vm) == ours.host):
             continue
         yield Comparison(
-            period=seen.period,
-            at_s=seen.observation.at_s,
+            period=observed.period,
+            at_s=observed.observation.at_s,
             vm=vm,
             name=names[vm],
             source=hosts[before[vm]],
@@ -157,7 +159,7 @@ class _Hosts(dict[int, str]):
         return f"host {host}"
 
 
-def _names(seen: Observed) -> tuple[Mapping[int, str], Mapping[int, str]]:
-    look = seen.observation
+def _names(observed: Observed) -> tuple[Mapping[int, str], Mapping[int, str]]:
+    look = observed.observation
     hosts = _Hosts(zip(look.host_id.tolist(), look.host_name, strict=True))
     return hosts, dict(zip(look.vm_id.tolist(), look.vm_name, strict=True))

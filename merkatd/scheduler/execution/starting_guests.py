@@ -64,89 +64,95 @@ class StartingGuests:
 
 
 async def starting_guests(
-    world: PeriodContext, seen: Observed, decided: PeriodDecision
+    context: PeriodContext, observed: Observed, decided: PeriodDecision
 ) -> StartingGuests:
     """Return the VMs that may start after this period has acted."""
-    placed = await world.executor.run(lambda: _placed(decided))
-    off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NO_MARKET)
+    placed = await context.executor.run(lambda: _placed(decided))
+    off = np.isin(observed.snapshot.vms.state, RESTING) & (
+        observed.snapshot.vms.market != NO_MARKET
+    )
     returning: dict[int, tuple[OnHost, ...]] = {}
     if off.any():
-        means = await world.database.read(lambda c: means_in(c, world, seen.period))
-        returning = await world.executor.run(lambda: _returning(world, seen, decided, means))
+        means = await context.database.read(lambda c: means_in(c, context, observed.period))
+        returning = await context.executor.run(
+            lambda: _returning(context, observed, decided, means)
+        )
     steps = {**{vm: some for vm, (_, some) in placed.items()}, **returning}
-    runs, watched = await world.executor.run(lambda: _watched(seen, decided))
+    runs, watched = await context.executor.run(lambda: _watched(observed, decided))
     if not steps and not watched:
         return StartingGuests()
-    others, where = await world.executor.run(lambda: _places(seen, placed, steps, watched))
-    hosts = await world.executor.run(lambda: sorted(set(where.values())))
-    again = partial(_again, world, seen, decided)
-    missed = await world.executor.run(lambda: _missed(seen, decided))
+    others, where = await context.executor.run(lambda: _places(observed, placed, steps, watched))
+    hosts = await context.executor.run(lambda: sorted(set(where.values())))
+    again = partial(_again, context, observed, decided)
+    missed = await context.executor.run(lambda: _missed(observed, decided))
     return StartingGuests(steps, others, where, hosts, runs, missed, again)
 
 
 def _places(
-    seen: Observed,
+    observed: Observed,
     placed: Mapping[int, tuple[int, Any]],
     steps: Collection[int],
     watched: Collection[int],
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return, by VM id, the hosts of all running VMs, and of the VMs that may start."""
-    vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
+    vms, places = observed.observation.vm_id.tolist(), observed.observation.vm_host.tolist()
     there = dict(zip(vms, places, strict=True))
-    on = np.isin(seen.observation.vm_state, ACTIVE)
-    others = {vm: there[vm] for vm in seen.observation.vm_id[on].tolist() if there[vm] >= 0}
+    on = np.isin(observed.observation.vm_state, ACTIVE)
+    others = {vm: there[vm] for vm in observed.observation.vm_id[on].tolist() if there[vm] >= 0}
     stay = {vm: there[vm] for vm in watched}
     begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}
     return others, {**stay, **begin}
 
 
-def _missed(seen: Observed, decided: PeriodDecision) -> frozenset[int]:
+def _missed(observed: Observed, decided: PeriodDecision) -> frozenset[int]:
     """Return the VMs with more than a small share of a host on which another VM lacks cores."""
-    snapshot, decision = seen.snapshot, decided.decision
+    snapshot, decision = observed.snapshot, decided.decision
     host = occupancy_of(snapshot, decision.plan).then
     rows = np.flatnonzero(contended(snapshot, decision)[:, CPU])
     much = decision.allocations[rows, CPU] > _LITTLE * snapshot.hosts.capacity[host[rows], CPU]
     return frozenset(snapshot.vms.id[rows[much]].tolist())
 
 
-def _watched(seen: Observed, decided: PeriodDecision) -> tuple[dict[int, int], frozenset[int]]:
+def _watched(observed: Observed, decided: PeriodDecision) -> tuple[dict[int, int], frozenset[int]]:
     """Return the runs that have limits, by VM id, and the VMs that stay on their hosts.
 
     A VM that was busy without limits (it booted or was shut down) has no run here. It gets limits
     as soon as its guest is seen.
     """
-    if seen.use.run is None:
+    if observed.use.run is None:
         return {}, frozenset()
-    vms, in_force = seen.snapshot.vms, seen.in_force
-    scene = occupancy_of(seen.snapshot, decided.decision.plan)
-    stays = _stays(seen.snapshot, scene)
+    vms, in_force = observed.snapshot.vms, observed.in_force
+    scene = occupancy_of(observed.snapshot, decided.decision.plan)
+    stays = _stays(observed.snapshot, scene)
     limited = scene.told | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
     ids = set(vms.id[stays & limited].tolist())
-    known = zip(seen.use.vm_id.tolist(), seen.use.run.tolist(), strict=True)
+    known = zip(observed.use.vm_id.tolist(), observed.use.run.tolist(), strict=True)
     return {vm: run for vm, run in known if vm in ids}, frozenset(vms.id[stays].tolist())
 
 
-def _stays(snapshot: Snapshot, scene: Occupancy) -> Bools:
+def _stays(snapshot: Snapshot, occupancy: Occupancy) -> Bools:
     """[vms]: whether the VM is managed and stays on its host, running or busy."""
     vms = snapshot.vms
-    on_host = (scene.now != NO_HOST) & (scene.now == scene.then) & (vms.market != NO_MARKET)
+    on_host = (
+        (occupancy.now != NO_HOST) & (occupancy.now == occupancy.then) & (vms.market != NO_MARKET)
+    )
     busy = on_host & (vms.state == VmState.BUSY)
-    stays: Bools = busy | (on_host & scene.told & (vms.state == VmState.RUNNING))
-    stays[list(scene.arrival)] = False
+    stays: Bools = busy | (on_host & occupancy.told & (vms.state == VmState.RUNNING))
+    stays[list(occupancy.arrival)] = False
     return stays
 
 
 def _again(
-    world: PeriodContext, seen: Observed, decided: PeriodDecision, vms: Collection[int]
+    context: PeriodContext, observed: Observed, decided: PeriodDecision, vms: Collection[int]
 ) -> tuple[OnHost, ...]:
     """Return the limits of VMs that have restarted, since a new domain has no limits."""
-    snapshot, allocations = seen.snapshot, decided.decision.allocations
+    snapshot, allocations = observed.snapshot, decided.decision.allocations
     scene = occupancy_of(snapshot, decided.decision.plan)
     scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
-    in_force = _unset(snapshot, seen.in_force)
+    in_force = _unset(snapshot, observed.in_force)
     share = allocations[:, CPU]
-    limits = limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu)
-    balloons = _balloons(seen, decided, scene.told)
+    limits = limit_steps(snapshot, scene, share, frozenset(), in_force, context.limits.cpu)
+    balloons = _balloons(observed, decided, scene.told)
     return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
 
 
@@ -159,21 +165,21 @@ def _unset(snapshot: Snapshot, in_force: EnforcedLimits) -> EnforcedLimits:
     return replace(nothing, pin_policy=in_force.pin_policy, further=free)
 
 
-def _balloons(seen: Observed, decided: PeriodDecision, again: Bools) -> list[Balloon]:
+def _balloons(observed: Observed, decided: PeriodDecision, again: Bools) -> list[Balloon]:
     """Return the earlier memory targets of VMs that have restarted.
 
     A booting guest has all of its size, and no data in it yet.
     """
     told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
-    vms, before = seen.snapshot.vms, seen.in_force.memory_mib
-    size = seen.in_force.boots_with(vms.cap[:, seen.snapshot.resources.index(MEMORY)])
+    vms, before = observed.snapshot.vms, observed.in_force.memory_mib
+    size = observed.in_force.boots_with(vms.cap[:, observed.snapshot.resources.index(MEMORY)])
     found = []
-    for row in np.flatnonzero(again & seen.in_force.balloon).tolist():
+    for row in np.flatnonzero(again & observed.in_force.balloon).tolist():
         vm, kept = int(vms.id[row]), int(before[row])
         memory_mib = told.get(vm, kept)
         if 0 <= memory_mib < size[row]:
             why = f"from its size to {memory_mib} MiB, as before it was started again"
-            found.append(Balloon(period=seen.period, vm=vm, reason=why, memory_mib=memory_mib))
+            found.append(Balloon(period=observed.period, vm=vm, reason=why, memory_mib=memory_mib))
     return found
 
 
@@ -191,10 +197,13 @@ def _placed(decided: PeriodDecision) -> dict[int, tuple[int, tuple[OnHost, ...]]
 
 
 def _returning(
-    world: PeriodContext, seen: Observed, decided: PeriodDecision, means: Mapping[int, MeansAtRest]
+    context: PeriodContext,
+    observed: Observed,
+    decided: PeriodDecision,
+    means: Mapping[int, MeansAtRest],
 ) -> dict[int, tuple[OnHost, ...]]:
     """Return, by VM id, the limits of each VM that is off, for the case that it is resumed."""
-    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    snapshot, vms = observed.snapshot, observed.snapshot.vms
     off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
     if not off.any():
         return {}
@@ -212,23 +221,25 @@ def _returning(
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
     scene = replace(occupancy_of(after, decided.decision.plan), told=off)
-    throttles = throttle_steps(after, scene, shares, _unset(snapshot, seen.in_force))
+    throttles = throttle_steps(after, scene, shares, _unset(snapshot, observed.in_force))
     found: dict[int, tuple[OnHost, ...]] = {}
-    limits = _limits(world, after, decided, shares[:, CPU], seen.in_force)
-    steps: list[OnHost] = [*limits, *throttles, *_balloons_of_returning(seen, decided, off)]
+    limits = _limits(context, after, decided, shares[:, CPU], observed.in_force)
+    steps: list[OnHost] = [*limits, *throttles, *_balloons_of_returning(observed, decided, off)]
     for step in steps:
         if off[snapshot.vm_row(step.vm)]:
             found[step.vm] = (*found.get(step.vm, ()), step)
     return found
 
 
-def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) -> list[Balloon]:
+def _balloons_of_returning(
+    observed: Observed, decided: PeriodDecision, off: Bools
+) -> list[Balloon]:
     """Return the memory of each VM that is off, if resumed: its floor and a part of the rest.
 
     A guest returns with all of its size. Its host keeps its floor free. The host's free memory is
     divided among all VMs that are off.
     """
-    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    snapshot, vms = observed.snapshot, observed.snapshot.vms
     if MEMORY not in snapshot.resources:
         return []
     column = snapshot.resources.index(MEMORY)
@@ -239,7 +250,7 @@ def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) 
     holds = np.where(vms.market == NO_MARKET, vms.cap[:, column], np.fmax(holds, given))
     hosts = len(snapshot.hosts)
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
-    whole = seen.in_force.boots_with(vms.cap[:, column])
+    whole = observed.in_force.boots_with(vms.cap[:, column])
     each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
     found = []
     for row in np.flatnonzero(resting).tolist():
@@ -250,18 +261,18 @@ def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) 
             vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
             # A booting guest has no data in its memory yet; a suspended guest has.
             step = Balloon(
-                period=seen.period, vm=vm, reason=why, memory_mib=memory_mib, unpaid=bool(anew)
+                period=observed.period, vm=vm, reason=why, memory_mib=memory_mib, unpaid=bool(anew)
             )
             found.append(step)
     return found
 
 
 def _limits(
-    world: PeriodContext,
+    context: PeriodContext,
     snapshot: Snapshot,
     decided: PeriodDecision,
     share: Floats,
     in_force: EnforcedLimits,
 ) -> list[Limit]:
     scene = occupancy_of(snapshot, decided.decision.plan)
-    return list(limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu))
+    return list(limit_steps(snapshot, scene, share, frozenset(), in_force, context.limits.cpu))

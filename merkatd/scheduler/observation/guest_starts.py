@@ -75,15 +75,15 @@ class GuestStarts:
         self.often: frozenset[int] = frozenset()
         """VMs of owners with too many starts that count for network and disk."""
 
-    def note(self, seen: Observed) -> frozenset[int]:
+    def note(self, observed: Observed) -> frozenset[int]:
         """Take note of started guests; return the VMs that pay for memory beyond shares."""
-        at_s, vms = seen.observation.at_s, seen.snapshot.vms
+        at_s, vms = observed.observation.at_s, observed.snapshot.vms
         self.started = self.often = frozenset()
-        now = _guests(seen)
+        now = _guests(observed)
         if now is None:
             return frozenset()
         if self._before is not None:
-            started = list(_started(seen, self._before, now))
+            started = list(_started(observed, self._before, now))
             self.started = frozenset(vm for _, vm, _ in started)
             for owner, vm, first in started:
                 free = first or self._is_first_of_the_day(vm, at_s)
@@ -91,8 +91,8 @@ class GuestStarts:
         self._before = now
         self._forget(at_s)
         run_on = set(now.vm.tolist())
-        self.often = self._of_many_starts(seen, run_on, limits=True)
-        return self._of_many_starts(seen, run_on - set(vms.id[_is_squeezed(seen)].tolist()))
+        self.often = self._of_many_starts(observed, run_on, limits=True)
+        return self._of_many_starts(observed, run_on - set(vms.id[_is_squeezed(observed)].tolist()))
 
     def _is_first_of_the_day(self, vm: int, at_s: float) -> bool:
         """Return whether a VM that ran before gets a free start, and count it as used."""
@@ -102,7 +102,7 @@ class GuestStarts:
         return True
 
     def _of_many_starts(
-        self, seen: Observed, run_on: AbstractSet[int], *, limits: bool = False
+        self, observed: Observed, run_on: AbstractSet[int], *, limits: bool = False
     ) -> frozenset[int]:
         """Return the VMs of owners with too many counted starts.
 
@@ -111,7 +111,7 @@ class GuestStarts:
         with `limits` only a VM's first boot and one more start a day are free, and any VM may be
         the next one, even a running one.
         """
-        vms = seen.snapshot.vms
+        vms = observed.snapshot.vms
         found: set[int] = set()
         for owner, starts in self._starts.items():
             begun = {one.vm for one in starts}
@@ -137,11 +137,11 @@ class GuestStarts:
                 del self._starts[owner]
 
 
-def _guests(seen: Observed) -> _Guests | None:
+def _guests(observed: Observed) -> _Guests | None:
     """Return the running guests; None if restarts can't be detected."""
-    observation, use, vms = seen.observation, seen.use, seen.snapshot.vms
+    observation, use, vms = observed.observation, observed.use, observed.snapshot.vms
     records = observation.records
-    if use.run is None or records is None or MEMORY not in seen.snapshot.resources:
+    if use.run is None or records is None or MEMORY not in observed.snapshot.resources:
         return None
     at = rows_of(vms.id, use.vm_id)
     host = np.append(vms.host, NO_HOST)[at]
@@ -161,14 +161,14 @@ def _guests(seen: Observed) -> _Guests | None:
     return _Guests(use.vm_id, use.run, host, seq, idle, observation.by_record.keys())
 
 
-def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
+def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
     """Yield the owner and the id of each VM whose guest restarted, and whether it never ran before.
 
     A VM is yielded once for each start, since each start has a record. A migration is not a start.
     A guest that started and ended in between left a record. For a VM with too long texts only the
     number of that record is known.
     """
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     at = rows_of(before.vm, now.vm)
     known = at != NO_ROW
     same_host = np.append(before.host, NO_HOST)[at] == now.host
@@ -185,7 +185,7 @@ def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[in
             yield int(vms.owner[rows[guest]]), vm, bool(first and count == 0)
     hidden = before.hidden | now.hidden
     for vm, (owner, record) in before.idle.items():
-        new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
+        new = now.idle[vm][1] if vm in now.idle else observed.observation.ended.get(vm)
         if new is None:
             continue
         ran = new.seq != record.seq or new.seq == UNKNOWN
@@ -213,14 +213,14 @@ def _count(before: int, now: int) -> int:
     return max(now - before, 1) if min(before, now) >= 0 else 1
 
 
-def _boots_with(seen: Observed) -> Floats:
+def _boots_with(observed: Observed) -> Floats:
     """[vms]: MiB at boot; a cap limits only the memory that a guest keeps."""
-    return seen.in_force.boots_with(seen.snapshot.vms.cap[:, COLUMN])
+    return observed.in_force.boots_with(observed.snapshot.vms.cap[:, COLUMN])
 
 
-def _is_squeezed(seen: Observed) -> Bools:
+def _is_squeezed(observed: Observed) -> Bools:
     """[vms]: whether the VM has less than half of its memory."""
-    found: Bools = seen.snapshot.vms.held[:, COLUMN] < _boots_with(seen) / 2
+    found: Bools = observed.snapshot.vms.held[:, COLUMN] < _boots_with(observed) / 2
     return found
 
 
@@ -230,24 +230,24 @@ def _may_start(state: Ints) -> Bools:
     return found
 
 
-def start_columns(seen: Observed) -> Mapping[str, Any]:
+def start_columns(observed: Observed) -> Mapping[str, Any]:
     """Return the charge's columns for such VMs, if there are any.
 
     `begins_mib`, [vms], is the memory at the beginning of the period, or at the coming start; NaN
     for all other VMs. `size_mib` is the memory after another start.
     """
-    vms = seen.snapshot.vms
-    again = np.isin(vms.id, list(seen.restarted))
+    vms = observed.snapshot.vms
+    again = np.isin(vms.id, list(observed.restarted))
     if not again.any():
         return {}
-    begins, size = begins_with(seen)
+    begins, size = begins_with(observed)
     return {"begins_mib": np.where(again, begins, np.nan), "size_mib": size}
 
 
-def begins_with(seen: Observed) -> tuple[Floats, Floats]:
+def begins_with(observed: Observed) -> tuple[Floats, Floats]:
     """[vms]: MiB that each has now or will start with, and its MiB after another start."""
-    vms = seen.snapshot.vms
-    size, held = _boots_with(seen), vms.held[:, COLUMN]
+    vms = observed.snapshot.vms
+    size, held = _boots_with(observed), vms.held[:, COLUMN]
     return np.where(_may_start(vms.state) | np.isnan(held), size, held), size
 
 

@@ -43,8 +43,8 @@ class Acted:
 
 
 async def act(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     decided: PeriodDecision,
     elsewhere: AbstractSet[str] = frozenset(),
     retries: Mapping[str, Deploy] | None = None,
@@ -54,23 +54,25 @@ async def act(
     Other software carries out the steps in `elsewhere`. `retries` restart VMs that failed to boot.
     """
     done: set[str] = set()
-    aside = world.executor.run
+    aside = context.executor.run
     # A period can have a step for each of a hundred thousand VMs. So loops over all steps run
     # outside the reactor, which meanwhile answers other requests.
     steps, told = await aside(lambda: _sorted_out(decided.steps, elsewhere))
-    refused = await _tell_hosts(world, told, done)
+    refused = await _tell_hosts(context, told, done)
     ready, late = await aside(lambda: _ready_and_late(steps, told, done, refused))
-    at_s = world.now()
-    await world.database.run(lambda connection: journal.expire(connection, late, at_s))
+    at_s = context.now()
+    await context.database.run(lambda connection: journal.expire(connection, late, at_s))
     again = retries or {}
-    known = await aside(lambda: _known(seen, [*decided.steps, *again.values()]))
+    known = await aside(lambda: _known(observed, [*decided.steps, *again.values()]))
     sent_now, plan = list(ready.values()), decided.decision.plan
-    in_waves = await world.executor.run(
-        lambda: migration_waves(world, seen.snapshot, plan, sent_now)
+    in_waves = await context.executor.run(
+        lambda: migration_waves(context, observed.snapshot, plan, sent_now)
     )
-    asked = await send_requests(world, {**ready, **again}, known, again.keys(), in_waves)
-    at_s = world.now()
-    await world.database.run(lambda connection: period_store.acted(connection, seen.period, at_s))
+    asked = await send_requests(context, {**ready, **again}, known, again.keys(), in_waves)
+    at_s = context.now()
+    await context.database.run(
+        lambda connection: period_store.acted(connection, observed.period, at_s)
+    )
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
     return await aside(lambda: _acted(sent, refused, late, {**ready, **again}, again.keys(), asked))
 
@@ -130,33 +132,35 @@ def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, st
     }
 
 
-def _known(seen: Observed, steps: Sequence[Step]) -> Mapping[int, set[int]]:
+def _known(observed: Observed, steps: Sequence[Step]) -> Mapping[int, set[int]]:
     """Return, by host id, the VMs that were seen there, are unreadable, or on their way there."""
-    found: dict[int, set[int]] = {host: set(seen.observation.ailing) for host in _ids(seen)}
-    places = zip(seen.observation.vm_host.tolist(), seen.observation.vm_id.tolist(), strict=True)
-    under_way = [stored.step for stored in seen.verdicts.waiting]
+    found: dict[int, set[int]] = {host: set(observed.observation.ailing) for host in _ids(observed)}
+    places = zip(
+        observed.observation.vm_host.tolist(), observed.observation.vm_id.tolist(), strict=True
+    )
+    under_way = [stored.step for stored in observed.verdicts.waiting]
     coming = [(one.host, one.vm) for one in (*steps, *under_way) if isinstance(one, _COMES)]
     for host, vm in (*places, *coming):
         found.setdefault(host, set()).add(vm)
     return found
 
 
-def _ids(seen: Observed) -> list[int]:
-    found: list[int] = seen.observation.host_id.tolist()
+def _ids(observed: Observed) -> list[int]:
+    found: list[int] = observed.observation.host_id.tolist()
     return found
 
 
 async def _tell_hosts(
-    world: PeriodContext, steps: Mapping[str, OnHost], done: set[str]
+    context: PeriodContext, steps: Mapping[str, OnHost], done: set[str]
 ) -> set[str]:
     """Apply host steps in waves; a wave starts when every step it depends on is done."""
     refused: set[str] = set()
     waiting = steps
     while True:
-        ready, waiting = await world.executor.run(partial(_wave_of, waiting, done))
+        ready, waiting = await context.executor.run(partial(_wave_of, waiting, done))
         if not ready:
             return refused
-        refused |= await _wave(world, ready, done)
+        refused |= await _wave(context, ready, done)
 
 
 def _wave_of(
@@ -170,15 +174,15 @@ def _wave_of(
     return ready, waiting
 
 
-async def _wave(world: PeriodContext, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
-    at_s = world.now()
-    await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
-    await world.certain()
-    why = await world.hypervisors.apply(list(steps.values()))
-    fine = await world.executor.run(lambda: [one for one in steps if one not in why])
-    at_s = world.now()
-    await world.database.run(lambda connection: journal.confirm(connection, fine, at_s))
-    await world.database.run(lambda connection: journal.refuse(connection, why, at_s))
+async def _wave(context: PeriodContext, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
+    at_s = context.now()
+    await context.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
+    await context.certain()
+    why = await context.hypervisors.apply(list(steps.values()))
+    fine = await context.executor.run(lambda: [one for one in steps if one not in why])
+    at_s = context.now()
+    await context.database.run(lambda connection: journal.confirm(connection, fine, at_s))
+    await context.database.run(lambda connection: journal.refuse(connection, why, at_s))
     for step_id, reason in why.items():
         _log.warn("A host refused step {step}: {why}", step=step_id, why=reason)
     done.update(fine)

@@ -58,48 +58,48 @@ _BY_RECORD = (
 
 
 def announcement_of(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     decided: PeriodDecision,
     acted: Acted,
     mode: Mode = Mode.ON,
 ) -> Announcement:
     """Return the announcement of a finished period, and log a summary."""
     prices = {
-        market.name: dict(zip(seen.snapshot.resources, row.tolist(), strict=True))
-        for market, row in zip(world.markets, decided.decision.prices, strict=True)
+        market.name: dict(zip(observed.snapshot.resources, row.tolist(), strict=True))
+        for market, row in zip(context.markets, decided.decision.prices, strict=True)
     }
     _log.info(
         "{mode}Period {period}: {vms} VMs on {hosts} hosts, {sent} steps sent, {refused} refused,"
         " {postponed} postponed; prices {prices}",
         mode="" if mode is Mode.ON else f"Mode {mode}: ",
-        period=seen.period,
-        vms=len(seen.snapshot.vms),
-        hosts=len(seen.snapshot.hosts),
+        period=observed.period,
+        vms=len(observed.snapshot.vms),
+        hosts=len(observed.snapshot.hosts),
         sent=acted.sent,
         refused=acted.refused,
         postponed=acted.postponed,
         prices=prices,
     )
-    return Announcement(seen.period, world.now(), prices, seen, decided, acted, mode)
+    return Announcement(observed.period, context.now(), prices, observed, decided, acted, mode)
 
 
-def messages(seen: Observed, decided: PeriodDecision) -> dict[int, str]:
+def messages(observed: Observed, decided: PeriodDecision) -> dict[int, str]:
     """Return the message for the owner of each VM that needs one, by id."""
     told = dict(decided.decision.reasons)
     told.update(decided.limits.postponed)
-    rules = seen.observation.constraints
+    rules = observed.observation.constraints
     if rules is not None:
         told.update(rules.remarks)
-    for vm, wish in seen.wishes.items():
+    for vm, wish in observed.wishes.items():
         if wish.problems:
             told[vm] = "; ".join(wish.problems)
-    for vm, why in seen.observation.by_record.items():
+    for vm, why in observed.observation.by_record.items():
         told[vm] = f"{why}: this VM is {_BY_RECORD}"
     return told
 
 
-def due(seen: Observed, decided: PeriodDecision, *, withdraw: bool) -> dict[int, str]:
+def due(observed: Observed, decided: PeriodDecision, *, withdraw: bool) -> dict[int, str]:
     """Return the text that each VM should show, by id; "" removes an outdated message."""
-    gone = dict.fromkeys(seen.observation.messages, "") if withdraw else {}
-    return gone | messages(seen, decided)
+    gone = dict.fromkeys(observed.observation.messages, "") if withdraw else {}
+    return gone | messages(observed, decided)

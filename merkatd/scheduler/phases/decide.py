@@ -48,7 +48,7 @@ class PeriodDecision:
 
 
 async def decide(
-    world: PeriodContext,
+    context: PeriodContext,
     seen: Observed,
     unpaid: AbstractSet[int] = frozenset(),
     leave: Permission = EVERYTHING_PERMITTED,
@@ -57,42 +57,42 @@ async def decide(
 
     The decision suspends VMs of late payers, and includes the proposed steps, as far as permitted.
     """
-    asked = DryRunTransactions(world.database) if leave.mode.watches else world.database
-    proposed = take_turns(await world.proposals(asked, seen), world.rhythm.new_vms)
+    asked = DryRunTransactions(context.database) if leave.mode.watches else context.database
+    proposed = take_turns(await context.proposals(asked, seen), context.rhythm.new_vms)
     seen = without_moving_proposed(seen, proposed)
-    label = "+".join(market.strategy for market in world.markets)
-    memory = await world.database.read(lambda connection: period_store.memory(connection, label))
-    decision, limits = await world.executor.run(
-        lambda: within_permission(world, seen, memory, unpaid, proposed, leave)
+    label = "+".join(market.strategy for market in context.markets)
+    memory = await context.database.read(lambda connection: period_store.memory(connection, label))
+    decision, limits = await context.executor.run(
+        lambda: within_permission(context, seen, memory, unpaid, proposed, leave)
     )
-    at_s = world.now()
-    recorded = await world.database.run(
+    at_s = context.now()
+    recorded = await context.database.run(
         lambda connection: record_decision(
-            connection, world, seen, label, decision, limits, leave, at_s
+            connection, context, seen, label, decision, limits, leave, at_s
         )
     )
     return PeriodDecision(decision, limits, recorded)
 
 
 def within_permission(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
     leave: Permission,
 ) -> tuple[Decision, LimitPlan]:
     """Decide with at most the permitted number of migrations."""
-    decision, limits = decided_unstored(world, seen, memory, unpaid, proposed)
-    fewer = with_fewer_moves(seen, decision.plan, leave)
+    decision, limits = decided_unstored(context, observed, memory, unpaid, proposed)
+    fewer = with_fewer_moves(observed, decision.plan, leave)
     if fewer is None:
         return decision, limits
-    return decided_unstored(world, fewer, memory, unpaid, proposed)
+    return decided_unstored(context, fewer, memory, unpaid, proposed)
 
 
 def decided_unstored(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int] = frozenset(),
     proposed: Sequence[Step] = (),
@@ -103,55 +103,55 @@ def decided_unstored(
     """
 
     def attempt(snapshot: Snapshot, coming: Mapping[int, int]) -> tuple[Decision, LimitPlan]:
-        now = replace(seen, snapshot=snapshot)
-        return _worked_out(world, now, memory, unpaid, proposed, coming)
+        now = replace(observed, snapshot=snapshot)
+        return _worked_out(context, now, memory, unpaid, proposed, coming)
 
-    return within_memory(seen.snapshot, attempt)
+    return within_memory(observed.snapshot, attempt)
 
 
 def _worked_out(
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
     coming: Mapping[int, int],
 ) -> tuple[Decision, LimitPlan]:
     """Decide once. `coming`: by VM id, hosts that make room for VMs which stay for now."""
-    snapshot, rules = seen.snapshot, seen.observation.constraints
+    snapshot, rules = observed.snapshot, observed.observation.constraints
     decision = within_capacity(
         snapshot,
-        lambda one: decide_markets(world, one, seen.in_force, memory, unpaid, proposed),
+        lambda one: decide_markets(context, one, observed.in_force, memory, unpaid, proposed),
         None if rules is None else rules.stock,
     )
-    later = withheld_vms(world, snapshot, decision.plan)
+    later = withheld_vms(context, snapshot, decision.plan)
     decision = replace(
         decision,
-        reasons=_reasons(world, seen, decision),
-        allocations=allocations_until_moved(world, snapshot, decision, later),
+        reasons=_reasons(context, observed, decision),
+        allocations=allocations_until_moved(context, snapshot, decision, later),
     )
-    topologies = world.hypervisors.topologies()
-    charged = is_charged_by_use(world.markets, snapshot.vms.market)
+    topologies = context.hypervisors.topologies()
+    charged = is_charged_by_use(context.markets, snapshot.vms.market)
     rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
     limits = decide_limits(
         snapshot,
         decision,
-        seen.in_force,
+        observed.in_force,
         topologies,
-        world.limits,
+        context.limits,
         rate,
-        None if seen.in_use is None else seen.in_use.keeps,
+        None if observed.in_use is None else observed.in_use.keeps,
         coming,
         later,
     )
-    return decision, _on_hosts_that_answer(limits, seen)
+    return decision, _on_hosts_that_answer(limits, observed)
 
 
-def without_moving_proposed(seen: Observed, proposed: Sequence[Step]) -> Observed:
+def without_moving_proposed(observed: Observed, proposed: Sequence[Step]) -> Observed:
     """Return the cloud in which no strategy places or moves a VM with a proposed step."""
     if not proposed:
-        return seen
-    vms = seen.snapshot.vms
+        return observed
+    vms = observed.snapshot.vms
     spoken_for = np.isin(vms.id, [step.vm for step in proposed])
     waits = spoken_for & (vms.state == int(VmState.PENDING))
     vms = replace(
@@ -159,40 +159,45 @@ def without_moving_proposed(seen: Observed, proposed: Sequence[Step]) -> Observe
         movable=vms.movable & ~spoken_for,
         state=np.where(waits, int(VmState.ABSENT), vms.state),
     )
-    return replace(seen, snapshot=replace(seen.snapshot, vms=vms))
+    return replace(observed, snapshot=replace(observed.snapshot, vms=vms))
 
 
-def _reasons(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[int, str]:
+def _reasons(context: PeriodContext, observed: Observed, decision: Decision) -> Mapping[int, str]:
     """Return the messages for owners; an error in a text does not cost the decision."""
     try:
-        return _why(world, seen, decision)
+        return _why(context, observed, decision)
     except Exception:  # noqa: BLE001 - the decision does not depend on them
         _log.failure("Some reasons could not be composed; the decision is carried out anyway")
         return decision.reasons
 
 
-def _why(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[int, str]:
+def _why(context: PeriodContext, observed: Observed, decision: Decision) -> Mapping[int, str]:
     """Return why VMs wait or shrink; a requirement's text replaces the strategy's reason."""
-    rules = seen.observation.constraints
+    rules = observed.observation.constraints
     known = {} if rules is None else rules.unplaceable
     said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
-    if seen.in_use is not None:
-        uses = owner_messages(seen.snapshot.vms.id, seen.in_use, decision.allocations[:, MEMORY])
+    if observed.in_use is not None:
+        uses = owner_messages(
+            observed.snapshot.vms.id, observed.in_use, decision.allocations[:, MEMORY]
+        )
         said |= messages_after_reasons(said, uses)
-    said |= failing_to_leave(seen.snapshot, seen.moves)
-    return {**said, **outside_markets(seen.observation, seen.snapshot.vms.market, world.markets)}
+    said |= failing_to_leave(observed.snapshot, observed.moves)
+    return {
+        **said,
+        **outside_markets(observed.observation, observed.snapshot.vms.market, context.markets),
+    }
 
 
-def _on_hosts_that_answer(limits: LimitPlan, seen: Observed) -> LimitPlan:
+def _on_hosts_that_answer(limits: LimitPlan, observed: Observed) -> LimitPlan:
     """Return the limits without steps of VMs that are on hosts without an answer, or go there."""
-    if not seen.use.away:
+    if not observed.use.away:
         return limits
-    away = np.isin(seen.observation.vm_host, list(seen.use.away))
-    vms = set(seen.observation.vm_id[away].tolist())
+    away = np.isin(observed.observation.vm_host, list(observed.use.away))
+    vms = set(observed.observation.vm_id[away].tolist())
     arrivals = {
         step.id
         for step in limits.plan
-        if isinstance(step, Deploy | Migrate) and step.host in seen.use.away
+        if isinstance(step, Deploy | Migrate) and step.host in observed.use.away
     }
     kept = [
         step

@@ -49,8 +49,8 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
 
 def record_decision(
     connection: sa.Connection,
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     label: str,
     decision: Decision,
     limits: LimitPlan,
@@ -62,40 +62,40 @@ def record_decision(
         account_store.lock_books(connection)
     steps = permitted_steps(leave, _of_this_period(limits.plan))
     recorded = journal.record(connection, steps, at_s)
-    if period_store.decided_at(connection, seen.period, at_s):
+    if period_store.decided_at(connection, observed.period, at_s):
         return recorded
-    arrays = _columns_for_charge(connection, world, seen, decision, limits)
-    snapshot = seen.snapshot
+    arrays = _columns_for_charge(connection, context, observed, decision, limits)
+    snapshot = observed.snapshot
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
-        for market, row in zip(world.markets, decision.prices, strict=True)
+        for market, row in zip(context.markets, decision.prices, strict=True)
     }
-    price_store.store_prices(connection, seen.period, by_market)
+    price_store.store_prices(connection, observed.period, by_market)
     if leave.mode.watches:
-        period_store.watched(connection, seen.period, at_s, label)
+        period_store.watched(connection, observed.period, at_s, label)
     else:
-        most = most_owed(arrays, world.markets, world.rhythm.most_periods_charged)
-        ledger.reserve(connection, seen.period, most, at_s)
-        arrays = with_means(connection, world, arrays)
-        period_store.decided(connection, seen.period, at_s, label, decision.memory)
-    price_store.store_allocations(connection, seen.period, arrays)
+        most = most_owed(arrays, context.markets, context.rhythm.most_periods_charged)
+        ledger.reserve(connection, observed.period, most, at_s)
+        arrays = with_means(connection, context, arrays)
+        period_store.decided(connection, observed.period, at_s, label, decision.memory)
+    price_store.store_allocations(connection, observed.period, arrays)
     return recorded
 
 
 def _columns_for_charge(
     connection: sa.Connection,
-    world: PeriodContext,
-    seen: Observed,
+    context: PeriodContext,
+    observed: Observed,
     decision: Decision,
     limits: LimitPlan,
 ) -> Mapping[str, Any]:
     """Return the columns for the period's charge, including the payer of each VM."""
-    vms, market = seen.snapshot.vms, seen.snapshot.vms.market
+    vms, market = observed.snapshot.vms, observed.snapshot.vms.market
     runs = np.isin(vms.state, ACTIVE)
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
     newest = (
-        price_store.newest(connection) if is_charged_by_use(world.markets, market).any() else None
+        price_store.newest(connection) if is_charged_by_use(context.markets, market).any() else None
     )
     last = None if newest is None else columns_of(connection, newest)
     return {
@@ -107,21 +107,23 @@ def _columns_for_charge(
         "floor": vms.floor,
         "bid": vms.bid,
         "vcpus": vms.vcpus,
-        "host": np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host],
+        "host": np.append(observed.snapshot.hosts.id, NO_HOST)[vms.host],
         "allocation": decision.allocations,
         "price": decision.prices,
-        "runs": runs & (seen.observation.vm_host >= 0),
+        "runs": runs & (observed.observation.vm_host >= 0),
         "placed": placed,
-        "seen_s": np.array([seen.snapshot.now_s]),
-        "contended": contended(seen.snapshot, decision),
-        **looks.records_column(seen.observation),
-        **columns_for_charge(seen, world.markets, last),
-        **held_memory.held_memory(seen.snapshot, limits),
+        "seen_s": np.array([observed.snapshot.now_s]),
+        "contended": contended(observed.snapshot, decision),
+        **looks.records_column(observed.observation),
+        **columns_for_charge(observed, context.markets, last),
+        **held_memory.held_memory(observed.snapshot, limits),
         **held_memory.resumable(
-            seen.snapshot, decision.prices, None if seen.claims is None else seen.claims.kept
+            observed.snapshot,
+            decision.prices,
+            None if observed.claims is None else observed.claims.kept,
         ),
-        **_goods(world.goods),
-        **terms_of(world.markets, seen.snapshot.resources),
-        **guest_starts.start_columns(seen),
-        **unlimited_time.unlimited_column(seen),
+        **_goods(context.goods),
+        **terms_of(context.markets, observed.snapshot.resources),
+        **guest_starts.start_columns(observed),
+        **unlimited_time.unlimited_column(observed),
     }

@@ -37,7 +37,7 @@ _log = Logger()
 
 
 def decide_markets(
-    world: PeriodContext,
+    context: PeriodContext,
     snapshot: Snapshot,
     in_force: EnforcedLimits,
     memory: Mapping[str, Any],
@@ -47,13 +47,13 @@ def decide_markets(
     """Return one decision for all markets, each decided by its own strategy."""
     parts: list[Decision] = []
     later = snapshot
-    for row, market in enumerate(world.markets):
+    for row, market in enumerate(context.markets):
         known = memory.get(market.name, {})
-        parts.append(_decide_market(later, row, market, world, known, in_force))
+        parts.append(_decide_market(later, row, market, context, known, in_force))
         later = with_arrivals(later, parts[-1].plan)
     own = [
         *(step for part in parts for step in part.plan),
-        *suspensions(snapshot, unpaid, world.money.unpaid_periods),
+        *suspensions(snapshot, unpaid, context.money.unpaid_periods),
     ]
     known_ids = {step.id for step in own}
     return Decision(
@@ -63,7 +63,7 @@ def decide_markets(
         reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
         failed={market: why for part in parts for market, why in part.failed.items()},
         memory={
-            market.name: part.memory for market, part in zip(world.markets, parts, strict=True)
+            market.name: part.memory for market, part in zip(context.markets, parts, strict=True)
         },
     )
 
@@ -72,17 +72,17 @@ def _decide_market(
     snapshot: Snapshot,
     row: int,
     market: MarketRules,
-    world: PeriodContext,
+    context: PeriodContext,
     memory: Mapping[str, Any],
     in_force: EnforcedLimits,
 ) -> Decision:
     """Return one market's decision; its strategy does not see the other markets."""
     entry = strategy_named(market.strategy)
-    settings = world.strategies.get(market.strategy, entry.settings)
+    settings = context.strategies.get(market.strategy, entry.settings)
     settings = replace(settings, pricing=market.pricing)
     snapshot = view_of_market(snapshot, row)
     try:
-        return entry.decide(snapshot, world.rng, memory, settings)
+        return entry.decide(snapshot, context.rng, memory, settings)
     except Exception as error:  # noqa: BLE001 - an error in one market must not affect others
         _log.failure(
             "Strategy {strategy} failed: nothing is placed or moved in market {market}",
@@ -99,7 +99,7 @@ def _decide_market(
             market=market.name,
         )
         why = f"{why}; then {_words(error)}"
-        found = _as_they_are(snapshot, row, market, world, in_force)
+        found = _as_they_are(snapshot, row, market, context, in_force)
     return replace(found, failed={market.name: why})
 
 
@@ -123,14 +123,14 @@ def _as_they_are(
     snapshot: Snapshot,
     row: int,
     market: MarketRules,
-    world: PeriodContext,
+    context: PeriodContext,
     in_force: EnforcedLimits,
 ) -> Decision:
     """Return a decision that gives each VM the amounts that its present limits allow."""
     vms = snapshot.vms
     mine = (vms.market == row) & (vms.host != NO_HOST)
     rests = np.isin(vms.state, RESTING)[:, np.newaxis]
-    most = np.where(rests, vms.floor, np.minimum(vms.cap, _in_force(snapshot, world, in_force)))
+    most = np.where(rests, vms.floor, np.minimum(vms.cap, _in_force(snapshot, context, in_force)))
     reserve = market.pricing.reserve_prices(snapshot.resources)
     return Decision(
         plan=Plan(()),
@@ -139,13 +139,13 @@ def _as_they_are(
     )
 
 
-def _in_force(snapshot: Snapshot, world: PeriodContext, in_force: EnforcedLimits) -> Floats:
+def _in_force(snapshot: Snapshot, context: PeriodContext, in_force: EnforcedLimits) -> Floats:
     """[vms, resources]: the amounts that limits allow each VM; infinite without a limit."""
     found = np.full(snapshot.vms.cap.shape, np.inf)
     for column, name in enumerate(snapshot.resources):
         if name == CPU:
             quota = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
-            period_us = world.limits.cpu.quota_period_us
+            period_us = context.limits.cpu.quota_period_us
             found[:, column] = quota.units(snapshot.vms.vcpus, period_us)
         else:
             there = in_force.memory_mib if name == MEMORY else in_force.throttled(name)

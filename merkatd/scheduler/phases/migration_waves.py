@@ -59,7 +59,7 @@ class MigrationWaves:
 
 
 def migration_waves(
-    world: PeriodContext, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]
+    context: PeriodContext, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]
 ) -> list[MigrationWaves]:
     """Return the migrations among the ready steps, by market; none if each stands alone."""
     moves = [step for step in ready if isinstance(step, Migrate)]
@@ -67,10 +67,10 @@ def migration_waves(
         return []
     found = []
     moved = snapshot.vms.market[[snapshot.vm_row(step.vm) for step in moves]]
-    for row, market in enumerate(world.markets):
+    for row, market in enumerate(context.markets):
         if row not in moved:
             continue
-        settings = world.strategies.get(market.strategy)
+        settings = context.strategies.get(market.strategy)
         entry = strategy_named(market.strategy)
         harm = entry.harm(entry.settings if settings is None else settings)
         planned = plan.of(Migrate) if entry.as_planned else ()

@@ -27,24 +27,24 @@ from merkatd.scheduler.terms.failed_migrations import resting, window_s
 _log = Logger()
 
 
-async def read_cloud(world: PeriodContext) -> CloudReading:
+async def read_cloud(context: PeriodContext) -> CloudReading:
     """Read all pools, and the hosts of all running VMs. Raise CloudUnreachableError."""
-    started_s = world.now()
-    observation = await world.cloud.observe()
-    world.hypervisors.meet(observation)
+    started_s = context.now()
+    observation = await context.cloud.observe()
+    context.hypervisors.meet(observation)
     running = np.isin(observation.vm_state, ACTIVE)
     on_host = running & (observation.vm_host >= 0)
     vms, hosts = observation.vm_id[on_host], observation.vm_host[on_host]
-    places = await world.executor.run(
+    places = await context.executor.run(
         lambda: dict(zip(vms.tolist(), hosts.tolist(), strict=True)),
     )
-    use = await world.hypervisors.read(places)
-    said = await world.executor.run(partial(_said, observation, world.goods.resources))
+    use = await context.hypervisors.read(places)
+    said = await context.executor.run(partial(_said, observation, context.goods.resources))
     return CloudReading(started_s, observation, use, said)
 
 
 def observed_from(
-    world: PeriodContext,
+    context: PeriodContext,
     period: int,
     looked: CloudReading,
     verdicts: Verdicts,
@@ -66,9 +66,9 @@ def observed_from(
         waiting=verdicts.waiting,
         applications=applications,
         moved_at_s=known_moves.moved_at_s,
-        resting=resting(known_moves, looked.observation.at_s, world.rhythm.interval_s),
+        resting=resting(known_moves, looked.observation.at_s, context.rhythm.interval_s),
         lost=lost,
-        handing=world.handing,
+        handing=context.handing,
     )
     seen, use = looked.observation, looked.use
     return Observed(
@@ -80,9 +80,9 @@ def observed_from(
             seen,
             use,
             known,
-            world.markets,
-            world.goods,
-            world.recent.history(seen, world.goods.resources),
+            context.markets,
+            context.goods,
+            context.recent.history(seen, context.goods.resources),
         ),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
@@ -93,21 +93,21 @@ def observed_from(
     )
 
 
-async def observe(world: PeriodContext) -> Observed:
+async def observe(context: PeriodContext) -> Observed:
     """Read everything and store the observation, which gives the period its number."""
     # Read first: bids that arrive during the observation are newer than those of templates.
-    began = await world.database.read(bid_store.newest)
+    began = await context.database.read(bid_store.newest)
     # A request that ends while the cloud is read may have an effect that the reading missed.
-    in_flight = frozenset(world.in_flight)
-    looked = await read_cloud(world)
-    await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
-    stored = await world.database.run(
-        lambda connection: _store(connection, world, looked, began, in_flight)
+    in_flight = frozenset(context.in_flight)
+    looked = await read_cloud(context)
+    await context.executor.run(partial(context.recent.met, looked.observation, looked.use))
+    stored = await context.database.run(
+        lambda connection: _store(connection, context, looked, began, in_flight)
     )
     _report(looked.observation, stored.verdicts)
-    seen = await world.executor.run(
+    seen = await context.executor.run(
         lambda: observed_from(
-            world,
+            context,
             stored.period,
             looked,
             stored.verdicts,
@@ -139,7 +139,7 @@ class _Stored:
 
 def _store(
     connection: sa.Connection,
-    world: PeriodContext,
+    context: PeriodContext,
     looked: CloudReading,
     began: int,
     in_flight: AbstractSet[str],
@@ -152,7 +152,7 @@ def _store(
     number = period_store.begun_by(connection, looked.started_s, observation.at_s)
     outstanding = journal.outstanding(connection, None if number is None else observation.at_s)
     verdicts = judge_steps(
-        outstanding, observation, world.rhythm, handing=world.handing, in_flight=in_flight
+        outstanding, observation, context.rhythm, handing=context.handing, in_flight=in_flight
     )
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
@@ -160,7 +160,7 @@ def _store(
     bid_store.record_bids(connection, changed_templates(connection, looked), began)
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     unattended = fleet_store.bind_vms(connection, observation.keys, owners)
-    bid_store.record_bids(connection, _silence(unattended, world.goods.resources, at_s))
+    bid_store.record_bids(connection, _silence(unattended, context.goods.resources, at_s))
     group_vm_store.bind_group_vms(connection, observation.keys, owners)
     present = bid_store.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
@@ -171,8 +171,8 @@ def _store(
         )
     applications, rates = fleet_store.applications(connection), group_vm_store.rates(connection)
     under_way = tuple(stored.step for stored in outstanding)
-    known_moves = migration_history.recent(connection, at_s, window_s(world))
-    lost = waiting_for_administrator(connection, observation, world.rhythm.boot_retries)
+    known_moves = migration_history.recent(connection, at_s, window_s(context))
+    lost = waiting_for_administrator(connection, observation, context.rhythm.boot_retries)
     return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
 
 

@@ -50,15 +50,15 @@ def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
     return kept
 
 
-def with_fewer_moves(seen: Observed, plan: Plan, leave: Permission) -> Observed | None:
+def with_fewer_moves(observed: Observed, plan: Plan, leave: Permission) -> Observed | None:
     """Return the cloud in which only the best moves can be made; None if all are permitted."""
     moves = plan.of(Migrate)
     if leave.moves is None or len(moves) <= leave.moves:
         return None
     best = sorted(moves, key=lambda step: (-step.gain, step.vm))[: leave.moves]
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     movable = vms.movable & np.isin(vms.id, [step.vm for step in best])
-    return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, movable=movable)))
+    return replace(observed, snapshot=replace(observed.snapshot, vms=replace(vms, movable=movable)))
 
 
 class QuietPeriods:

@@ -78,7 +78,7 @@ class _Checked:
 
 
 async def send_requests(
-    world: PeriodContext,
+    context: PeriodContext,
     steps: Mapping[str, Step],
     known: Mapping[int, AbstractSet[int]],
     retries: AbstractSet[str] = frozenset(),
@@ -90,12 +90,12 @@ async def send_requests(
     VMs that failed on their hosts. Migrations `in_waves` are sent after the answers to the waves
     before them.
     """
-    at_s = world.now()
-    ours = await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
+    at_s = context.now()
+    ours = await context.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
     turns = _Turns()
-    in_all = DeferredSemaphore(world.rhythm.in_flight)
+    in_all = DeferredSemaphore(context.rhythm.in_flight)
     on_host: dict[int, DeferredSemaphore] = defaultdict(
-        lambda: DeferredSemaphore(world.rhythm.in_flight_per_host)
+        lambda: DeferredSemaphore(context.rhythm.in_flight_per_host)
     )
 
     host_of = {vm: host for host, vms in known.items() for vm in vms}
@@ -111,27 +111,27 @@ async def send_requests(
         return on_host[host].run(send)
 
     async def one(step: Step) -> None:
-        send = world.retry if step.id in retries else world.cloud.send
-        await _one(world, step, _Checked(world, known, at_s, send), turns)
+        send = context.retry if step.id in retries else context.cloud.send
+        await _one(context, step, _Checked(context, known, at_s, send), turns)
 
     waiting = {step.id for waves in in_waves for step in (*waves.first, *waves.judged)}
     at_once = [step for step in steps.values() if step.id in ours - waiting]
     new_vms = [step for step in at_once if isinstance(step, Create)]
     sending = [begin(step) for step in at_once if not isinstance(step, Create)]
-    sending += [ensureDeferred(_in_waves(world, one, ours, begin, turns)) for one in in_waves]
+    sending += [ensureDeferred(_in_waves(context, one, ours, begin, turns)) for one in in_waves]
     sending += [begin(step) for step in new_vms]  # after the steps of running VMs
-    in_time = await _all_or_the_limit(world, sending)
+    in_time = await _all_or_the_limit(context, sending)
     turns.over = True
     late = "without the others it would do harm" if in_time else "the time for acting was over"
     never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides again")
-    at_s = world.now()
-    await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
-    await world.database.run(lambda connection: journal.expire(connection, never, at_s))
+    at_s = context.now()
+    await context.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
+    await context.database.run(lambda connection: journal.expire(connection, never, at_s))
     slow = len(turns.begun - turns.ended)
     if slow or (never and not in_time):
         _log.warn(
             "Acting ended after {limit_s:g} s: {never} steps not sent, {slow} not answered yet",
-            limit_s=world.rhythm.act_limit_s,
+            limit_s=context.rhythm.act_limit_s,
             never=len(never),
             slow=slow,
         )
@@ -139,7 +139,7 @@ async def send_requests(
 
 
 async def _in_waves(
-    world: PeriodContext,
+    context: PeriodContext,
     waves: MigrationWaves,
     ours: AbstractSet[str],
     begin: Callable[[Step], Deferred[None]],
@@ -158,8 +158,8 @@ async def _in_waves(
     if not await sent(waves.first):
         return
     done = [step for step in waves.first if step.id not in turns.why]
-    remaining = await world.executor.run(lambda: waves.remaining(done))
-    while rows := await world.executor.run(remaining.wave):
+    remaining = await context.executor.run(lambda: waves.remaining(done))
+    while rows := await context.executor.run(remaining.wave):
         steps = {row: waves.step_of(row) for row in rows}
         if not await sent(list(steps.values())):
             return
@@ -170,7 +170,7 @@ async def _in_waves(
                 remaining.made(row)
 
 
-async def _all_or_the_limit(world: PeriodContext, sending: list[Deferred[None]]) -> bool:
+async def _all_or_the_limit(context: PeriodContext, sending: list[Deferred[None]]) -> bool:
     """Wait until all are done or the time for acting is over; return whether all are done."""
     waiting: Deferred[None] = Deferred()
 
@@ -179,7 +179,7 @@ async def _all_or_the_limit(world: PeriodContext, sending: list[Deferred[None]])
             waiting.callback(None)
 
     DeferredList(sending, consumeErrors=True).addCallback(end)
-    alarm = world.clock.callLater(world.rhythm.act_limit_s, end)
+    alarm = context.clock.callLater(context.rhythm.act_limit_s, end)
     await waiting
     if alarm.active():
         alarm.cancel()
@@ -187,28 +187,28 @@ async def _all_or_the_limit(world: PeriodContext, sending: list[Deferred[None]])
     return False
 
 
-async def _one(world: PeriodContext, step: Step, send: _Checked, turns: _Turns) -> None:
+async def _one(context: PeriodContext, step: Step, send: _Checked, turns: _Turns) -> None:
     """Handle one step without raising errors: it has an answer, or its outcome is unknown."""
     if turns.over:
         return
     turns.begun.add(step.id)
-    world.in_flight.add(step.id)
+    context.in_flight.add(step.id)
     try:
         why = await _send(step, send, turns)
         turns.ended.add(step.id)
         if why is not None:
-            await _refused(world, step, why, turns)
+            await _refused(context, step, why, turns)
     finally:
-        world.in_flight.discard(step.id)
+        context.in_flight.discard(step.id)
 
 
-async def _refused(world: PeriodContext, step: Step, why: str, turns: _Turns) -> None:
+async def _refused(context: PeriodContext, step: Step, why: str, turns: _Turns) -> None:
     if not turns.over:
         turns.why[step.id] = why
         return
-    at_s = world.now()
+    at_s = context.now()
     try:
-        await world.database.run(lambda c: journal.refuse(c, {step.id: why}, at_s))
+        await context.database.run(lambda c: journal.refuse(c, {step.id: why}, at_s))
     except Exception as error:  # noqa: BLE001 - a later observation judges the step then
         _log.warn("A late answer for VM {vm} was lost: {error}", vm=step.vm, error=str(error))
 

@@ -22,11 +22,11 @@ from merkatd.scheduler.phases.market_decisions import view_of_market
 from merkatd.scheduler.phases.migration_waves import migration_waves
 
 
-def withheld_vms(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
+def withheld_vms(context: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
     """Return the ids of VMs whose migrations are not sent in this period, if none is refused."""
     late = {step.vm for step in plan.of(Migrate) if step.after}
     ready = [step for step in plan if not step.after]
-    for one in migration_waves(world, snapshot, plan, ready):
+    for one in migration_waves(context, snapshot, plan, ready):
         remaining = one.remaining(one.first)
         while wave := remaining.wave():
             for row in wave:
@@ -36,7 +36,7 @@ def withheld_vms(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozen
 
 
 def allocations_until_moved(
-    world: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
+    context: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
 ) -> Floats:
     """Return the allocations that apply until these VMs are migrated."""
     found = decision.allocations
@@ -54,7 +54,7 @@ def allocations_until_moved(
     touched = _touched(snapshot, decision.plan, later)
     others = np.flatnonzero([name != MEMORY for name in snapshot.resources])
     moved = snapshot.vms.market[[snapshot.vm_row(vm) for vm in sorted(later)]]
-    for row, market in enumerate(world.markets):
+    for row, market in enumerate(context.markets):
         if row not in moved:
             continue
         entry, own = strategy_named(market.strategy), view_of_market(snapshot, row)

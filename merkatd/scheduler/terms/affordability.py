@@ -42,24 +42,24 @@ class Afforded:
     """VMs whose owners have not paid for too long."""
 
 
-def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
+def afford_bids(context: PeriodContext, observed: Observed, purse: PayerFunds) -> Afforded:
     """Return the cloud with affordable bids, and without new VMs of owners in debt."""
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     if not len(vms):
-        return Afforded(seen)
+        return Afforded(observed)
     inside = vms.market != NO_MARKET
     runs = np.isin(vms.state, ACTIVE) & inside
     keeps = has_floor_at_rest(vms)
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
-    bids = vms.bid * _parts(world, seen, purse, runs | keeps, waits)
-    late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.unpaid
+    bids = vms.bid * _parts(context, observed, purse, runs | keeps, waits)
+    late = due_for_suspension(purse.arrears, context.money.unpaid_periods) & purse.unpaid
     unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
-    told = _ahead(world, seen.snapshot, purse, runs)
+    told = _ahead(context, observed.snapshot, purse, runs)
     lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
     told |= dict.fromkeys(lowered, "bids less than requested: its credits are running out")
-    told |= _owing(world, seen.snapshot, purse, runs, refused)
+    told |= _owing(context, observed.snapshot, purse, runs, refused)
     # Migrating a VM that is about to be suspended is a waste.
     changed = replace(
         vms,
@@ -67,18 +67,18 @@ def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Affo
         movable=vms.movable & ~unpaid,
         state=np.where(refused, int(VmState.ABSENT), vms.state),
     )
-    snapshot = replace(seen.snapshot, vms=changed)
-    return Afforded(replace(seen, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
+    snapshot = replace(observed.snapshot, vms=changed)
+    return Afforded(replace(observed, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
 
 
 def _parts(
-    world: PeriodContext, seen: Observed, purse: PayerFunds, there: Bools, waits: Bools
+    context: PeriodContext, observed: Observed, purse: PayerFunds, there: Bools, waits: Bools
 ) -> Floats:
     """[vms, 1]: the part of its bids that each VM can pay for the longest charged time."""
-    payer, balance = _payers(world, seen.snapshot, purse)
-    most = _most(world, seen)
-    price = reserve_prices(world, seen.snapshot)
-    floors = seen.snapshot.vms.floor
+    payer, balance = _payers(context, observed.snapshot, purse)
+    most = _most(context, observed)
+    price = reserve_prices(context, observed.snapshot)
+    floors = observed.snapshot.vms.floor
     running = np.where(there, payer, NO_HOST)
     lowered = affordable_bids(most, floors, price, running, balance)
     left = np.maximum(balance - costs(lowered, floors, price, running, len(balance)), 0.0)
@@ -86,7 +86,7 @@ def _parts(
     return _part(lowered, most)
 
 
-def _payers(world: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tuple[Ints, Floats]:
+def _payers(context: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tuple[Ints, Floats]:
     """[vms]: the row of each payer, NO_HOST for none; and each row's credits for a period."""
     accounts = sorted(purse.free)
     row_of = {account: row for row, account in enumerate(accounts)}
@@ -95,29 +95,29 @@ def _payers(world: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tupl
         dtype=np.int64,
     )
     free = np.array([max(purse.free[account], 0) for account in accounts], dtype=np.float64)
-    return payer, free / MICRO / world.rhythm.most_periods_charged
+    return payer, free / MICRO / context.rhythm.most_periods_charged
 
 
-def _most(world: PeriodContext, seen: Observed) -> Floats:
+def _most(context: PeriodContext, observed: Observed) -> Floats:
     """[vms, resources]: the highest cost of a bid in a period: the bid itself, or the full use."""
-    vms = seen.snapshot.vms
-    used = is_charged_by_use(world.markets, vms.market)
+    vms = observed.snapshot.vms
+    used = is_charged_by_use(context.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
     # A VM that is off or failed bids nothing; it pays the price of a floor for what it keeps.
     off = has_floor_at_rest(vms)
-    most[off & ~_claims_at_rest(world, seen)] = 0.0
+    most[off & ~_claims_at_rest(context, observed)] = 0.0
     used &= ~off
-    most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]
+    most[used, CPU] = (full_rates(observed) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]
     return most
 
 
-def _claims_at_rest(world: PeriodContext, seen: Observed) -> Bools:
+def _claims_at_rest(context: PeriodContext, observed: Observed) -> Bools:
     """[vms]: whether the VM claims more memory than it needs; its bid must pay for that.
 
     See Note [Claims without a guest] in `held_memory.py`.
     """
-    vms = seen.snapshot.vms
-    needed = needed_memory(seen.observation, seen.use, world.markets, vms.market)
+    vms = observed.snapshot.vms
+    needed = needed_memory(observed.observation, observed.use, context.markets, vms.market)
     claims: Bools = vms.floor[:, MEMORY] > needed * (1 + CLOSE)
     return claims
 
@@ -154,21 +154,21 @@ def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> lis
     ]
 
 
-def reserve_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
+def reserve_prices(context: PeriodContext, snapshot: Snapshot) -> Floats:
     """[vms, resources]: the reserve prices of each VM's market, which are the prices of floors."""
     names = snapshot.resources
-    table = [market.pricing.reserve_prices(names) for market in world.markets]
+    table = [market.pricing.reserve_prices(names) for market in context.markets]
     found: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
     return found
 
 
 def _ahead(
-    world: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools
+    context: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools
 ) -> dict[int, str]:
     """Return warnings by VM id, for running VMs whose payer is about to run out of credits."""
     stages = {
         account: warning_stage(
-            time_until_empty(free, purse.cost.get(account, 0.0) * MICRO, world.rhythm.interval_s)
+            time_until_empty(free, purse.cost.get(account, 0.0) * MICRO, context.rhythm.interval_s)
         )
         for account, free in purse.free.items()
     }
@@ -180,10 +180,10 @@ def _ahead(
 
 
 def _owing(
-    world: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools, refused: Bools
+    context: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools, refused: Bools
 ) -> dict[int, str]:
     """Return, by VM id, the consequences of its owner's debt."""
-    vms, patience = snapshot.vms, world.money.unpaid_periods
+    vms, patience = snapshot.vms, context.money.unpaid_periods
     debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
     warned = runs & np.isin(vms.owner, [owner for owner in purse.arrears if owner in debt])
     owners = dict(zip(vms.id.tolist(), vms.owner.tolist(), strict=True))

@@ -36,14 +36,14 @@ def resting(moves: RecentMigrations, at_s: float, interval_s: float) -> frozense
     )
 
 
-def window_s(world: PeriodContext) -> float:
+def window_s(context: PeriodContext) -> float:
     """Return the age up to which a confirmed migration still blocks its VM from moving."""
     settings = (
-        world.strategies.get(market.strategy, strategy_named(market.strategy).settings)
-        for market in world.markets
+        context.strategies.get(market.strategy, strategy_named(market.strategy).settings)
+        for market in context.markets
     )
     hold_s = max((getattr(one, "hold_s", 0.0) for one in settings), default=0.0)
-    return float(hold_s + world.rhythm.migration_limit_s)
+    return float(hold_s + context.rhythm.migration_limit_s)
 
 
 def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:

@@ -62,11 +62,15 @@ class BarredVms:
         self._call: Any = None
 
     def note(
-        self, world: PeriodContext, seen: Observed, purse: PayerFunds, started: Collection[int]
+        self,
+        context: PeriodContext,
+        observed: Observed,
+        purse: PayerFunds,
+        started: Collection[int],
     ) -> Mapping[int, str]:
         """Take note of the guests that owners started; return why VMs are stopped, by id."""
-        late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
-        vms = seen.snapshot.vms
+        late = due_for_suspension(purse.arrears, context.money.unpaid_periods) & purse.debt.keys()
+        vms = observed.snapshot.vms
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, ON_HOST)
         rows = np.flatnonzero(there & (vms.market != NO_MARKET))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
@@ -81,13 +85,13 @@ class BarredVms:
             vm: why_stopped(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()
         }
 
-    def begin(self, world: PeriodContext, period: int) -> None:
+    def begin(self, context: PeriodContext, period: int) -> None:
         """Stop these VMs, with retries until the next period starts."""
         self.forget()
         why = "its owner has not paid for earlier periods, and it is off or was started again"
         self._steps = {vm: Stop(period=period, vm=vm, reason=why) for vm in sorted(self._owners)}
         if self._steps:
-            self._later(world, 0.0)
+            self._later(context, 0.0)
 
     def forget(self) -> None:
         """Stop retrying, because a period starts or the daemon ends."""
@@ -96,66 +100,66 @@ class BarredVms:
             self._call.cancel()
         self._call = None
 
-    async def take_back(self, world: PeriodContext) -> None:
+    async def take_back(self, context: PeriodContext) -> None:
         """Withdraw all stops that OpenNebula could not accept."""
-        await self._refuse(world, self._unasked)
+        await self._refuse(context, self._unasked)
 
-    async def _refuse(self, world: PeriodContext, ids: Collection[str]) -> None:
+    async def _refuse(self, context: PeriodContext, ids: Collection[str]) -> None:
         """Withdraw those of these stops that OpenNebula could not accept."""
         why = dict.fromkeys(self._unasked.intersection(ids), _NOT_ASKED)
         if why:
-            await world.database.run(lambda c: journal.refuse(c, why, world.now()))
+            await context.database.run(lambda c: journal.refuse(c, why, context.now()))
             self._unasked -= why.keys()
 
-    def _later(self, world: PeriodContext, seconds: float) -> None:
+    def _later(self, context: PeriodContext, seconds: float) -> None:
         steps = self._steps
-        self._call = world.clock.callLater(
-            seconds, lambda: ensureDeferred(self._attempt(world, steps))
+        self._call = context.clock.callLater(
+            seconds, lambda: ensureDeferred(self._attempt(context, steps))
         )
 
-    async def _attempt(self, world: PeriodContext, steps: dict[int, Stop]) -> None:
+    async def _attempt(self, context: PeriodContext, steps: dict[int, Stop]) -> None:
         try:
             if not self._may():
-                await self._refuse(world, {step.id for step in steps.values()})
+                await self._refuse(context, {step.id for step in steps.values()})
                 return
-            owing = await world.database.read(ledger.debts_of)
+            owing = await context.database.read(ledger.debts_of)
             for vm, step in list(steps.items()):
                 if steps is not self._steps:
                     break
                 if self._owners[vm] not in owing:  # the owner has paid in the meantime
-                    await self._refuse(world, {step.id})
+                    await self._refuse(context, {step.id})
                     steps.pop(vm, None)
-                elif await self._is_settled(world, step):
+                elif await self._is_settled(context, step):
                     steps.pop(vm, None)
             if steps is not self._steps:  # a period has started
-                await self._refuse(world, {step.id for step in steps.values()})
+                await self._refuse(context, {step.id for step in steps.values()})
         except (LeaseLostError, CloudUnreachableError) as error:
             _log.info("VMs of owners in debt will be stopped later: {why}", why=str(error))
         except Exception:  # noqa: BLE001 - the next period tries again after any error
             _log.failure("VMs of owners in debt will be stopped later")
         if steps is self._steps and steps:
-            self._later(world, float(world.rng.uniform(SOONEST_S, LATEST_S)))
+            self._later(context, float(context.rng.uniform(SOONEST_S, LATEST_S)))
 
-    async def _is_settled(self, world: PeriodContext, step: Stop) -> bool:
+    async def _is_settled(self, context: PeriodContext, step: Stop) -> bool:
         """Ask for the stop; return whether this period needs no further attempt."""
         if step.vm not in self._recorded:
-            at_s = world.now()
+            at_s = context.now()
 
             def store(connection: sa.Connection) -> frozenset[str]:
                 journal.record(connection, [step], at_s)
                 return journal.mark_sent(connection, {step.id: step}, at_s)
 
-            if step.id not in await world.database.run(store):
+            if step.id not in await context.database.run(store):
                 return True  # another step of this VM is under way
             self._recorded.add(step.vm)
-        await world.certain()
+        await context.certain()
         self._unasked.discard(step.id)
-        reply = await world.cloud.send(step)
+        reply = await context.cloud.send(step)
         if reply.answer is ReplyKind.LOOK_AGAIN:
             self._unasked.add(step.id)
             return False
         _log.info("stop of VM {vm}: {answer}", vm=step.vm, answer=str(reply.answer))
         if reply.answer is ReplyKind.REFUSED:
-            why, at_s = {step.id: f"{reply.answer}: {reply.why}"}, world.now()
-            await world.database.run(lambda c: journal.refuse(c, why, at_s))
+            why, at_s = {step.id: f"{reply.answer}: {reply.why}"}, context.now()
+            await context.database.run(lambda c: journal.refuse(c, why, at_s))
         return True

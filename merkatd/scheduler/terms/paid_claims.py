@@ -28,18 +28,18 @@ _AS_BEFORE = 0.99
 """The part of an old bid from which on a new bid counts as unchanged."""
 
 
-def affordable_cloud(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
+def affordable_cloud(context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
     """Return the cloud in which no VM bids or claims more than its payer can pay.
 
     A VM in transition keeps its earlier bid all the same; its payer's shortfall becomes a debt.
     """
     seen = on_large_hosts(seen)
-    found = afford_bids(world, with_bids_under_way(seen, purse.last), purse)
+    found = afford_bids(context, with_bids_under_way(seen, purse.last), purse)
     had = with_bids_under_way(found.seen, purse.last)
-    return replace(found, seen=with_paid_floors(world, had, purse))
+    return replace(found, seen=with_paid_floors(context, had, purse))
 
 
-def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Observed:
+def with_bids_under_way(observed: Observed, last: Mapping[str, Any] | None) -> Observed:
     """Return the cloud in which no VM in transition bids less than in the previous period.
 
     A guest that migrates, boots or is saved can't get new limits before it arrives. It keeps its
@@ -51,9 +51,9 @@ def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Obser
     A VM that was off had no limits, and its bid was not lowered to an affordable one, so its
     earlier bid does not count.
     """
-    vms, hosts = seen.snapshot.vms, seen.snapshot.hosts
+    vms, hosts = observed.snapshot.vms, observed.snapshot.hosts
     if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
-        return seen
+        return observed
     row = rows_of(last["vm"], vms.id)
     had = last["runs"] | last["placed"]
     known = (row != NO_ROW) & (vms.host != NO_HOST) & np.append(had, False)[row]
@@ -64,11 +64,11 @@ def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Obser
     goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
     movable = vms.movable & (goes | ~lowered)
     return replace(
-        seen, snapshot=replace(seen.snapshot, vms=replace(vms, bid=bid, movable=movable))
+        observed, snapshot=replace(observed.snapshot, vms=replace(vms, bid=bid, movable=movable))
     )
 
 
-def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Observed:
+def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFunds) -> Observed:
     """Return the cloud with floors that bids pay for. See Note [Claims that settle].
 
     Memory in use beyond that is left to a VM for a time (`memory_in_use.py`), or permanently in
@@ -76,43 +76,45 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
     their full size, because OpenNebula reserves it itself. A market that charges for use sells no
     floors.
     """
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     needed = np.zeros_like(vms.floor)
-    needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
+    needed[:, MEMORY] = needed_memory(
+        observed.observation, observed.use, context.markets, vms.market
+    )
     failed = (vms.state == VmState.ABSENT)[:, np.newaxis]
     # A claim of a failed VM, valid or not, must not raise the price that limits other claims.
     least_room = np.where(failed, np.minimum(vms.floor, needed), vms.floor)
-    snapshot = _with_room(seen, seen.snapshot, least_room)
-    least = reserve_prices(world, snapshot)
-    asked = present_prices(world, snapshot)
+    snapshot = _with_room(observed, observed.snapshot, least_room)
+    least = reserve_prices(context, snapshot)
+    asked = present_prices(context, snapshot)
     paid = paid_floors(vms.floor, vms.bid, asked, least)
-    claimed = _claimed(world, seen)
+    claimed = _claimed(context, observed)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
-    bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
+    bound = np.array([*(one.bids_bound for one in context.markets), False])[vms.market]
     basis = memory_in_use.UseBasis(
         needed=needed[:, MEMORY],
-        measured=~np.isnan(seen.in_force.used_mib),
+        measured=~np.isnan(observed.in_force.used_mib),
         paid=paid[:, MEMORY],
         bought=bought(vms.bid, asked, least)[:, MEMORY],
         sold=claimed & bound,
         scarce=asked[:, MEMORY] > least[:, MEMORY] * (1 + 1e-9),
-        interval_s=world.rhythm.interval_s,
-        most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
+        interval_s=context.rhythm.interval_s,
+        most_part=np.array([*(one.floor_part for one in context.markets), 0.0])[vms.market],
     )
     floor, uses = memory_in_use.floors_in_use(snapshot, floor, basis, purse.last)
-    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
+    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(observed))
     claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
     waiting = replace(snapshot, vms=replace(vms, floor=floor))
-    kinds = np.array([one.bids_bound for one in world.markets])
+    kinds = np.array([one.bids_bound for one in context.markets])
     snapshot = claims_of_waiting_vms(waiting, claims.kept, kinds)
-    kept = _with_room(seen, snapshot, snapshot.vms.floor)
-    return replace(seen, snapshot=kept, in_use=uses, claims=claims)
+    kept = _with_room(observed, snapshot, snapshot.vms.floor)
+    return replace(observed, snapshot=kept, in_use=uses, claims=claims)
 
 
-def _with_room(seen: Observed, snapshot: Snapshot, floor: Floats) -> Snapshot:
+def _with_room(observed: Observed, snapshot: Snapshot, floor: Floats) -> Snapshot:
     """Return the cloud whose hosts reserve these floors of VMs that leave them, or failed there."""
-    capacity, hosts = reserved_again(seen.observation, snapshot, floor), snapshot.hosts
+    capacity, hosts = reserved_again(observed.observation, snapshot, floor), snapshot.hosts
     if capacity is hosts.capacity:
         return snapshot
     whole = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
@@ -133,35 +135,35 @@ def _claims(
     return Claims(np.maximum(asked, kept), kept)
 
 
-def _fixed(seen: Observed) -> Floats:
+def _fixed(observed: Observed) -> Floats:
     """[vms]: MiB of a running guest whose balloon does not work; else 0.
 
     No limit can take this memory from it, so a host needs room for all of it.
     """
-    vms = seen.snapshot.vms
+    vms = observed.snapshot.vms
     held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
     runs = np.isin(vms.state, ACTIVE) & (vms.market != NO_MARKET)
-    return np.where(runs & ~seen.in_force.balloon, np.nan_to_num(held), 0.0)
+    return np.where(runs & ~observed.in_force.balloon, np.nan_to_num(held), 0.0)
 
 
-def _claimed(world: PeriodContext, seen: Observed) -> Bools:
+def _claimed(context: PeriodContext, observed: Observed) -> Bools:
     """[vms]: whether a bid must pay for the floor, except for the memory that the VM needs."""
-    vms = seen.snapshot.vms
-    pinned = np.isin(vms.id, list(seen.observation.pin_policy))
+    vms = observed.snapshot.vms
+    pinned = np.isin(vms.id, list(observed.observation.pin_policy))
     sold: Bools = (
-        (vms.market != NO_MARKET) & ~pinned & ~is_charged_by_use(world.markets, vms.market)
+        (vms.market != NO_MARKET) & ~pinned & ~is_charged_by_use(context.markets, vms.market)
     )
     return sold
 
 
-def present_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
+def present_prices(context: PeriodContext, snapshot: Snapshot) -> Floats:
     """[vms, resources]: the price of a unit at this period's bids if no VM claims anything.
 
     It is the price of the market as one host, or of the VM's own host if that is higher. Waiting
     VMs may get nothing for their bids, so these count only for the claims of waiting VMs. A waiting
     VM has no host yet: `waiting_claims.py` judges its claim by the hosts it may use.
     """
-    found = reserve_prices(world, snapshot)
+    found = reserve_prices(context, snapshot)
     for row in range(len(snapshot.markets)):
         view = market_view(snapshot, row)
         if not len(view.hosts) or not len(view.vms):

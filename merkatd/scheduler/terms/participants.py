@@ -28,23 +28,25 @@ class Participants:
             BarredVms(may),
         )
 
-    def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
+    def affordable(self, context: PeriodContext, observed: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about."""
-        restarted = self._restarts.note(seen)
-        said = dict(self.barred.note(world, seen, purse, self._restarts.started))
-        scene = replace(seen, restarted=restarted, started_often=self._restarts.often)
-        found = self._unplaced.affordable(world, scene, purse)
+        restarted = self._restarts.note(observed)
+        said = dict(self.barred.note(context, observed, purse, self._restarts.started))
+        scene = replace(observed, restarted=restarted, started_often=self._restarts.often)
+        found = self._unplaced.affordable(context, scene, purse)
         if not restarted and not said:
             return found
-        said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID) | said
+        said = dict.fromkeys(restarted & set(observed.snapshot.vms.id.tolist()), _SAID) | said
         return replace(
             found, messages={**found.messages, **messages_after_reasons(found.messages, said)}
         )
 
-    def note(self, seen: Observed, refused: Mapping[int, str], coming: Mapping[int, int]) -> bool:
+    def note(
+        self, observed: Observed, refused: Mapping[int, str], coming: Mapping[int, int]
+    ) -> bool:
         """Take note of a period's results; return whether any VM was refused.
 
         By VM id: why VMs were not deployed, and the hosts that make room for VMs.
         """
-        self._unplaced.expect(seen, coming)
-        return self._unplaced.note(seen, refused)
+        self._unplaced.expect(observed, coming)
+        return self._unplaced.note(observed, refused)

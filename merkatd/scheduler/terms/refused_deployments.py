@@ -92,27 +92,31 @@ class RefusedDeployments:
         self._owners: dict[int, _Owner] = {}
         self._expected: Mapping[int, _Expected] = {}
 
-    def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
+    def note(self, observed: Observed, refused: Mapping[int, str]) -> bool:
         """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
-        owners = {vm: int(seen.snapshot.vms.owner[seen.snapshot.vm_row(vm)]) for vm in refused}
-        self._count(seen.observation.at_s, owners, {vm: _REFUSED + refused[vm] for vm in refused})
+        owners = {
+            vm: int(observed.snapshot.vms.owner[observed.snapshot.vm_row(vm)]) for vm in refused
+        }
+        self._count(
+            observed.observation.at_s, owners, {vm: _REFUSED + refused[vm] for vm in refused}
+        )
         return bool(refused)
 
-    def expect(self, seen: Observed, coming: Mapping[int, int]) -> None:
+    def expect(self, observed: Observed, coming: Mapping[int, int]) -> None:
         """Take note of the hosts that make room for waiting VMs, by VM id."""
-        vms, expected = seen.snapshot.vms, {}
+        vms, expected = observed.snapshot.vms, {}
         for vm, host in coming.items():
-            row = seen.snapshot.vm_row(vm)
+            row = observed.snapshot.vm_row(vm)
             if vms.state[row] == VmState.PENDING:
                 bid = tuple(vms.bid[row].tolist())
-                expected[vm] = _Expected(int(vms.owner[row]), host, bid, _claim(seen, vm))
+                expected[vm] = _Expected(int(vms.owner[row]), host, bid, _claim(observed, vm))
         self._expected = expected
 
-    def _note_withdrawn(self, seen: Observed) -> None:
+    def _note_withdrawn(self, observed: Observed) -> None:
         """Count the VMs that their owners have withdrawn since hosts began to make room."""
         expected, self._expected = self._expected, {}
-        owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(seen, vm, one)}
-        self._count(seen.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
+        owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(observed, vm, one)}
+        self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
 
     def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:
         """Count one more attempt of these VMs; owners and reasons are by VM id."""
@@ -127,14 +131,14 @@ class RefusedDeployments:
             before = self._vms.get(vm)
             self._vms[vm] = _Vm(owner, 1 if before is None else before.attempts + 1, at_s, why)
 
-    def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
+    def affordable(self, context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about, without the VMs that must wait now."""
-        affordable = affordable_cloud(world, seen, purse)
+        affordable = affordable_cloud(context, seen, purse)
         self._note_withdrawn(seen)
         self._take_in_starts(seen)
         if not self._vms:
             return affordable
-        seen, interval_s = affordable.seen, world.rhythm.interval_s
+        seen, interval_s = affordable.seen, context.rhythm.interval_s
         vms = seen.snapshot.vms
         waits = vms.state == VmState.PENDING
         there = vms.id[waits].tolist(), vms.owner[waits].tolist()
@@ -166,9 +170,9 @@ class RefusedDeployments:
                 )
         return found
 
-    def _take_in_starts(self, seen: Observed) -> None:
+    def _take_in_starts(self, observed: Observed) -> None:
         """Forget refused VMs that are on a host now; VMs with the same reason get one attempt."""
-        vms = seen.snapshot.vms
+        vms = observed.snapshot.vms
         if not self._vms:
             return
         placed = np.isin(vms.id, list(self._vms)) & (vms.host >= 0)
@@ -192,14 +196,14 @@ class RefusedDeployments:
                 del self._owners[owner]
 
 
-def _claim(seen: Observed, vm: int) -> Mapping[str, float]:
-    wish = seen.wishes.get(vm)
+def _claim(observed: Observed, vm: int) -> Mapping[str, float]:
+    wish = observed.wishes.get(vm)
     return {} if wish is None else wish.least
 
 
-def _is_withdrawn(seen: Observed, vm: int, before: _Expected) -> bool:
+def _is_withdrawn(observed: Observed, vm: int, before: _Expected) -> bool:
     """Return whether the VM no longer waits for the host as it did."""
-    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    snapshot, vms = observed.snapshot, observed.snapshot.vms
     row, host = row_of(vms.id, vm), row_of(snapshot.hosts.id, before.host)
     if row is None:
         return True
@@ -207,7 +211,7 @@ def _is_withdrawn(seen: Observed, vm: int, before: _Expected) -> bool:
         return bool(vms.host[row] == NO_HOST)
     bids = zip(vms.bid[row].tolist(), before.bid, strict=False)
     lower = any(now < then * _MUCH_LESS for now, then in bids)
-    if lower or _claim(seen, vm) != before.claim:
+    if lower or _claim(observed, vm) != before.claim:
         return True
     required = int(vms.requirement[row])
     if host is None or required == NO_ROW or snapshot.hosts.state[host] != HostState.ON:

@@ -15,13 +15,13 @@ from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
-def on_large_hosts(seen: Observed) -> Observed:
+def on_large_hosts(observed: Observed) -> Observed:
     """Return the cloud in which no VM goes to a host that is too small for its guest's start."""
-    snapshot = seen.snapshot
+    snapshot = observed.snapshot
     if MEMORY not in snapshot.resources:
-        return seen
+        return observed
     vms, capacity = snapshot.vms, snapshot.hosts.capacity[:, COLUMN]
-    starts_with = seen.in_force.boots_with(vms.cap[:, COLUMN])
+    starts_with = observed.in_force.boots_with(vms.cap[:, COLUMN])
     # A host without memory does not count: it is off, or not known yet.
     least = capacity[capacity > 0].min(initial=np.inf)
     here = np.arange(len(capacity))
@@ -32,4 +32,4 @@ def on_large_hosts(seen: Observed) -> Observed:
         narrow = {row: there | (here == vms.host[row]) for row in rows}
         label = f"a host with {size:,.0f} MiB of memory, which its guest needs to start"
         snapshot = narrowed_to(snapshot, narrow, label)
-    return replace(seen, snapshot=snapshot)
+    return replace(observed, snapshot=snapshot)

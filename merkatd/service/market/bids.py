@@ -90,9 +90,9 @@ class _BidChange:
     """Whether any resource was given."""
 
 
-def _bid_change(now: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None) -> _BidChange:
+def _bid_change(view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None) -> _BidChange:
     """Return the change of the bid in force. Raise InvalidRequestError."""
-    snapshot = now.snapshot
+    snapshot = view.snapshot
     vm = int(snapshot.vms.id[row])
     require_sold(snapshot.resources, {"": bids})
     said = {
@@ -100,8 +100,8 @@ def _bid_change(now: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None
         for name in snapshot.resources
         if (amount := checked_amount(name, bids.get(name), MAX_AMOUNT)) is not None
     }
-    if said and vm in now.rates:
-        group = now.rates[vm].group
+    if said and vm in view.rates:
+        group = view.rates[vm].group
         raise InvalidRequestError(
             f"VM {vm} bids its part of a group's spending rate; change the rate with"
             f" `onegroup edit {group} -s RATE`"

@@ -114,15 +114,15 @@ class ExplanationService:
         self._rights = rights
 
     async def explain(
-        self, caller: Caller, now: PeriodView, vm: int, run: ReadRunner = run_at_once
+        self, caller: Caller, view: PeriodView, vm: int, run: ReadRunner = run_at_once
     ) -> ExplainedVm:
         """Return all explanations of a VM. Raise RequestError."""
-        row = await permitted_vm_row(self._rights, caller, now, vm, USE)
-        sees_money = permits_tenant(caller, int(now.snapshot.vms.owner[row]))
-        return await run(lambda: self._explained(now, row, sees_money=sees_money))
+        row = await permitted_vm_row(self._rights, caller, view, vm, USE)
+        sees_money = permits_tenant(caller, int(view.snapshot.vms.owner[row]))
+        return await run(lambda: self._explained(view, row, sees_money=sees_money))
 
-    async def _explained(self, now: PeriodView, row: int, *, sees_money: bool) -> ExplainedVm:
-        vms, world = now.snapshot.vms, self._scheduler.world
+    async def _explained(self, view: PeriodView, row: int, *, sees_money: bool) -> ExplainedVm:
+        vms, world = view.snapshot.vms, self._scheduler.world
         vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
         newest_bid, steps, balance = await world.database.read(
             lambda connection: (
@@ -131,11 +131,13 @@ class ExplanationService:
                 payer_credits(connection, owner, application) if sees_money else None,
             )
         )
-        return await world.executor.run(partial(explained_vm, now, row, newest_bid, steps, balance))
+        return await world.executor.run(
+            partial(explained_vm, view, row, newest_bid, steps, balance)
+        )
 
 
 def explained_vm(
-    now: PeriodView,
+    view: PeriodView,
     row: int,
     newest_bid: Bid | None,
     steps: Sequence[StoredStep],
@@ -146,9 +148,9 @@ def explained_vm(
     `newest_bid` is its most recent bid, `steps` are its steps, newest first, and `balance` is the
     balance of its payer, None if it is not shown.
     """
-    table = now.snapshot.vms
+    table = view.snapshot.vms
     vm = int(table.id[row])
-    explanation = explain(now.snapshot, now.decision, row)
+    explanation = explain(view.snapshot, view.decision, row)
     name = table.name[row]
     who = f"VM {vm} ({name})" if name else f"VM {vm}"
     owner = int(table.owner[row])
@@ -156,61 +158,61 @@ def explained_vm(
         vm=vm,
         name=name,
         owner=None if owner < 0 else owner,
-        owner_name=now.owner_names.get(owner),
-        state=now.states[row],
-        host=now.host_name(row),
-        market=now.market_name(int(table.market[row])),
-        period=now.snapshot.period,
-        at_s=now.at_s,
+        owner_name=view.owner_names.get(owner),
+        state=view.states[row],
+        host=view.host_name(row),
+        market=view.market_name(int(table.market[row])),
+        period=view.snapshot.period,
+        at_s=view.at_s,
         sentence=sentence(
             who,
-            now.host_name(row),
+            view.host_name(row),
             VmState(int(table.state[row])),
-            now.states[row],
+            view.states[row],
             explanation,
-            now.messages.get(vm),
-            now.trouble.get(now.host_name(row) or ""),
+            view.messages.get(vm),
+            view.trouble.get(view.host_name(row) or ""),
         ),
-        message=now.messages.get(vm),
+        message=view.messages.get(vm),
         why_here=_why_here(steps),
-        bid_source=_bid_source(now, vm, newest_bid),
+        bid_source=_bid_source(view, vm, newest_bid),
         bid_at_s=None if newest_bid is None else newest_bid.at_s,
-        rate=finite(now.rate[row]),
-        cost=float(now.cost[row].sum()),
+        rate=finite(view.rate[row]),
+        cost=float(view.cost[row].sum()),
         balance=balance,
-        resources=[] if explanation is None else _resources(now, row, explanation),
+        resources=[] if explanation is None else _resources(view, row, explanation),
     )
 
 
-def _bid_source(now: PeriodView, vm: int, newest_bid: Bid | None) -> str:
+def _bid_source(view: PeriodView, vm: int, newest_bid: Bid | None) -> str:
     """Return the source of the bid in force: the VM's group, if it has any, or the latest bid's."""
-    if vm in now.rates:
-        return f"group {now.rates[vm].group}"
+    if vm in view.rates:
+        return f"group {view.rates[vm].group}"
     return "default" if newest_bid is None else str(newest_bid.source)
 
 
-def _resources(now: PeriodView, row: int, explanation: Explanation) -> list[ExplainedResource]:
-    market = int(now.snapshot.vms.market[row])
-    nowhere = now.host_name(row) is None
+def _resources(view: PeriodView, row: int, explanation: Explanation) -> list[ExplainedResource]:
+    market = int(view.snapshot.vms.market[row])
+    nowhere = view.host_name(row) is None
     found = []
     for column, part in enumerate(explanation.parts):
-        used, used_lately = _used(now, row, column)
+        used, used_lately = _used(view, row, column)
         found.append(
             ExplainedResource(
                 **_numbers(asdict(part)),
                 used=used,
                 used_lately=used_lately,
-                price=finite(now.decision.prices[market, column]),
-                cost=finite(now.cost[row, column]),
+                price=finite(view.decision.prices[market, column]),
+                cost=finite(view.cost[row, column]),
                 why_not_more="it has no host" if nowhere else why_not_more(part),
             )
         )
     return found
 
 
-def _used(now: PeriodView, row: int, column: int) -> tuple[float | None, float | None]:
+def _used(view: PeriodView, row: int, column: int) -> tuple[float | None, float | None]:
     """Return the last observed use of the resource, and the average of all known samples."""
-    history = now.snapshot.history
+    history = view.snapshot.history
     if history is None:
         return None, None
     samples = history.vms[:, row, column]

@@ -117,9 +117,9 @@ class LimitService:
                 "the daemon is not paused: its next period would set the limits again"
             )
 
-        async def some(world: PeriodContext) -> list[ReleasedVm]:
-            found = [vm for vm in await _whole(world) if vm.vm in set(vms)]
-            did = await world.hypervisors.release(found)
+        async def some(context: PeriodContext) -> list[ReleasedVm]:
+            found = [vm for vm in await _whole(context) if vm.vm in set(vms)]
+            did = await context.hypervisors.release(found)
             gone = ReleaseResult("", "it does not run on the host that OpenNebula names")
             return [_released(vm, did.get(vm.vm, gone)) for vm in found]
 
@@ -161,20 +161,20 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
 
 
 def _shown(
-    world: PeriodContext,
-    now: PeriodView,
-    seen: Observed,
+    context: PeriodContext,
+    view: PeriodView,
+    observed: Observed,
     use: GuestUse,
     elapsed_s: float,
     rows: Sequence[int],
 ) -> list[LimitRow]:
-    snapshot, in_force = now.snapshot, in_force_of(seen.observation, use)
+    snapshot, in_force = view.snapshot, in_force_of(observed.observation, use)
     quotas = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
-    units = quotas.units(snapshot.vms.vcpus, world.limits.cpu.quota_period_us)
+    units = quotas.units(snapshot.vms.vcpus, context.limits.cpu.quota_period_us)
     share = {
-        name: now.decision.allocations[:, column] for column, name in enumerate(snapshot.resources)
+        name: view.decision.allocations[:, column] for column, name in enumerate(snapshot.resources)
     }
-    used = _used_units(seen.use, use, elapsed_s)
+    used = _used_units(observed.use, use, elapsed_s)
     held = dict(zip(use.vm_id.tolist(), use.held_mib.tolist(), strict=True))
     found = []
     for row in rows:
@@ -185,7 +185,7 @@ def _shown(
             LimitRow(
                 id=vm,
                 name=snapshot.vms.name[row],
-                host=now.host_name(row),
+                host=view.host_name(row),
                 cpu=float(share[CPU][row]) if sells else None,
                 set_cpu=finite(units[row]),
                 used_cpu=used.get(vm),
@@ -196,7 +196,7 @@ def _shown(
                 used_memory=finite(float(in_force.used_mib[row])),
                 further=_further(in_force, share, row, sells),
                 pins=_pins(in_force.pinned(vm)),
-                note=_note(seen, use, row, held, bool(in_force.balloon[row])),
+                note=_note(observed, use, row, held, bool(in_force.balloon[row])),
             )
         )
     return found
@@ -241,9 +241,9 @@ def _pins(cores: Sequence[Sequence[int]]) -> str | None:
 
 
 def _note(
-    seen: Observed, use: GuestUse, row: int, held: Mapping[int, float], balloon: bool
+    observed: Observed, use: GuestUse, row: int, held: Mapping[int, float], balloon: bool
 ) -> str | None:
-    observation = seen.observation
+    observation = observed.observation
     vm, host = int(observation.vm_id[row]), int(observation.vm_host[row])
     if host in use.away:
         return f"its host is away: {use.away[host]}"
@@ -267,14 +267,14 @@ async def _between_periods(
         raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
 
 
-async def _everything(world: PeriodContext) -> list[int]:
-    return [vm.vm for vm in await _whole(world)]
+async def _everything(context: PeriodContext) -> list[int]:
+    return [vm.vm for vm in await _whole(context)]
 
 
-async def _whole(world: PeriodContext) -> list[FullSize]:
+async def _whole(context: PeriodContext) -> list[FullSize]:
     """Return every running VM with the size that OpenNebula gave it."""
-    seen = await world.cloud.observe()
-    world.hypervisors.meet(seen)
+    seen = await context.cloud.observe()
+    context.hypervisors.meet(seen)
     runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY)) & (seen.vm_host >= 0)
     return [
         FullSize(

@@ -119,27 +119,27 @@ class ListingService:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    async def hosts(self, caller: Caller, now: PeriodView) -> list[ListedHost]:
+    async def hosts(self, caller: Caller, view: PeriodView) -> list[ListedHost]:
         """Return the hosts that the caller may see: all, or those with VMs of its own."""
         drained = self._scheduler.drained
 
         def rows() -> list[ListedHost]:
-            found = host_rows(now, visible_host_rows(caller, now), drained)
+            found = host_rows(view, visible_host_rows(caller, view), drained)
             return found if caller.is_admin else [replace(one, use=None) for one in found]
 
         return await self._scheduler.world.executor.run(rows)
 
-    async def vms(self, caller: Caller, now: PeriodView) -> list[ListedVm]:
+    async def vms(self, caller: Caller, view: PeriodView) -> list[ListedVm]:
         """Return the VMs that the caller may see: all, or its own."""
         return await self._scheduler.world.executor.run(
-            lambda: vm_rows(now, visible_vm_rows(caller, now))
+            lambda: vm_rows(view, visible_vm_rows(caller, view))
         )
 
-    async def applications(self, caller: Caller, now: PeriodView) -> list[ApplicationUse]:
+    async def applications(self, caller: Caller, view: PeriodView) -> list[ApplicationUse]:
         """Return the applications that the caller may see, and tenants' VMs outside of them."""
         balances = await self._scheduler.world.database.read(payer_balances)
         return await self._scheduler.world.executor.run(
-            lambda: application_rows(now, visible_vm_rows(caller, now), balances)
+            lambda: application_rows(view, visible_vm_rows(caller, view), balances)
         )
 
     async def balances(self, caller: Caller) -> Mapping[int, float]:
@@ -150,17 +150,17 @@ class ListingService:
 
 
 def host_rows(
-    now: PeriodView, rows: Sequence[int], drained: AbstractSet[int] = frozenset()
+    view: PeriodView, rows: Sequence[int], drained: AbstractSet[int] = frozenset()
 ) -> list[ListedHost]:
     """Return the hosts in these rows; `drained` are the ids of the hosts that an order drains."""
-    table, snapshot = now.snapshot.hosts, now.snapshot
-    there = np.flatnonzero(now.host != NO_HOST)
-    count = np.bincount(now.host[there], minlength=len(table))
-    bidding, gets = np.isin(snapshot.vms.state, BIDDING), now.given()
+    table, snapshot = view.snapshot.hosts, view.snapshot
+    there = np.flatnonzero(view.host != NO_HOST)
+    count = np.bincount(view.host[there], minlength=len(table))
+    bidding, gets = np.isin(snapshot.vms.state, BIDDING), view.given()
     bids = np.where(bidding[:, np.newaxis], snapshot.vms.bid, 0.0)[there]
     names = snapshot.resources
-    given_sums = [_sums(now, there, gets[there, column]) for column in range(len(names))]
-    bid_sums = [_sums(now, there, bids[:, column]) for column in range(len(names))]
+    given_sums = [_sums(view, there, gets[there, column]) for column in range(len(names))]
+    bid_sums = [_sums(view, there, bids[:, column]) for column in range(len(names))]
 
     def by_resource(sums: Sequence[Floats], row: int) -> dict[str, float]:
         return {name: float(one[row]) for name, one in zip(names, sums, strict=True)}
@@ -172,13 +172,13 @@ def host_rows(
         ListedHost(
             id=host,
             name=table.name[row],
-            state=host_state(now, row, drained),
-            market=now.market_name(int(table.market[row])),
+            state=host_state(view, row, drained),
+            market=view.market_name(int(table.market[row])),
             capacity=measured(table.capacity[row]),
             use=HostUse(
                 vms=int(count[row]),
-                note=now.limits.overfull.get(host)
-                or now.failing_to_leave.get(host)
+                note=view.limits.overfull.get(host)
+                or view.failing_to_leave.get(host)
                 or _drained(host in drained, int(count[row])),
                 given=by_resource(given_sums, row),
                 bids=by_resource(bid_sums, row),
@@ -189,9 +189,9 @@ def host_rows(
     ]
 
 
-def host_state(now: PeriodView, row: int, drained: AbstractSet[int]) -> str:
+def host_state(view: PeriodView, row: int, drained: AbstractSet[int]) -> str:
     """Return the state of the host in this row, as `onehost list` writes it."""
-    table = now.snapshot.hosts
+    table = view.snapshot.hosts
     if int(table.id[row]) in drained:
         return "drain"
     return HOST_STATES[HostState(int(table.state[row]))]
@@ -203,16 +203,16 @@ def _drained(drained: bool, vms: int) -> str | None:
     return f"drained, {vms} VMs left" if vms else "drained and empty"
 
 
-def _sums(now: PeriodView, there: Ints, values: Floats) -> Any:
+def _sums(view: PeriodView, there: Ints, values: Floats) -> Any:
     """Return the sums of the values of the VMs in the rows `there`, on each host: [hosts]."""
-    return np.bincount(now.host[there], values, len(now.snapshot.hosts))
+    return np.bincount(view.host[there], values, len(view.snapshot.hosts))
 
 
-def vm_rows(now: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
+def vm_rows(view: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
     """Return the VMs in these rows."""
-    table, snapshot = now.snapshot.vms, now.snapshot
-    first = _first(now)
-    given = now.decision.allocations
+    table, snapshot = view.snapshot.vms, view.snapshot
+    first = _first(view)
+    given = view.decision.allocations
     error = errors(first, given).max(axis=1, initial=0.0)
 
     def amounts(row: int) -> dict[str, VmAmounts]:
@@ -233,16 +233,16 @@ def vm_rows(now: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
             id=int(table.id[row]),
             name=table.name[row],
             owner=_known(table.owner[row]),
-            owner_name=now.owner_names.get(int(table.owner[row])),
+            owner_name=view.owner_names.get(int(table.owner[row])),
             application=_known(table.application[row]),
-            state=now.states[row],
-            host=now.host_name(row),
-            market=now.market_name(int(table.market[row])),
+            state=view.states[row],
+            host=view.host_name(row),
+            market=view.market_name(int(table.market[row])),
             vcpus=int(table.vcpus[row]),
-            rate=finite(now.rate[row]),
-            cost=float(now.cost[row].sum()),
+            rate=finite(view.rate[row]),
+            cost=float(view.cost[row].sum()),
             error=float(error[row]),
-            message=now.messages.get(int(table.id[row])),
+            message=view.messages.get(int(table.id[row])),
             amounts=amounts(row),
         )
         for row in rows
@@ -260,10 +260,10 @@ def _first(now: PeriodView) -> Floats:
 
 
 def application_rows(
-    now: PeriodView, rows: Sequence[int], balances: PayerBalances
+    view: PeriodView, rows: Sequence[int], balances: PayerBalances
 ) -> list[ApplicationUse]:
     """Return the applications of the VMs in these rows, and tenants' VMs outside of them."""
-    table, snapshot = now.snapshot.vms, now.snapshot
+    table, snapshot = view.snapshot.vms, view.snapshot
     groups: dict[tuple[int, int], list[int]] = {}
     for row in rows:
         groups.setdefault((int(table.owner[row]), int(table.application[row])), []).append(row)
@@ -271,14 +271,14 @@ def application_rows(
     for (owner, application), members in sorted(groups.items()):
         state = table.state[members]
         bidding = np.isin(state, BIDDING)
-        cost = float(now.cost[members].sum())
+        cost = float(view.cost[members].sum())
         balance = balances.credits(owner, application)
         found.append(
             ApplicationUse(
                 application=_known(application),
                 name=balances.name(application),
                 owner=_known(owner),
-                owner_name=now.owner_names.get(owner),
+                owner_name=view.owner_names.get(owner),
                 vms=len(members),
                 running=int(np.isin(state, _RUNS).sum()),
                 pending=int((state == VmState.PENDING).sum()),
@@ -286,7 +286,7 @@ def application_rows(
                 balance=balance,
                 lasts=None if balance is None or cost <= 0 else balance / cost,
                 shares={
-                    name: float(now.decision.allocations[members, column].sum())
+                    name: float(view.decision.allocations[members, column].sum())
                     for column, name in enumerate(snapshot.resources)
                 },
                 bids={

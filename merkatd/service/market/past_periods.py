@@ -138,8 +138,8 @@ def _past_period(connection: sa.Connection, number: int) -> PastPeriod | None:
     return PastPeriod(found.number, found.started_s, prices, found.failure)
 
 
-def _of_same_goods(world: PeriodContext, arrays: _Arrays) -> bool:
-    return bool(arrays["allocation"].shape[1] == len(world.goods.resources))
+def _of_same_goods(context: PeriodContext, arrays: _Arrays) -> bool:
+    return bool(arrays["allocation"].shape[1] == len(context.goods.resources))
 
 
 def _selected(shares: PastShares, which: npt.NDArray[np.bool_]) -> PastShares:

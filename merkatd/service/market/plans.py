@@ -238,32 +238,34 @@ class PlanService:
         return await dry_run(self._scheduler.world, self._scheduler.leave)
 
 
-async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> PlanPreview:
+async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> PlanPreview:
     """Return the plan of a period that would start now, within its permission.
 
     Raise InvalidRequestError if the cloud can't be reached.
     """
     try:
-        looked = await read_cloud(world)
+        looked = await read_cloud(context)
     except CloudUnreachableError as error:
         raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
-    label = "+".join(market.strategy for market in world.markets)
-    stored = await world.database.read(
+    label = "+".join(market.strategy for market in context.markets)
+    stored = await context.database.read(
         lambda connection: (
             _known_bids(connection, looked),
             journal.outstanding(connection),
             period_store.memory(connection, label),
             period_store.newest(connection),
-            payer_funds(connection, world, looked.observation, charged=False),
+            payer_funds(connection, context, looked.observation, charged=False),
             fleet_store.applications(connection),
             _rates(connection, looked),
-            migration_history.recent(connection, looked.observation.at_s, window_s(world)),
-            waiting_for_administrator(connection, looked.observation, world.rhythm.boot_retries),
+            migration_history.recent(connection, looked.observation.at_s, window_s(context)),
+            waiting_for_administrator(connection, looked.observation, context.rhythm.boot_retries),
         )
     )
     present, outstanding, memory, newest, purse, applications, rates, known_moves, lost = stored
     number = 1 if newest is None else newest.number + 1
-    own = replace(world, rng=copy.deepcopy(world.rng))  # so the real period draws the same numbers
+    own = replace(
+        context, rng=copy.deepcopy(context.rng)
+    )  # so the real period draws the same numbers
 
     def could() -> Afforded:
         verdicts = judge_steps(
@@ -278,8 +280,8 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
         )
         return affordable_cloud(own, look_from, purse)
 
-    affordable = await world.executor.run(could)
-    proposed = await world.proposals(DryRunTransactions(world.database), affordable.seen)
+    affordable = await context.executor.run(could)
+    proposed = await context.proposals(DryRunTransactions(context.database), affordable.seen)
 
     def work() -> PlanPreview:
         seen = without_moving_proposed(affordable.seen, proposed)
@@ -303,7 +305,7 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
             overfull=dict(limits.overfull),
         )
 
-    return await world.executor.run(work)
+    return await context.executor.run(work)
 
 
 def _known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:

@@ -122,24 +122,24 @@ class Past:
         return len(self._kept) > self._most_periods or self._rows + more > self._most_rows
 
 
-def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodRecord:
+def moment_of(period: int, view: PeriodView, goals: Sequence[Goal]) -> PeriodRecord:
     """Return the record of a period from its view."""
-    vms, hosts = now.snapshot.vms, now.snapshot.hosts
+    vms, hosts = view.snapshot.vms, view.snapshot.hosts
     order, host_order = np.argsort(vms.id), np.argsort(hosts.id)
-    there = now.host != NO_HOST
+    there = view.host != NO_HOST
     host = np.full(len(vms), NO_HOST)
-    host[there] = hosts.id[now.host[there]]
+    host[there] = hosts.id[view.host[there]]
     return PeriodRecord(
         period=period,
-        at_s=now.at_s,
+        at_s=view.at_s,
         vm=_small(vms.id[order]),
         owner=_small(vms.owner[order]),
         application=_small(vms.application[order]),
         host=_small(host[order]),
         bid=_rough(vms.bid[order]),
-        given=_rough(now.given()[order]),
-        used=_used(now.snapshot)[order],
-        cost=_rough(now.cost[order].sum(axis=1)),
+        given=_rough(view.given()[order]),
+        used=_used(view.snapshot)[order],
+        cost=_rough(view.cost[order].sum(axis=1)),
         host_id=_small(hosts.id[host_order]),
         whole=_rough(hosts.capacity[host_order]),
         goals=tuple(goals),
@@ -240,5 +240,5 @@ class PeriodRecorder:
                 return
 
 
-def _moment(latest: Announcement, world: PeriodContext, goals: Sequence[Goal]) -> PeriodRecord:
-    return moment_of(latest.period, present(latest, world.markets), goals)
+def _moment(latest: Announcement, context: PeriodContext, goals: Sequence[Goal]) -> PeriodRecord:
+    return moment_of(latest.period, present(latest, context.markets), goals)

@@ -55,33 +55,33 @@ def document(title: str, navigation: Part, *main: Part, live: bool = False) -> s
 
 
 async def page_in_frame(
-    here: PageRequest, title: str, *main: Part, status: int = 200
+    request: PageRequest, title: str, *main: Part, status: int = 200
 ) -> PageResponse:
     """Return a page for a visitor with a session, with navigation and the state of the market."""
-    how, plan = here.house.daemon.state(), await here.waiting_plan()
-    parts = (_market_line(here, how), _banner(here, how, plan), *main)
-    return page(document(title, _navigation(here, how, plan), *parts, live=True), status)
+    how, plan = request.house.daemon.state(), await request.waiting_plan()
+    parts = (_market_line(request, how), _banner(request, how, plan), *main)
+    return page(document(title, _navigation(request, how, plan), *parts, live=True), status)
 
 
-async def not_now(here: PageRequest, why: str) -> PageResponse:
+async def not_now(request: PageRequest, why: str) -> PageResponse:
     """Return a page that says that the requested page is unavailable now, with the reason."""
     text = f"This page can't be shown now: {why}. It reloads automatically."
     answer = await page_in_frame(
-        here, "Not now", element("h1", "Not now"), element("p", text), status=503
+        request, "Not now", element("h1", "Not now"), element("p", text), status=503
     )
     return replace(answer, headers=LOOK_AGAIN)
 
 
-def form(here: PageRequest, action: str, *parts: Part, class_: str | None = None) -> Markup:
+def form(request: PageRequest, action: str, *parts: Part, class_: str | None = None) -> Markup:
     """Return a form with the session's secret, which proves that this site made it."""
-    secret = element("input", type="hidden", name="form", value=here.form)
+    secret = element("input", type="hidden", name="form", value=request.form)
     return element("form", secret, *parts, method="post", action=action, class_=class_)
 
 
-def button(here: PageRequest, action: str, words: str, class_: str | None = None) -> Markup:
+def button(request: PageRequest, action: str, words: str, class_: str | None = None) -> Markup:
     """Return a form that consists of a button."""
     return form(
-        here, action, element("button", words, type="submit", class_=class_), class_="button"
+        request, action, element("button", words, type="submit", class_=class_), class_="button"
     )
 
 
@@ -93,26 +93,26 @@ def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Mark
     return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 
 
-def _navigation(here: PageRequest, how: DaemonState, plan: int | None) -> Markup:
-    mine = ("/tenants", "Tenants") if here.admin else (f"/tenants/{here.uid}", "Account")
+def _navigation(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
+    mine = ("/tenants", "Tenants") if request.admin else (f"/tenants/{request.uid}", "Account")
     places = [*_PLACES[:4], mine, *_PLACES[4:]]
-    if here.admin and (how.mode == "ask" or plan is not None):
+    if request.admin and (how.mode == "ask" or plan is not None):
         places.append(("/plan", "Plan"))
-    if here.admin:
+    if request.admin:
         places.append(("/orders", "Orders"))
     links = [
         element(
             "li",
             element(
-                "a", words, href=path, aria_current="page" if here.asked.path == path else None
+                "a", words, href=path, aria_current="page" if request.asked.path == path else None
             ),
         )
         for path, words in places
     ]
     out = form(
-        here,
+        request,
         "/sign-out",
-        element("span", here.name, class_="who"),
+        element("span", request.name, class_="who"),
         element("button", "Sign out", type="submit"),
         class_="button",
     )
@@ -122,18 +122,18 @@ def _navigation(here: PageRequest, how: DaemonState, plan: int | None) -> Markup
     )
 
 
-def _market_line(here: PageRequest, how: DaemonState) -> Markup:
+def _market_line(request: PageRequest, how: DaemonState) -> Markup:
     """Return the state of the market in a line."""
     facts: list[Part] = []
-    if here.prepared is not None:
-        latest, snapshot = here.prepared.latest, here.now.snapshot
-        number = element("a", str(here.period), href=f"/periods/{here.period}")
+    if request.prepared is not None:
+        latest, snapshot = request.prepared.latest, request.now.snapshot
+        number = element("a", str(request.period), href=f"/periods/{request.period}")
         facts.append(_fact("Period", number, since(latest.at_s, how.now_s)))
         for market, prices in latest.prices.items():
             named = f" ({market})" if len(latest.prices) > 1 else ""
             facts.append(_fact(f"A core{named}", _priced(prices.get("cpu"), 100), "a period"))
             facts.append(_fact(f"A GiB{named}", _priced(prices.get("memory"), 1024), "a period"))
-        if here.admin:
+        if request.admin:
             facts.append(_fact("Hosts", f"{len(snapshot.hosts):,}", ""))
             facts.append(_fact("VMs", f"{len(snapshot.vms):,}", ""))
     paused = element("span", "Paused", class_="badge warn") if how.paused else None
@@ -150,9 +150,9 @@ def _fact(name: str, value: Part, more: str) -> Markup:
     return element("div", element("dt", name), said)
 
 
-def _old_data_warning(here: PageRequest) -> Part:
+def _old_data_warning(request: PageRequest) -> Part:
     """Return a warning if the page shows old data because the database does not answer."""
-    reading = here.reading
+    reading = request.reading
     if reading.old_s is None and not reading.missing:
         return None
     text: list[Part] = ["The database does not answer. "]
@@ -163,16 +163,16 @@ def _old_data_warning(here: PageRequest) -> Part:
     return element("p", text, class_="banner warn", data_old=True)
 
 
-def _banner(here: PageRequest, how: DaemonState, plan: int | None) -> Markup:
-    said: list[Part] = [_old_data_warning(here)]
+def _banner(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
+    said: list[Part] = [_old_data_warning(request)]
     if how.mode in _DRY:
         said.append(element("p", _DRY[how.mode], class_="banner"))
-    if plan is not None and here.admin:
+    if plan is not None and request.admin:
         link = element("a", f"Plan {plan} waits for your approval", href="/plan")
         said.append(element("p", link, ".", class_="banner warn"))
     if how.standby is not None:
         said.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
-    if here.admin and how.failures:
+    if request.admin and how.failures:
         text = f"The last {how.failures} periods failed; the log has the reasons."
         said.append(element("p", text, class_="banner bad"))
     return joined(said)
@@ -183,7 +183,7 @@ Row = TypeVar("Row")
 
 
 async def list_page(
-    here: PageRequest,
+    request: PageRequest,
     title: str,
     heading: str,
     rows: Sequence[Row],
@@ -191,12 +191,14 @@ async def list_page(
     more: Part = None,
 ) -> PageResponse:
     """Return a page with a list."""
-    found = page_of_rows(here, rows, shown)
-    return await page_in_frame(here, title, element("h1", title), panel(heading, *found, more=more))
+    found = page_of_rows(request, rows, shown)
+    return await page_in_frame(
+        request, title, element("h1", title), panel(heading, *found, more=more)
+    )
 
 
 def page_of_rows(
-    here: PageRequest,
+    request: PageRequest,
     rows: Sequence[Row],
     shown: Callable[[Sequence[Row]], Part],
     path: str | None = None,
@@ -206,8 +208,8 @@ def page_of_rows(
     `path` is the address of the list; None: the address of the request. The answer to a form
     needs it to show a list.
     """
-    some, at, pages = page_of(rows, here.asked)
-    return shown(some), _pager(path or here.asked.path, at, pages)
+    some, at, pages = page_of(rows, request.asked)
+    return shown(some), _pager(path or request.asked.path, at, pages)
 
 
 def page_of(rows: Sequence[Row], asked: BrowserRequest) -> tuple[Sequence[Row], int, int]:

@@ -53,54 +53,56 @@ def _reach(periods: int) -> str:
     return "the last period" if periods == 1 else f"the last {periods} periods"
 
 
-def vm_charts(here: PageRequest, owner: int) -> Charts:
+def vm_charts(request: PageRequest, owner: int) -> Charts:
     """Return the charts of a VM that the visitor may see."""
-    return of_vm(here.moments, here.id, owner, here.house.world.goods.resources)
+    return of_vm(request.moments, request.id, owner, request.house.world.goods.resources)
 
 
-def vm_gaps(here: PageRequest) -> list[str]:
+def vm_gaps(request: PageRequest) -> list[str]:
     """Return notes on missing data in the charts of a VM."""
-    return _since(here, "The used amount")
+    return _since(request, "The used amount")
 
 
-def host_gaps(here: PageRequest) -> list[str]:
+def host_gaps(request: PageRequest) -> list[str]:
     """Return notes on missing data in the charts of a host."""
-    return _since(here, "The set of VMs on a host")
+    return _since(request, "The set of VMs on a host")
 
 
-def platform_gaps(here: PageRequest) -> list[str]:
+def platform_gaps(request: PageRequest) -> list[str]:
     """Return notes on missing data in the charts of a platform."""
-    return _since(here, "The progress of its work")
+    return _since(request, "The progress of its work")
 
 
-def _since(here: PageRequest, what: str) -> list[str]:
+def _since(request: PageRequest, what: str) -> list[str]:
     """Return a note if periods before the start of this daemon lack this data."""
-    began = here.past.began
+    began = request.past.began
     if began is None or began <= 1:
         return []
     return [f"{what} is known from period {began} on, when this daemon started."]
 
 
-def host_charts(here: PageRequest) -> Charts:
+def host_charts(request: PageRequest) -> Charts:
     """Return the charts of a host; a tenant sees only the part of its own VMs."""
-    owner = None if here.admin else here.uid
-    return of_host(here.moments, here.id, owner, here.house.world.goods.resources)
+    owner = None if request.admin else request.uid
+    return of_host(request.moments, request.id, owner, request.house.world.goods.resources)
 
 
-async def tenant_charts(here: PageRequest) -> Charts:
+async def tenant_charts(request: PageRequest) -> Charts:
     """Return the charts of a tenant that the visitor may see."""
-    moments = here.moments
-    since_s = moments[0].at_s if moments else here.house.world.now()
+    moments = request.moments
+    since_s = moments[0].at_s if moments else request.house.world.now()
 
     async def in_turn(read: Callable[[], Awaitable[Any]]) -> Any:
         # The wait for a turn is inside the read, so that its time limit includes the wait.
-        return await here.read(("held", here.id), lambda: here.house.long_reads.run(here.uid, read))
+        return await request.read(
+            ("held", request.id), lambda: request.house.long_reads.run(request.uid, read)
+        )
 
-    changes = await here.house.balances.changes(here.caller, here.id, since_s, in_turn)
-    return of_tenant(moments, here.id, changes, here.house.world.goods.resources)
+    changes = await request.house.balances.changes(request.caller, request.id, since_s, in_turn)
+    return of_tenant(moments, request.id, changes, request.house.world.goods.resources)
 
 
-def platform_charts(here: PageRequest, row: PlatformDetails) -> Charts:
+def platform_charts(request: PageRequest, row: PlatformDetails) -> Charts:
     """Return the charts of a platform that the visitor may see."""
-    resources = here.house.world.goods.resources
-    return of_platform(here.moments, here.id, row.application, resources)
+    resources = request.house.world.goods.resources
+    return of_platform(request.moments, request.id, row.application, resources)

@@ -28,56 +28,56 @@ _STEPS = 50
 
 
 @route("GET", "/hosts")
-async def hosts(here: PageRequest) -> PageResponse:
+async def hosts(request: PageRequest) -> PageResponse:
     """Return the list of hosts, a hundred per page."""
-    rows = await _rows(here)
-    heading = count_text(len(rows), "host") if here.admin else "Hosts with your VMs"
-    return await list_page(here, "Hosts", heading, rows, partial(_table, here))
+    rows = await _rows(request)
+    heading = count_text(len(rows), "host") if request.admin else "Hosts with your VMs"
+    return await list_page(request, "Hosts", heading, rows, partial(_table, request))
 
 
 @route("GET", "/hosts/{}")
-async def host(here: PageRequest) -> PageResponse:
+async def host(request: PageRequest) -> PageResponse:
     """Return the page of a host."""
-    now = here.now
-    row = visible_host_row(here.caller, now, here.id)
+    now = request.now
+    row = visible_host_row(request.caller, now, request.id)
     name = now.snapshot.hosts.name[row]
-    one = next(each for each in await _rows(here) if each.id == here.id)
-    vms = visible_rows.vms(here, now.host == row)
-    decided = await steps(here, _STEPS, host=here.id)
+    one = next(each for each in await _rows(request) if each.id == request.id)
+    vms = visible_rows.vms(request, now.host == row)
+    decided = await steps(request, _STEPS, host=request.id)
     return await page_in_frame(
-        here,
+        request,
         name,
         element("h1", name),
-        panel("Now", facts(_facts(here, one)), _orders(here, one)),
+        panel("Now", facts(_facts(request, one)), _orders(request, one)),
         panel(
-            "VMs here" if here.admin else "Your VMs here",
-            *page_of_rows(here, vms, partial(vms_table, now, {name: here.id})),
+            "VMs here" if request.admin else "Your VMs here",
+            *page_of_rows(request, vms, partial(vms_table, now, {name: request.id})),
         ),
-        over_time(host_charts(here), *host_gaps(here)),
-        panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
+        over_time(host_charts(request), *host_gaps(request)),
+        panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
 
 
 @route("POST", "/hosts/{}/drain", admin=True)
-async def drain(here: PageRequest) -> PageResponse:
+async def drain(request: PageRequest) -> PageResponse:
     """Drain the host: move all VMs away."""
-    await here.house.daemon.drain(here.caller, str(here.id), here.name)
-    return redirect(f"/hosts/{here.id}")
+    await request.house.daemon.drain(request.caller, str(request.id), request.name)
+    return redirect(f"/hosts/{request.id}")
 
 
 @route("POST", "/hosts/{}/undrain", admin=True)
-async def undrain(here: PageRequest) -> PageResponse:
+async def undrain(request: PageRequest) -> PageResponse:
     """Undrain the host: place VMs on it again."""
-    await here.house.daemon.undrain(here.caller, str(here.id), here.name)
-    return redirect(f"/hosts/{here.id}")
+    await request.house.daemon.undrain(request.caller, str(request.id), request.name)
+    return redirect(f"/hosts/{request.id}")
 
 
-async def _rows(here: PageRequest) -> list[ListedHost]:
-    return await here.house.listings.hosts(here.caller, here.now)
+async def _rows(request: PageRequest) -> list[ListedHost]:
+    return await request.house.listings.hosts(request.caller, request.now)
 
 
-def _table(here: PageRequest, rows: Sequence[ListedHost]) -> Markup:
-    if not here.admin:
+def _table(request: PageRequest, rows: Sequence[ListedHost]) -> Markup:
+    if not request.admin:
         # Other tenants' use of the host is not shown.
         return table(
             "Hosts",
@@ -128,9 +128,9 @@ def state(row: ListedHost) -> Markup:
     return element("span", said, class_=f"badge {kind}")
 
 
-def _facts(here: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
+def _facts(request: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
     found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
-    for resource in here.house.world.goods.resources:
+    for resource in request.house.world.goods.resources:
         whole = amount(resource, row.capacity[resource])
         name = {"cpu": "CPU"}.get(resource, resource.capitalize())
         if row.use is not None:
@@ -144,9 +144,9 @@ def _facts(here: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
     return found
 
 
-def _orders(here: PageRequest, row: ListedHost) -> Part:
-    if not here.admin:
+def _orders(request: PageRequest, row: ListedHost) -> Part:
+    if not request.admin:
         return None
     if row.state == "drain":
-        return button(here, f"/hosts/{here.id}/undrain", "Undrain: use it again")
-    return button(here, f"/hosts/{here.id}/drain", "Drain: move all VMs away", "danger")
+        return button(request, f"/hosts/{request.id}/undrain", "Undrain: use it again")
+    return button(request, f"/hosts/{request.id}/drain", "Drain: move all VMs away", "danger")

@@ -23,37 +23,39 @@ _MODES = {
 
 
 @route("GET", "/orders", admin=True)
-async def orders(here: PageRequest) -> PageResponse:
+async def orders(request: PageRequest) -> PageResponse:
     """Return the page of orders."""
-    return await _orders_page(here)
+    return await _orders_page(request)
 
 
 @route("POST", "/orders/pause", admin=True)
-async def pause(here: PageRequest) -> PageResponse:
+async def pause(request: PageRequest) -> PageResponse:
     """Pause the daemon: start no more periods."""
-    await here.house.daemon.pause(here.caller, here.name)
+    await request.house.daemon.pause(request.caller, request.name)
     return redirect("/orders")
 
 
 @route("POST", "/orders/resume", admin=True)
-async def resume(here: PageRequest) -> PageResponse:
+async def resume(request: PageRequest) -> PageResponse:
     """Resume the daemon: start periods again."""
-    await here.house.daemon.resume(here.caller, here.name)
+    await request.house.daemon.resume(request.caller, request.name)
     return redirect("/orders")
 
 
 @route("POST", "/orders/mode", admin=True)
-async def mode(here: PageRequest) -> PageResponse:
+async def mode(request: PageRequest) -> PageResponse:
     """Set the mode from the next period on."""
     try:
-        await here.house.modes.set_mode(here.caller, here.asked.field("mode"), here.name)
+        await request.house.modes.set_mode(
+            request.caller, request.asked.field("mode"), request.name
+        )
     except _REFUSED as error:
-        return await _orders_page(here, str(error))
+        return await _orders_page(request, str(error))
     return redirect("/orders")
 
 
-async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
-    how = here.house.daemon.state()
+async def _orders_page(request: PageRequest, wrong: str = "") -> PageResponse:
+    how = request.house.daemon.state()
     choice = [
         element(
             "label",
@@ -63,12 +65,12 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
         for name, words in _MODES.items()
     ]
     paused = (
-        button(here, "/orders/resume", "Resume", "main")
+        button(request, "/orders/resume", "Resume", "main")
         if how.paused
-        else button(here, "/orders/pause", "Pause", "danger")
+        else button(request, "/orders/pause", "Pause", "danger")
     )
     return await page_in_frame(
-        here,
+        request,
         "Orders",
         element("h1", "Orders"),
         element("p", wrong, class_="wrong", role="alert") if wrong else None,
@@ -88,7 +90,7 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
             panel(
                 "Mode",
                 form(
-                    here,
+                    request,
                     "/orders/mode",
                     element(
                         "fieldset",
@@ -105,56 +107,58 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
 
 
 @route("GET", "/plan", admin=True)
-async def plan(here: PageRequest) -> PageResponse:
+async def plan(request: PageRequest) -> PageResponse:
     """Return the page of the newest plan."""
-    return await _plan_page(here)
+    return await _plan_page(request)
 
 
 @route("POST", "/plan/approve", admin=True, most=MOST_LONG_BYTES)
-async def approve(here: PageRequest) -> PageResponse:
+async def approve(request: PageRequest) -> PageResponse:
     """Approve the plan without the skipped steps."""
-    modes, skipped = here.house.modes, frozenset(_numbers(here, "skip"))
-    return await _answered(here, lambda plan: modes.approve(here.caller, here.name, plan, skipped))
+    modes, skipped = request.house.modes, frozenset(_numbers(request, "skip"))
+    return await _answered(
+        request, lambda plan: modes.approve(request.caller, request.name, plan, skipped)
+    )
 
 
 @route("POST", "/plan/refuse", admin=True)
-async def refuse(here: PageRequest) -> PageResponse:
+async def refuse(request: PageRequest) -> PageResponse:
     """Refuse the whole plan."""
-    modes = here.house.modes
-    return await _answered(here, lambda plan: modes.refuse(here.caller, here.name, plan))
+    modes = request.house.modes
+    return await _answered(request, lambda plan: modes.refuse(request.caller, request.name, plan))
 
 
 async def _answered(
-    here: PageRequest, order: Callable[[Any], Awaitable[StandingPlan]]
+    request: PageRequest, order: Callable[[Any], Awaitable[StandingPlan]]
 ) -> PageResponse:
-    number = here.asked.field("plan")
+    number = request.asked.field("plan")
     known = number.isascii() and number.isdigit()
     try:
         await order(int(number) if known else number)
     except _REFUSED as error:
-        return await _plan_page(here, str(error))
+        return await _plan_page(request, str(error))
     return redirect("/plan")
 
 
-def _numbers(here: PageRequest, name: str) -> list[int]:
-    said = here.asked.form.fields.get(name, ())
+def _numbers(request: PageRequest, name: str) -> list[int]:
+    said = request.asked.form.fields.get(name, ())
     return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
 
 
-async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
+async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     problem = element("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
-        found: StandingPlan = await here.read(
-            ("plan",), lambda: here.house.modes.standing_plan(here.caller)
+        found: StandingPlan = await request.read(
+            ("plan",), lambda: request.house.modes.standing_plan(request.caller)
         )
     except (ConflictError, TryAgainError) as error:
         text = element("p", str(error), class_="quiet")
         return await page_in_frame(
-            here, "Plan", element("h1", "Plan"), problem, text, status=status
+            request, "Plan", element("h1", "Plan"), problem, text, status=status
         )
     return await page_in_frame(
-        here,
+        request,
         "Plan",
         element("h1", f"Plan {found.plan}"),
         problem,
@@ -168,13 +172,13 @@ async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
                 moment(found.at_s),
                 f", by {found.who}" if found.who else "",
             ),
-            _steps(here, found),
+            _steps(request, found),
         ),
         status=status,
     )
 
 
-def _steps(here: PageRequest, found: StandingPlan) -> Part:
+def _steps(request: PageRequest, found: StandingPlan) -> Part:
     waits = found.state == "waiting"
     heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
     rows = table(
@@ -199,9 +203,9 @@ def _steps(here: PageRequest, found: StandingPlan) -> Part:
     number = hidden({"plan": found.plan})
     approved = element("button", "Approve without the skipped steps", type="submit", class_="main")
     return [
-        form(here, "/plan/approve", number, rows, approved),
+        form(request, "/plan/approve", number, rows, approved),
         form(
-            here,
+            request,
             "/plan/refuse",
             number,
             element("button", "Refuse", type="submit", class_="danger"),

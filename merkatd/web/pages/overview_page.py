@@ -128,34 +128,34 @@ _MOST_DRAWN = 1_000
 
 
 @route("GET", "/")
-async def overview(here: PageRequest) -> PageResponse:
+async def overview(request: PageRequest) -> PageResponse:
     """Return the overview page."""
-    now_s = here.house.world.now()
-    tenants = await tenant_rows(here)
-    names = here.now.owner_names
-    goals = await goals_of(here)
-    prices = await visible_rows.prices(here)
-    moves = await steps(here, _STEPS, kinds=PLACING_KINDS)
+    now_s = request.house.world.now()
+    tenants = await tenant_rows(request)
+    names = request.now.owner_names
+    goals = await goals_of(request)
+    prices = await visible_rows.prices(request)
+    moves = await steps(request, _STEPS, kinds=PLACING_KINDS)
     return await page_in_frame(
-        here,
+        request,
         "Overview",
         element("h1", "Overview", class_="unseen"),
         element(
             "p",
-            story(tenants, goals, _recent_prices(prices), names, of_all=here.admin),
+            story(tenants, goals, _recent_prices(prices), names, of_all=request.admin),
             class_="lead",
         ),
         element(
             "div",
             panel(
-                "Hosts" if here.admin else "Hosts with your VMs",
-                await _hosts(here),
+                "Hosts" if request.admin else "Hosts with your VMs",
+                await _hosts(request),
                 legend((row["owner"], row["name"]) for row in tenants if row["vms"]),
                 more=element("a", "As a table", href="/hosts"),
             ),
             panel(
                 "Prices",
-                charts_box(prices_of(prices, here.house.world.goods.resources)),
+                charts_box(prices_of(prices, request.house.world.goods.resources)),
                 more=element("a", "As a table", href="/prices"),
             ),
             panel(
@@ -165,7 +165,7 @@ async def overview(here: PageRequest) -> PageResponse:
                 more=element("a", "New platform", href="/platforms/new"),
             ),
             panel(
-                "Tenants" if here.admin else "Your account",
+                "Tenants" if request.admin else "Your account",
                 tenants_table(tenants[:_MOST_ROWS]),
                 _link_to_all(tenants, "tenant", "/tenants"),
                 more=element("small", "bids and pays in credits a period"),
@@ -174,19 +174,19 @@ async def overview(here: PageRequest) -> PageResponse:
         ),
         panel(
             "Decisions",
-            steps_table(moves, visible_rows.host_ids(here)),
+            steps_table(moves, visible_rows.host_ids(request)),
             more=element("a", "All", href="/decisions"),
         ),
     )
 
 
-async def _hosts(here: PageRequest) -> Part:
+async def _hosts(request: PageRequest) -> Part:
     """Return the element in which the script draws hosts as bars of the visible VMs."""
-    now = here.now
-    drained = frozenset(here.house.daemon.state().drained_hosts)
-    owner = None if here.admin else here.uid
+    now = request.now
+    drained = frozenset(request.house.daemon.state().drained_hosts)
+    owner = None if request.admin else request.uid
     work = partial(host_bars, now, drained, owner, _MOST_DRAWN)
-    found = await here.house.world.executor.run(work)
+    found = await request.house.world.executor.run(work)
     without = element(
         "noscript",
         element(

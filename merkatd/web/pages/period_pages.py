@@ -32,39 +32,39 @@ _SHOWN_STEPS = 200
 
 
 @route("GET", "/decisions")
-async def decisions(here: PageRequest) -> PageResponse:
+async def decisions(request: PageRequest) -> PageResponse:
     """Return the page of the newest decisions."""
-    found = await steps(here, _SHOWN_STEPS)
+    found = await steps(request, _SHOWN_STEPS)
     return await page_in_frame(
-        here,
+        request,
         "Decisions",
         element("h1", "Decisions"),
-        panel(f"The newest {len(found)}", steps_table(found, visible_rows.host_ids(here))),
+        panel(f"The newest {len(found)}", steps_table(found, visible_rows.host_ids(request))),
     )
 
 
-async def moment_at(here: PageRequest) -> PeriodRecord | None:
+async def moment_at(request: PageRequest) -> PeriodRecord | None:
     """Return the record of the period in the address, None if it is no longer stored."""
-    kept = next((one for one in here.moments if one.period == here.id), None)
+    kept = next((one for one in request.moments if one.period == request.id), None)
     if kept is not None:
         return kept
 
     async def in_turn(read: Callable[[], Awaitable[Any]]) -> Any:
         # The arrays of a period have a row of each VM of the cloud, whoever asks.
-        turn = partial(here.house.long_reads.run, here.uid, read)
-        return await here.read(("shares", here.id), turn, None)
+        turn = partial(request.house.long_reads.run, request.uid, read)
+        return await request.read(("shares", request.id), turn, None)
 
-    found = await here.house.past.shares(here.caller, here.id, in_turn)
+    found = await request.house.past.shares(request.caller, request.id, in_turn)
     return None if found is None else moment_before(found)
 
 
-async def shares_table(here: PageRequest, moment: PeriodRecord) -> Markup:
+async def shares_table(request: PageRequest, moment: PeriodRecord) -> Markup:
     """Return a table of allocations by tenant: all for administrators, the visitor's for others."""
-    names = here.now.owner_names
-    resources = here.house.world.goods.resources
+    names = request.now.owner_names
+    resources = request.house.world.goods.resources
     owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
     rows: list[Sequence[Part]] = []
-    for owner in owners if here.admin else [one for one in owners if one == here.uid]:
+    for owner in owners if request.admin else [one for one in owners if one == request.uid]:
         mine = moment.owner == owner
         cost = float(moment.cost[mine].sum())
         given = moment.given[mine].sum(axis=0)
@@ -93,14 +93,14 @@ _STEPS = 500
 
 
 @route("GET", "/prices")
-async def prices_(here: PageRequest) -> PageResponse:
+async def prices_(request: PageRequest) -> PageResponse:
     """Return the page of prices in the newest periods."""
-    rows = await visible_rows.prices(here)
-    resources = here.house.world.goods.resources
+    rows = await visible_rows.prices(request)
+    resources = request.house.world.goods.resources
     supplied = any(row.supply is not None for row in rows)
     heads = ("Period", "Start", "Market", *(A_UNIT[name] for name in resources))
     return await page_in_frame(
-        here,
+        request,
         "Prices",
         element("h1", "Prices"),
         panel("Over time", charts_box(prices_of(rows, resources))),
@@ -126,46 +126,48 @@ async def prices_(here: PageRequest) -> PageResponse:
 
 
 @route("GET", "/periods/{}")
-async def period(here: PageRequest) -> PageResponse:
+async def period(request: PageRequest) -> PageResponse:
     """Return the page of a period: its prices, allocations and decisions."""
-    found = await here.house.past.period(
-        here.caller, here.id, partial(here.read, ("period", here.id))
+    found = await request.house.past.period(
+        request.caller, request.id, partial(request.read, ("period", request.id))
     )
-    if here.id > here.period:
-        raise no_period(here.id)
-    moment_ = await moment_at(here)
-    decided = await steps(here, _STEPS, period=here.id)
+    if request.id > request.period:
+        raise no_period(request.id)
+    moment_ = await moment_at(request)
+    decided = await steps(request, _STEPS, period=request.id)
     return await page_in_frame(
-        here,
-        f"Period {here.id}",
-        element("h1", f"Period {here.id}"),
-        _neighbour_links(here),
-        panel("Prices", facts(_facts(here, found))),
-        None if moment_ is None else panel("Allocations", await shares_table(here, moment_)),
-        panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
+        request,
+        f"Period {request.id}",
+        element("h1", f"Period {request.id}"),
+        _neighbour_links(request),
+        panel("Prices", facts(_facts(request, found))),
+        None if moment_ is None else panel("Allocations", await shares_table(request, moment_)),
+        panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
 
 
-def _neighbour_links(here: PageRequest) -> Markup:
+def _neighbour_links(request: PageRequest) -> Markup:
     """Return links to the previous and the next period."""
     before = (
-        element("a", "Previous period", href=f"/periods/{here.id - 1}") if here.id > 1 else None
+        element("a", "Previous period", href=f"/periods/{request.id - 1}")
+        if request.id > 1
+        else None
     )
     after = (
-        element("a", "Next period", href=f"/periods/{here.id + 1}")
-        if here.id < here.period
+        element("a", "Next period", href=f"/periods/{request.id + 1}")
+        if request.id < request.period
         else None
     )
     return element("p", before, " · " if before and after else None, after)
 
 
-def _facts(here: PageRequest, found: PastPeriod) -> list[tuple[str, Part]]:
+def _facts(request: PageRequest, found: PastPeriod) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [("Start", moment(found.at_s))]
     for market, by_resource in found.prices.items():
         named = f" in market {market}" if len(found.prices) > 1 else ""
         rows += [
             (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
-            for name in here.house.world.goods.resources
+            for name in request.house.world.goods.resources
         ]
     if found.failure:
         rows.append(("Failure", found.failure))

@@ -44,103 +44,105 @@ MEMORY = "512"
 
 
 @route("GET", "/platforms/new")
-async def new(here: PageRequest) -> PageResponse:
+async def new(request: PageRequest) -> PageResponse:
     """Return the form for a new platform."""
-    return await _form(here, _EXAMPLE)
+    return await _form(request, _EXAMPLE)
 
 
 @route("POST", "/platforms/quote", quotes=True, most=MOST_LONG_BYTES)
-async def quote_new(here: PageRequest) -> PageResponse:
+async def quote_new(request: PageRequest) -> PageResponse:
     """Return the quote for a template."""
-    text = _template(here)
-    there = here.house.require_platforms()
-    here.count_order(WHOLE, text)
+    text = _template(request)
+    there = request.house.require_platforms()
+    request.count_order(WHOLE, text)
     try:
-        row = await there.try_submit(here.caller, here.uid, text)
+        row = await there.try_submit(request.caller, request.uid, text)
     except _REFUSED as error:
-        return await _form(here, text, str(error))
+        return await _form(request, text, str(error))
     again = element(
         "details", element("summary", "The template"), element("pre", text, tabindex="0")
     )
-    confirm = _confirm(here, "/platforms/submit", {"template": text}, "Submit", "/platforms/new")
-    return await _quote(here, f"Quote for {row.name}", row, again, confirm)
+    confirm = _confirm(request, "/platforms/submit", {"template": text}, "Submit", "/platforms/new")
+    return await _quote(request, f"Quote for {row.name}", row, again, confirm)
 
 
 @route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
-async def submit(here: PageRequest) -> PageResponse:
+async def submit(request: PageRequest) -> PageResponse:
     """Submit a new platform."""
-    text = _template(here)
-    there = here.house.require_platforms()
-    here.count_order(WHOLE, text)
+    text = _template(request)
+    there = request.house.require_platforms()
+    request.count_order(WHOLE, text)
     try:
-        row = await there.submit(here.caller, here.uid, text)
+        row = await there.submit(request.caller, request.uid, text)
     except _REFUSED as error:
-        return await _form(here, text, str(error))
+        return await _form(request, text, str(error))
     return redirect(f"/platforms/{row.id}")
 
 
 @route("POST", "/platforms/{}/quote", quotes=True)
-async def quote_change(here: PageRequest) -> PageResponse:
+async def quote_change(request: PageRequest) -> PageResponse:
     """Return the quote for a change of a platform."""
-    row = await shown_platform(here)
-    said = fields(here.asked, *NAMES)
-    there = here.house.require_platforms()
+    row = await shown_platform(request)
+    said = fields(request.asked, *NAMES)
+    there = request.house.require_platforms()
     try:
         change = _change(said)
-        here.count_order(WHOLE, here.id, change)
-        new_row = await there.try_update(here.caller, here.id, update_of(change))
+        request.count_order(WHOLE, request.id, change)
+        new_row = await there.try_update(request.caller, request.id, update_of(change))
     except (WrongInputError, *_REFUSED) as error:
-        return await _refused(here, row, said, error)
-    confirm = _confirm(here, f"/platforms/{here.id}/change", said, "Change the platform", None)
-    return await _quote(here, f"Quote for {row.name}", new_row, confirm)
+        return await _refused(request, row, said, error)
+    confirm = _confirm(
+        request, f"/platforms/{request.id}/change", said, "Change the platform", None
+    )
+    return await _quote(request, f"Quote for {row.name}", new_row, confirm)
 
 
 @route("POST", "/platforms/{}/change")
-async def change_(here: PageRequest) -> PageResponse:
+async def change_(request: PageRequest) -> PageResponse:
     """Change the goals or the budget of a platform."""
-    row = await shown_platform(here)
-    said = fields(here.asked, *NAMES)
-    there = here.house.require_platforms()
+    row = await shown_platform(request)
+    said = fields(request.asked, *NAMES)
+    there = request.house.require_platforms()
     try:
         change = _change(said)
-        here.count_order(WHOLE, here.id, change)
-        await there.update(here.caller, here.id, update_of(change))
+        request.count_order(WHOLE, request.id, change)
+        await there.update(request.caller, request.id, update_of(change))
     except (WrongInputError, *_REFUSED) as error:
-        return await _refused(here, row, said, error)
-    return redirect(f"/platforms/{here.id}")
+        return await _refused(request, row, said, error)
+    return redirect(f"/platforms/{request.id}")
 
 
 @route("POST", "/platforms/{}/suspend")
-async def suspend(here: PageRequest) -> PageResponse:
+async def suspend(request: PageRequest) -> PageResponse:
     """Suspend the platform until an order to resume it."""
-    return await _order(here, here.house.require_platforms().suspend)
+    return await _order(request, request.house.require_platforms().suspend)
 
 
 @route("POST", "/platforms/{}/resume")
-async def resume(here: PageRequest) -> PageResponse:
+async def resume(request: PageRequest) -> PageResponse:
     """Resume the platform now, at any price."""
-    return await _order(here, here.house.require_platforms().resume)
+    return await _order(request, request.house.require_platforms().resume)
 
 
 @route("POST", "/platforms/{}/stop")
-async def stop(here: PageRequest) -> PageResponse:
+async def stop(request: PageRequest) -> PageResponse:
     """Stop the platform permanently."""
-    return await _order(here, here.house.require_platforms().stop)
+    return await _order(request, request.house.require_platforms().stop)
 
 
 async def _order(
-    here: PageRequest, order: Callable[[Caller, int], Awaitable[PlatformDetails]]
+    request: PageRequest, order: Callable[[Caller, int], Awaitable[PlatformDetails]]
 ) -> PageResponse:
-    here.count_order(WHOLE, here.id)
+    request.count_order(WHOLE, request.id)
     try:
-        await order(here.caller, here.id)
+        await order(request.caller, request.id)
     except ConflictError as error:
-        return await _refused(here, await shown_platform(here), {}, error)
-    return redirect(f"/platforms/{here.id}")
+        return await _refused(request, await shown_platform(request), {}, error)
+    return redirect(f"/platforms/{request.id}")
 
 
-def _template(here: PageRequest) -> str:
-    return here.asked.field("template").replace("\r\n", "\n")
+def _template(request: PageRequest) -> str:
+    return request.asked.field("template").replace("\r\n", "\n")
 
 
 def _change(said: Mapping[str, str]) -> dict[str, Any]:
@@ -153,15 +155,15 @@ def _change(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def _refused(
-    here: PageRequest, row: PlatformDetails, said: Mapping[str, str], error: Exception
+    request: PageRequest, row: PlatformDetails, said: Mapping[str, str], error: Exception
 ) -> PageResponse:
     wrong = (
         error.wrong
         if isinstance(error, WrongInputError)
         else {_about(str(error), said): str(error)}
     )
-    parts = await platform_page(here, row, said, wrong)
-    return await page_in_frame(here, row.name, *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    parts = await platform_page(request, row, said, wrong)
+    return await page_in_frame(request, row.name, *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def _about(message: str, said: Mapping[str, str]) -> str:
@@ -171,7 +173,7 @@ def _about(message: str, said: Mapping[str, str]) -> str:
     return name if name in NAMES else next(iter(filled), NAMES[0])
 
 
-async def _form(here: PageRequest, text: str, wrong: str = "") -> PageResponse:
+async def _form(request: PageRequest, text: str, wrong: str = "") -> PageResponse:
     problem = element("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
     area = element(
         "textarea",
@@ -185,13 +187,13 @@ async def _form(here: PageRequest, text: str, wrong: str = "") -> PageResponse:
         aria_invalid="true" if wrong else None,
     )
     return await page_in_frame(
-        here,
+        request,
         "New platform",
         element("h1", "New platform"),
         panel(
             "Template",
             form(
-                here,
+                request,
                 "/platforms/quote",
                 element("label", "The template, in TOML", for_="template"),
                 problem,
@@ -204,28 +206,30 @@ async def _form(here: PageRequest, text: str, wrong: str = "") -> PageResponse:
 
 
 def _confirm(
-    here: PageRequest, action: str, values: Mapping[str, str], words: str, back: str | None
+    request: PageRequest, action: str, values: Mapping[str, str], words: str, back: str | None
 ) -> Part:
     return form(
-        here,
+        request,
         action,
         hidden(values),
         element("button", words, type="submit", class_="main"),
         " ",
-        element("a", "Cancel", href=back or f"/platforms/{here.id}"),
+        element("a", "Cancel", href=back or f"/platforms/{request.id}"),
     )
 
 
-async def _quote(here: PageRequest, title: str, row: PlatformDetails, *parts: Part) -> PageResponse:
-    names = here.now.owner_names
+async def _quote(
+    request: PageRequest, title: str, row: PlatformDetails, *parts: Part
+) -> PageResponse:
+    names = request.now.owner_names
     return await page_in_frame(
-        here,
+        request,
         "Quote",
         element("h1", title),
         panel(
             "Effect",
             element("p", "At present prices. Nothing is changed yet.", class_="quiet"),
-            facts(progress_facts(here, row, names)),
+            facts(progress_facts(request, row, names)),
             *parts,
         ),
     )

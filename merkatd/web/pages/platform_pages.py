@@ -36,7 +36,7 @@ NAMES = ("deadline", "budget", "replenishment", "performance")
 
 
 def change_form(
-    here: PageRequest, row: PlatformDetails, said: Mapping[str, str], wrong: Mapping[str, str]
+    request: PageRequest, row: PlatformDetails, said: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Markup:
     """Return the form that changes a platform; empty fields are left unchanged."""
 
@@ -44,7 +44,7 @@ def change_form(
         return field(name, label, said.get(name, ""), wrong, hint, autocomplete="off")
 
     return form(
-        here,
+        request,
         f"/platforms/{row.id}/quote",
         one("deadline", "Deadline", "A time from now (6h), or a date (2026-05-01T09:00:00Z)."),
         one("budget", "Budget", f"Credits; {row.budget:g} now."),
@@ -60,13 +60,15 @@ _OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would 
 
 
 @route("GET", "/platforms")
-async def platforms(here: PageRequest) -> PageResponse:
+async def platforms(request: PageRequest) -> PageResponse:
     """Return the list of platforms that the visitor may see, including ended ones."""
-    rows = sorted(await here.platforms(), key=lambda row: -row.id)
-    names = here.now.owner_names
-    shown = partial(_table, names=names, now_s=here.house.world.now())
+    rows = sorted(await request.platforms(), key=lambda row: -row.id)
+    names = request.now.owner_names
+    shown = partial(_table, names=names, now_s=request.house.world.now())
     new = element("a", "New platform", href="/platforms/new", class_="action")
-    return await list_page(here, "Platforms", count_text(len(rows), "platform"), rows, shown, new)
+    return await list_page(
+        request, "Platforms", count_text(len(rows), "platform"), rows, shown, new
+    )
 
 
 def _table(rows: Sequence[PlatformSummary], names: Mapping[int, str], now_s: float) -> Markup:
@@ -93,35 +95,37 @@ def _table(rows: Sequence[PlatformSummary], names: Mapping[int, str], now_s: flo
 
 
 @route("GET", "/platforms/{}")
-async def platform(here: PageRequest) -> PageResponse:
+async def platform(request: PageRequest) -> PageResponse:
     """Return the page of a platform."""
-    row = await shown_platform(here)
-    return await page_in_frame(here, row.name, *await platform_page(here, row))
+    row = await shown_platform(request)
+    return await page_in_frame(request, row.name, *await platform_page(request, row))
 
 
-async def shown_platform(here: PageRequest) -> PlatformDetails:
+async def shown_platform(request: PageRequest) -> PlatformDetails:
     """Return the platform in the address, at the page's prices. Raise RequestError."""
-    house, caller = here.house, here.caller
+    house, caller = request.house, request.caller
     there = house.require_platforms()
-    await here.read(("platform of", here.id), lambda: there.require_managed(caller, here.id))
-    latest = None if here.prepared is None else here.prepared.latest
-    read = partial(there.platform, caller, here.id, latest)
-    found: PlatformDetails = await here.read(
-        ("platform", here.id), lambda: house.long_reads.run(here.uid, read)
+    await request.read(
+        ("platform of", request.id), lambda: there.require_managed(caller, request.id)
+    )
+    latest = None if request.prepared is None else request.prepared.latest
+    read = partial(there.platform, caller, request.id, latest)
+    found: PlatformDetails = await request.read(
+        ("platform", request.id), lambda: house.long_reads.run(request.uid, read)
     )
     return found
 
 
 async def platform_page(
-    here: PageRequest,
+    request: PageRequest,
     row: PlatformDetails,
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> list[Part]:
     """Return the parts of a platform's page; `said` and `wrong` are a form's values and errors."""
-    names = here.now.owner_names
+    names = request.now.owner_names
     over = row.state in OVER
-    forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
+    forms = None if over else panel("Change", change_form(request, row, said or {}, wrong or {}))
     return [
         element("h1", row.name, " ", element("small", f"platform {row.id}", class_="quiet")),
         element("p", _lead(row), class_="lead"),
@@ -129,14 +133,14 @@ async def platform_page(
             "div",
             panel(
                 "Status",
-                facts(progress_facts(here, row, names)),
-                None if over else _orders(here, row),
+                facts(progress_facts(request, row, names)),
+                None if over else _orders(request, row),
             ),
             forms,
             class_="grid",
         ),
-        over_time(platform_charts(here, row), *platform_gaps(here)),
-        panel("VMs", *page_of_rows(here, row.vms, _vms, f"/platforms/{row.id}")),
+        over_time(platform_charts(request, row), *platform_gaps(request)),
+        panel("VMs", *page_of_rows(request, row.vms, _vms, f"/platforms/{row.id}")),
         panel("History", _actions(row)),
     ]
 
@@ -151,10 +155,10 @@ def _lead(row: PlatformDetails) -> str:
 
 
 def progress_facts(
-    here: PageRequest, row: PlatformDetails, names: Mapping[int, str]
+    request: PageRequest, row: PlatformDetails, names: Mapping[int, str]
 ) -> list[tuple[str, Part]]:
     """Return the facts about a platform."""
-    now_s = here.house.world.now()
+    now_s = request.house.world.now()
     goal = of_platform(row)
     slack_s = row.slack_s
     return [
@@ -185,16 +189,16 @@ def _slack(slack_s: float) -> str:
     return f"{duration_text(slack_s)} {'before' if slack_s >= 0 else 'after'} its deadline"
 
 
-def _orders(here: PageRequest, row: PlatformDetails) -> Markup:
+def _orders(request: PageRequest, row: PlatformDetails) -> Markup:
     at = f"/platforms/{row.id}"
     suspended = row.state in {"suspended", "suspending"} or row.held
     first = (
-        button(here, f"{at}/resume", "Resume")
+        button(request, f"{at}/resume", "Resume")
         if suspended
-        else button(here, f"{at}/suspend", "Suspend")
+        else button(request, f"{at}/suspend", "Suspend")
     )
     return element(
-        "div", first, button(here, f"{at}/stop", "Stop permanently", "danger"), class_="buttons"
+        "div", first, button(request, f"{at}/stop", "Stop permanently", "danger"), class_="buttons"
     )
 
 

@@ -32,14 +32,14 @@ _LATELY_PERIODS = 30
 """The number of periods for which ended work is still shown."""
 
 
-async def goals_of(here: PageRequest) -> list[Goal]:
+async def goals_of(request: PageRequest) -> list[Goal]:
     """Return goals: running work with the nearest deadline first, then work that ended lately.
 
     A tenant gets its own goals, an administrator gets all.
     """
-    goals = [goal for goal in here.goals.told() if here.admin or goal.owner == here.uid]
-    goals += [of_platform(row) for row in await here.platforms()]
-    world = here.house.world
+    goals = [goal for goal in request.goals.told() if request.admin or goal.owner == request.uid]
+    goals += [of_platform(row) for row in await request.platforms()]
+    world = request.house.world
     since_s = world.now() - _LATELY_PERIODS * world.rhythm.interval_s
     under_way = [goal for goal in goals if goal.ended_s is None]
     over = [goal for goal in goals if goal.ended_s is not None and goal.ended_s >= since_s]
@@ -107,19 +107,21 @@ def verdict(goal: Goal) -> Part:
 _LONG_S = 1e9
 
 
-async def tenant_rows(here: PageRequest) -> list[dict[str, Any]]:
+async def tenant_rows(request: PageRequest) -> list[dict[str, Any]]:
     """Return a row for each visible tenant: bids, shares, costs, balance; highest costs first."""
-    standing: Sequence[TenantStanding] = await here.read(
-        ("tenants",), lambda: here.house.accounts.tenants(here.caller), []
+    standing: Sequence[TenantStanding] = await request.read(
+        ("tenants",), lambda: request.house.accounts.tenants(request.caller), []
     )
-    now = here.now
-    shares = await here.house.world.executor.run(partial(_shares, now))
+    now = request.now
+    shares = await request.house.world.executor.run(partial(_shares, now))
     all_cpu = sum(one.cpu for one in shares.values())
     rows = []
     for one in standing:
         share = shares.get(one.id, _Share())
         left = one.balance + one.in_applications
-        lasts_s = here.house.world.rhythm.interval_s * left / share.cost if share.cost > 0 else None
+        lasts_s = (
+            request.house.world.rhythm.interval_s * left / share.cost if share.cost > 0 else None
+        )
         rows.append(
             {
                 "owner": one.id,
@@ -144,17 +146,17 @@ class _Share:
     cost: float = 0.0
 
 
-def _shares(now: PeriodView) -> dict[int, _Share]:
+def _shares(view: PeriodView) -> dict[int, _Share]:
     """Return the sums by owner, of running and pending VMs."""
-    vms, gets = now.snapshot.vms, now.given()
+    vms, gets = view.snapshot.vms, view.given()
     there = np.isin(vms.state, BIDDING)
     owners, at = np.unique(vms.owner[there], return_inverse=True)
-    cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
+    cpu, memory = (view.snapshot.resources.index(name) for name in ("cpu", "memory"))
     columns = (
         vms.bid[there].sum(axis=1),
         gets[there, cpu],
         gets[there, memory],
-        now.cost[there].sum(axis=1),
+        view.cost[there].sum(axis=1),
     )
     sums = [np.bincount(at, values, len(owners)).tolist() for values in columns]
     counts = np.bincount(at, minlength=len(owners)).tolist()
@@ -193,9 +195,9 @@ def _lasts(lasts_s: float | None) -> Part:
     return duration_text(lasts_s) if lasts_s < _LONG_S else "unlimited"
 
 
-def vms_table(now: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
+def vms_table(view: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
     """Return a table of the VMs in these rows; `hosts` are the ids of hosts with a page."""
-    gets = now.given()
+    gets = view.given()
     return table(
         "VMs: their bids, shares and costs",
         (
@@ -209,24 +211,24 @@ def vms_table(now: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) ->
             "Pays",
             "Reason for the limit",
         ),
-        [_row(now, row, gets, hosts) for row in rows],
+        [_row(view, row, gets, hosts) for row in rows],
         numbers=(4, 5, 6, 7),
         nothing="There are no VMs.",
     )
 
 
-def _row(now: PeriodView, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequence[Part]:
-    vms = now.snapshot.vms
-    vm, owner, host = int(vms.id[row]), int(vms.owner[row]), now.host_name(row)
-    cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
+def _row(view: PeriodView, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequence[Part]:
+    vms = view.snapshot.vms
+    vm, owner, host = int(vms.id[row]), int(vms.owner[row]), view.host_name(row)
+    cpu, memory = (view.snapshot.resources.index(name) for name in ("cpu", "memory"))
     return (
         link("vms", vm, vms.name[row] or f"VM {vm}"),
-        tenant(owner, now.owner_names),
-        now.states[row].lower(),
+        tenant(owner, view.owner_names),
+        view.states[row].lower(),
         link("hosts", hosts.get(host or ""), host),
         credits_text(float(vms.bid[row, cpu])),
         amount("cpu", float(gets[row, cpu])),
         amount("memory", float(gets[row, memory])),
-        credits_text(float(now.cost[row].sum())),
-        now.messages.get(vm, ""),
+        credits_text(float(view.cost[row].sum())),
+        view.messages.get(vm, ""),
     )

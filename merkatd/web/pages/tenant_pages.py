@@ -23,39 +23,42 @@ from merkatd.web.pages.row_tables import (
 
 
 @route("GET", "/tenants")
-async def tenants(here: PageRequest) -> PageResponse:
+async def tenants(request: PageRequest) -> PageResponse:
     """Return the list of tenants that the visitor may see."""
-    rows = await tenant_rows(here)
-    return await list_page(here, "Tenants", count_text(len(rows), "tenant"), rows, tenants_table)
+    rows = await tenant_rows(request)
+    return await list_page(request, "Tenants", count_text(len(rows), "tenant"), rows, tenants_table)
 
 
 @route("GET", "/tenants/{}")
-async def tenant(here: PageRequest) -> PageResponse:
+async def tenant(request: PageRequest) -> PageResponse:
     """Return the page of a tenant."""
-    accounts, caller = here.house.accounts, here.caller
-    one = await here.read(("tenant", here.id), lambda: accounts.tenant(caller, here.id))
-    statement = await here.read(("statement", here.id), lambda: _statement(here))
-    budgets = await here.read(("budgets", here.id), lambda: accounts.budgets(caller, here.id))
-    now = here.now
-    vms = visible_rows.vms(here, now.snapshot.vms.owner == here.id)
-    goals = [goal for goal in await goals_of(here) if goal.owner == here.id]
-    name = one.name or f"user {here.id}"
-    now_s = here.house.world.now()
+    accounts, caller = request.house.accounts, request.caller
+    one = await request.read(("tenant", request.id), lambda: accounts.tenant(caller, request.id))
+    statement = await request.read(("statement", request.id), lambda: _statement(request))
+    budgets = await request.read(
+        ("budgets", request.id), lambda: accounts.budgets(caller, request.id)
+    )
+    now = request.now
+    vms = visible_rows.vms(request, now.snapshot.vms.owner == request.id)
+    goals = [goal for goal in await goals_of(request) if goal.owner == request.id]
+    name = one.name or f"user {request.id}"
+    now_s = request.house.world.now()
     return await page_in_frame(
-        here,
+        request,
         name,
-        element("h1", swatch(here.id), name),
+        element("h1", swatch(request.id), name),
         element(
             "div",
             panel("Credits", facts(_facts(one, float(now.cost[vms].sum())))),
             panel("This month", _movements(statement)),
             class_="grid",
         ),
-        over_time(await tenant_charts(here)),
-        panel("Deadlines", goals_table(goals, {here.id: name}, now_s)),
+        over_time(await tenant_charts(request)),
+        panel("Deadlines", goals_table(goals, {request.id: name}, now_s)),
         panel("Budgets", _budgets(budgets)),
         panel(
-            "VMs", *page_of_rows(here, vms, partial(vms_table, now, visible_rows.host_ids(here)))
+            "VMs",
+            *page_of_rows(request, vms, partial(vms_table, now, visible_rows.host_ids(request))),
         ),
     )
 
@@ -71,10 +74,10 @@ def _facts(one: TenantStanding, cost: float) -> list[tuple[str, Part]]:
     return rows
 
 
-async def _statement(here: PageRequest) -> Statement:
+async def _statement(request: PageRequest) -> Statement:
     """Return the tenant's statement of this month, in a turn of the visitor's long reads."""
-    read = partial(here.house.accounts.statement, here.caller, here.id)
-    return (await here.house.long_reads.run(here.uid, read)).month
+    read = partial(request.house.accounts.statement, request.caller, request.id)
+    return (await request.house.long_reads.run(request.uid, read)).month
 
 
 def _movements(statement: Statement) -> Markup:

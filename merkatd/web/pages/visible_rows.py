@@ -19,44 +19,44 @@ from merkatd.web.base.routes import PageRequest
 
 
 def host_bars(
-    now: PeriodView, drained: AbstractSet[int], owner: int | None, most: int
+    view: PeriodView, drained: AbstractSet[int], owner: int | None, most: int
 ) -> list[dict[str, Any]]:
     """Return up to `most` hosts with their VMs; with an owner, only its VMs and their hosts.
 
     A VM is [id, name, owner, part of the host's CPU, part of its memory]. On each host, VMs are
     sorted by owner.
     """
-    table, vms = now.snapshot.hosts, now.snapshot.vms
-    rows = np.flatnonzero(now.host != NO_HOST) if owner is None else own_vm_rows(now, owner)
-    rows = rows[now.host[rows] != NO_HOST]
-    hosts = np.arange(len(table)) if owner is None else np.unique(now.host[rows])
+    table, vms = view.snapshot.hosts, view.snapshot.vms
+    rows = np.flatnonzero(view.host != NO_HOST) if owner is None else own_vm_rows(view, owner)
+    rows = rows[view.host[rows] != NO_HOST]
+    hosts = np.arange(len(table)) if owner is None else np.unique(view.host[rows])
     hosts = hosts[:most]
-    rows = rows[np.isin(now.host[rows], hosts)]
-    rows = rows[np.lexsort((vms.id[rows], vms.owner[rows], now.host[rows]))]
-    ends = np.searchsorted(now.host[rows], hosts, side="right").tolist()
-    drawn = _drawn(now, rows)
+    rows = rows[np.isin(view.host[rows], hosts)]
+    rows = rows[np.lexsort((vms.id[rows], vms.owner[rows], view.host[rows]))]
+    ends = np.searchsorted(view.host[rows], hosts, side="right").tolist()
+    drawn = _drawn(view, rows)
     return [
         {
             "id": int(table.id[host]),
             "name": table.name[host],
-            "state": host_state(now, host, drained),
+            "state": host_state(view, host, drained),
             "vms": drawn[begin:end],
         }
         for host, begin, end in zip(hosts.tolist(), [0, *ends], ends, strict=False)
     ]
 
 
-def _drawn(now: PeriodView, rows: Ints) -> list[list[Any]]:
+def _drawn(view: PeriodView, rows: Ints) -> list[list[Any]]:
     """Return the VMs in these rows, for `host_bars`."""
-    vms = now.snapshot.vms
-    whole = np.maximum(now.snapshot.hosts.capacity[now.host[rows]], 1e-9)
-    parts = np.round(now.given()[rows] / whole, 4)
+    vms = view.snapshot.vms
+    whole = np.maximum(view.snapshot.hosts.capacity[view.host[rows]], 1e-9)
+    parts = np.round(view.given()[rows] / whole, 4)
     columns = (
         vms.id[rows].tolist(),
         [vms.name[row] for row in rows.tolist()],
         vms.owner[rows].tolist(),
-        parts[:, now.snapshot.resources.index("cpu")].tolist(),
-        parts[:, now.snapshot.resources.index("memory")].tolist(),
+        parts[:, view.snapshot.resources.index("cpu")].tolist(),
+        parts[:, view.snapshot.resources.index("memory")].tolist(),
     )
     return [list(one) for one in zip(*columns, strict=True)]
 
@@ -66,28 +66,28 @@ PRICED = 120
 """The number of periods whose prices are shown."""
 
 
-def vms(here: PageRequest, which: Bools | None = None) -> list[int]:
+def vms(request: PageRequest, which: Bools | None = None) -> list[int]:
     """Return the rows of the VMs in `which`, or of all VMs, that the visitor may see in lists."""
-    return visible_vm_rows(here.caller, here.now, which)
+    return visible_vm_rows(request.caller, request.now, which)
 
 
-async def prices(here: PageRequest) -> list[PastPriceRow]:
+async def prices(request: PageRequest) -> list[PastPriceRow]:
     """Return the prices of the newest periods, without a period that has not ended."""
-    rows: list[PastPriceRow] = await here.read(
-        ("prices", PRICED), lambda: here.house.prices.history(PRICED), []
+    rows: list[PastPriceRow] = await request.read(
+        ("prices", PRICED), lambda: request.house.prices.history(PRICED), []
     )
-    return [row for row in rows if row.period <= here.period]
+    return [row for row in rows if row.period <= request.period]
 
 
-def host_ids(here: PageRequest) -> Mapping[str, int]:
+def host_ids(request: PageRequest) -> Mapping[str, int]:
     """Return the ids by name of the hosts whose page the visitor may see."""
-    return visible_hosts(here.caller, here.now)
+    return visible_hosts(request.caller, request.now)
 
 
-async def explained(here: PageRequest) -> ExplainedVm:
+async def explained(request: PageRequest) -> ExplainedVm:
     """Return the explanation of the share of the VM in the address. Raise RequestError."""
-    run = partial(here.read, ("explained", here.id))
-    return await here.house.explanations.explain(here.caller, here.now, here.id, run)
+    run = partial(request.read, ("explained", request.id))
+    return await request.house.explanations.explain(request.caller, request.now, request.id, run)
 
 
 _ROWS = 300_000
@@ -96,7 +96,7 @@ _LEAST_BACK, _MOST_BACK = 3, 5_000
 
 
 async def steps(
-    here: PageRequest,
+    request: PageRequest,
     limit: int,
     *,
     kinds: AbstractSet[str] | None = None,
@@ -104,22 +104,22 @@ async def steps(
     period: int | None = None,
 ) -> list[StepRow]:
     """Return the newest visible steps; with `host` or `period`, only those of it."""
-    snapshot = here.now.snapshot
+    snapshot = request.now.snapshot
     back = min(max(_ROWS // max(len(snapshot.vms), 1), _LEAST_BACK), _MOST_BACK)
     wanted = StepQuery(
         kinds=kinds,
         host=host,
-        first_period=max(here.period - back, 0) if period is None else period,
-        last_period=here.period if period is None else period,
+        first_period=max(request.period - back, 0) if period is None else period,
+        last_period=request.period if period is None else period,
     )
-    run = partial(here.read, ("steps", limit, kinds, host, period), default=[])
-    return await here.house.steps.steps(here.caller, snapshot, wanted, limit, run)
+    run = partial(request.read, ("steps", limit, kinds, host, period), default=[])
+    return await request.house.steps.steps(request.caller, snapshot, wanted, limit, run)
 
 
-async def steps_of_vm(here: PageRequest, limit: int) -> list[StepRow]:
+async def steps_of_vm(request: PageRequest, limit: int) -> list[StepRow]:
     """Return the newest steps of the VM in the address. Raise RequestError if not visible."""
-    last_owner = here.past.owner(here.id)
-    run = partial(here.read, ("steps of", here.id, limit), default=[])
-    return await here.house.steps.steps_of_vm(
-        here.caller, here.now.snapshot, here.id, last_owner, limit, run
+    last_owner = request.past.owner(request.id)
+    run = partial(request.read, ("steps of", request.id, limit), default=[])
+    return await request.house.steps.steps_of_vm(
+        request.caller, request.now.snapshot, request.id, last_owner, limit, run
     )

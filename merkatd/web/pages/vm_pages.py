@@ -48,9 +48,9 @@ _LESS = 0.995
 """The part of the decided share below which an allocation counts as smaller."""
 
 
-def gets_table(now: PeriodView, row: int, resources: Sequence[ExplainedResource]) -> Markup:
+def gets_table(view: PeriodView, row: int, resources: Sequence[ExplainedResource]) -> Markup:
     """Return the table of resources of the VM in this row, with their explanations."""
-    gets = dict(zip(now.snapshot.resources, now.given()[row].tolist(), strict=True))
+    gets = dict(zip(view.snapshot.resources, view.given()[row].tolist(), strict=True))
     return table(
         "Shares of each resource",
         ("", "Gets", "", "Cap", "Last use", "Bid", "Pays", "Reason for the limit"),
@@ -63,7 +63,7 @@ def gets_table(now: PeriodView, row: int, resources: Sequence[ExplainedResource]
                 _used(one),
                 credits_text(one.bid),
                 credits_text(one.cost),
-                _why(now, row, one, gets[one.resource]),
+                _why(view, row, one, gets[one.resource]),
             )
             for one in resources
         ],
@@ -76,76 +76,76 @@ def _used(one: ExplainedResource) -> Part:
     return NONE if one.used is None else amount(one.resource, one.used)
 
 
-def _why(now: PeriodView, row: int, one: ExplainedResource, gets: float) -> str:
+def _why(view: PeriodView, row: int, one: ExplainedResource, gets: float) -> str:
     """Return the reason for the limit of the share; the host's reason before the market's."""
-    if _placed(now, row) and gets < _LESS * one.share:
+    if _placed(view, row) and gets < _LESS * one.share:
         decided = amount(one.resource, one.share)
         return f"{decided} were decided, but VMs that will leave its host are still there"
-    holds = now.limits.holding_mib.get(int(now.snapshot.vms.id[row]))
+    holds = view.limits.holding_mib.get(int(view.snapshot.vms.id[row]))
     if one.resource == "memory" and holds is not None and abs(holds - gets) >= 1.0:
         return f"it holds {amount('memory', holds)}, which it uses or can't release"
     return one.why_not_more
 
 
-def has_less(now: PeriodView, row: int) -> str:
+def has_less(view: PeriodView, row: int) -> str:
     """Return a sentence if the VM's host can't give it the decided share now, else ""."""
-    if np.any(now.given()[row] < _LESS * now.decision.allocations[row]) and _placed(now, row):
+    if np.any(view.given()[row] < _LESS * view.decision.allocations[row]) and _placed(view, row):
         return "It gets less than that until other VMs have left its host."
     return ""
 
 
-def _placed(now: PeriodView, row: int) -> bool:
-    return int(now.host[row]) != NO_HOST
+def _placed(view: PeriodView, row: int) -> bool:
+    return int(view.host[row]) != NO_HOST
 
 
 _STEPS = 50
 
 
 @route("GET", "/vms")
-async def vms(here: PageRequest) -> PageResponse:
+async def vms(request: PageRequest) -> PageResponse:
     """Return the list of VMs, a hundred per page."""
-    rows, now = visible_rows.vms(here), here.now
-    shown = partial(vms_table, now, visible_rows.host_ids(here))
-    return await list_page(here, "VMs", count_text(len(rows), "VM"), rows, shown)
+    rows, now = visible_rows.vms(request), request.now
+    shown = partial(vms_table, now, visible_rows.host_ids(request))
+    return await list_page(request, "VMs", count_text(len(rows), "VM"), rows, shown)
 
 
 @route("GET", "/vms/{}")
-async def vm(here: PageRequest) -> PageResponse:
+async def vm(request: PageRequest) -> PageResponse:
     """Return the page of a VM."""
     try:
-        found = await visible_rows.explained(here)
+        found = await visible_rows.explained(request)
     except UnknownObjectError as refusal:
-        return await _gone(here, refusal)
-    return await _shown(here, found)
+        return await _gone(request, refusal)
+    return await _shown(request, found)
 
 
 @route("POST", "/vms/{}/quote", quotes=True)
-async def quote(here: PageRequest) -> PageResponse:
+async def quote(request: PageRequest) -> PageResponse:
     """Return the quote for another bid."""
-    found = await visible_rows.explained(here)
-    said = fields(here.asked, *here.house.world.goods.resources)
+    found = await visible_rows.explained(request)
+    said = fields(request.asked, *request.house.world.goods.resources)
     try:
         bid = _bid(said)
-        subject = ExistingVm(here.id)
-        quoted = await here.house.quotes.quote(here.caller, here.view, subject, bid, {})
+        subject = ExistingVm(request.id)
+        quoted = await request.house.quotes.quote(request.caller, request.view, subject, bid, {})
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(here, found, said, wrong)
-    return await page_in_frame(here, "Quote", *_quoted(here, found, quoted, bid))
+        return await _shown(request, found, said, wrong)
+    return await page_in_frame(request, "Quote", *_quoted(request, found, quoted, bid))
 
 
 @route("POST", "/vms/{}/bid")
-async def bid_(here: PageRequest) -> PageResponse:
+async def bid_(request: PageRequest) -> PageResponse:
     """Set the bid from the next period on."""
-    said = fields(here.asked, *here.house.world.goods.resources)
+    said = fields(request.asked, *request.house.world.goods.resources)
     try:
         bid = _bid(said)
-        here.count_order(SMALL, here.id, bid)
-        await here.house.bids.set_bid(here.caller, here.view, here.id, bid)
+        request.count_order(SMALL, request.id, bid)
+        await request.house.bids.set_bid(request.caller, request.view, request.id, bid)
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(here, await visible_rows.explained(here), said, wrong)
-    return redirect(f"/vms/{here.id}")
+        return await _shown(request, await visible_rows.explained(request), said, wrong)
+    return redirect(f"/vms/{request.id}")
 
 
 def _bid(said: Mapping[str, str]) -> dict[str, float]:
@@ -155,42 +155,42 @@ def _bid(said: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-async def _gone(here: PageRequest, refusal: UnknownObjectError) -> PageResponse:
+async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageResponse:
     """Return the page of a VM that no longer exists, for visitors who could see it before."""
-    owner = here.past.owner(here.id)
-    if not here.admin and owner != here.uid:
+    owner = request.past.owner(request.id)
+    if not request.admin and owner != request.uid:
         raise refusal
-    decided = await steps_of_vm(here, _STEPS)
+    decided = await steps_of_vm(request, _STEPS)
     if owner is None and not decided:
         raise refusal
     return await page_in_frame(
-        here,
-        f"VM {here.id}",
-        element("h1", f"VM {here.id}"),
+        request,
+        f"VM {request.id}",
+        element("h1", f"VM {request.id}"),
         element("p", "This VM no longer exists.", class_="lead"),
-        None if owner is None else over_time(vm_charts(here, owner), *vm_gaps(here)),
-        panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
+        None if owner is None else over_time(vm_charts(request, owner), *vm_gaps(request)),
+        panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
 
 
 async def _shown(
-    here: PageRequest,
+    request: PageRequest,
     found: ExplainedVm,
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> PageResponse:
-    hosts = visible_rows.host_ids(here)
-    decided = await steps_of_vm(here, _STEPS)
-    now = here.now
-    row = now.snapshot.vm_row(here.id)
-    title = found.name or f"VM {here.id}"
-    mine = here.admin or found.owner == here.uid
-    bids = await _in_force(here, found) if mine else {}
+    hosts = visible_rows.host_ids(request)
+    decided = await steps_of_vm(request, _STEPS)
+    now = request.now
+    row = now.snapshot.vm_row(request.id)
+    title = found.name or f"VM {request.id}"
+    mine = request.admin or found.owner == request.uid
+    bids = await _in_force(request, found) if mine else {}
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return await page_in_frame(
-        here,
+        request,
         title,
-        element("h1", title, " ", element("small", f"VM {here.id}", class_="quiet")),
+        element("h1", title, " ", element("small", f"VM {request.id}", class_="quiet")),
         element("p", found.sentence, " ", has_less(now, row), class_="lead"),
         element(
             "div",
@@ -199,10 +199,10 @@ async def _shown(
                 gets_table(now, row, found.resources),
                 facts(_facts(found, hosts, mine=mine)),
             ),
-            panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
+            panel("Bid", _bid_form(request, found, bids, said, wrong or {})) if mine else NOTHING,
             class_="grid",
         ),
-        over_time(vm_charts(here, _owner(found)), *vm_gaps(here)),
+        over_time(vm_charts(request, _owner(found)), *vm_gaps(request)),
         panel("Decisions", steps_table(decided, hosts)),
         status=status,
     )
@@ -212,13 +212,13 @@ def _owner(found: ExplainedVm) -> int:
     return NO_OWNER if found.owner is None else int(found.owner)
 
 
-async def _in_force(here: PageRequest, found: ExplainedVm) -> dict[str, float]:
+async def _in_force(request: PageRequest, found: ExplainedVm) -> dict[str, float]:
     """Return the most recent bids, which may not have applied in any period yet."""
     if not found.resources:
         return {}
-    bids = here.house.bids
-    said: BidOutcome = await here.read(
-        ("bid", here.id), lambda: bids.read_bid(here.caller, here.view, here.id)
+    bids = request.house.bids
+    said: BidOutcome = await request.read(
+        ("bid", request.id), lambda: bids.read_bid(request.caller, request.view, request.id)
     )
     return {one.resource: one.old for one in said.resources}
 
@@ -242,7 +242,7 @@ def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[
 
 
 def _bid_form(
-    here: PageRequest,
+    request: PageRequest,
     found: ExplainedVm,
     bids: Mapping[str, float],
     said: Mapping[str, str] | None,
@@ -270,14 +270,14 @@ def _bid_form(
             "p", "These bids apply from the next period on.", class_="quiet", role="status"
         )
     submit = element("button", "Show the quote", type="submit", class_="main")
-    return form(here, f"/vms/{here.id}/quote", changed, inputs, submit)
+    return form(request, f"/vms/{request.id}/quote", changed, inputs, submit)
 
 
 def _quoted(
-    here: PageRequest, found: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
+    request: PageRequest, found: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
 ) -> list[Part]:
     now = {one.resource: one for one in found.resources}
-    title = found.name or f"VM {here.id}"
+    title = found.name or f"VM {request.id}"
     rows = [
         (
             NAMES.get(one.resource, one.resource),
@@ -300,12 +300,12 @@ def _quoted(
             element("p", "At present, if no other bid changes.", class_="quiet"),
             table("The bids and their shares", heads, rows, numbers=(1, 2, 3, 4, 5, 6)),
             form(
-                here,
-                f"/vms/{here.id}/bid",
+                request,
+                f"/vms/{request.id}/bid",
                 hidden({name: repr(value) for name, value in bid.items()}),
                 confirm,
                 " ",
-                element("a", "Cancel", href=f"/vms/{here.id}"),
+                element("a", "Cancel", href=f"/vms/{request.id}"),
             ),
         ),
     ]

@@ -59,9 +59,9 @@ _STEPS = {
     ),
     example="",
 )
-async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
+async def daemon_info(services: DaemonServices, _caller: Caller) -> Any:
     """Return whether the daemon is active, and which of its decisions it executes."""
-    found = house.daemon.state()
+    found = services.daemon.state()
     names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
     return {name: getattr(found, name) for name in names}
 
@@ -72,9 +72,9 @@ async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
     example="",
     admin=True,
 )
-async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
+async def daemon_pause(services: DaemonServices, caller: Caller) -> Any:
     """Start no more periods, also after a restart; VMs keep running with their limits."""
-    return {"changed": await house.daemon.pause(caller, caller.identity.name)}
+    return {"changed": await services.daemon.pause(caller, caller.identity.name)}
 
 
 @method(
@@ -83,15 +83,15 @@ async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
     example="",
     admin=True,
 )
-async def daemon_resume(house: DaemonServices, caller: Caller) -> Any:
+async def daemon_resume(services: DaemonServices, caller: Caller) -> Any:
     """End a pause."""
-    return {"changed": await house.daemon.resume(caller, caller.identity.name)}
+    return {"changed": await services.daemon.resume(caller, caller.identity.name)}
 
 
 @method("merkat.mode.info", returns=struct("The mode.", _MODE), example="", admin=True)
-async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
+async def mode_info(services: DaemonServices, _caller: Caller) -> Any:
     """Return the mode, and whether the configuration or an order set it."""
-    return _mode(await house.modes.mode())
+    return _mode(await services.modes.mode())
 
 
 @method(
@@ -101,10 +101,10 @@ async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
     example='"configured"',
     admin=True,
 )
-async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
+async def mode_set(services: DaemonServices, caller: Caller, mode: str) -> Any:
     """Set the mode from the next period on, also after restarts; `configured` undoes this."""
-    await house.modes.set_mode(caller, mode, caller.identity.name)
-    return _mode(await house.modes.mode())
+    await services.modes.set_mode(caller, mode, caller.identity.name)
+    return _mode(await services.modes.mode())
 
 
 @method(
@@ -113,9 +113,9 @@ async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
     example="",
     admin=True,
 )
-async def plan_info(house: DaemonServices, caller: Caller) -> Any:
+async def plan_info(services: DaemonServices, caller: Caller) -> Any:
     """Return the newest plan of the mode ask."""
-    return members(await house.modes.standing_plan(caller))
+    return members(await services.modes.standing_plan(caller))
 
 
 @method(
@@ -129,11 +129,11 @@ async def plan_info(house: DaemonServices, caller: Caller) -> Any:
     admin=True,
 )
 async def plan_approve(
-    house: DaemonServices, caller: Caller, plan: int, skip: dict[str, Any]
+    services: DaemonServices, caller: Caller, plan: int, skip: dict[str, Any]
 ) -> Any:
     """Approve the waiting plan; the daemon checks each step again before it sends it."""
     skipped, by = skipped_steps(skip.get("numbers", [])), caller.identity.name
-    return members(await house.modes.approve(caller, by, _number(plan), skipped))
+    return members(await services.modes.approve(caller, by, _number(plan), skipped))
 
 
 @method(
@@ -143,9 +143,9 @@ async def plan_approve(
     example="plan",
     admin=True,
 )
-async def plan_refuse(house: DaemonServices, caller: Caller, plan: int) -> Any:
+async def plan_refuse(services: DaemonServices, caller: Caller, plan: int) -> Any:
     """Reject the waiting plan; the daemon does not propose the same plan again."""
-    return members(await house.modes.refuse(caller, caller.identity.name, _number(plan)))
+    return members(await services.modes.refuse(caller, caller.identity.name, _number(plan)))
 
 
 def _number(plan: int) -> int | None:
@@ -161,6 +161,6 @@ def _mode(found: ModeState) -> dict[str, Any]:
     returns=Returns("string", "The version, like `0.1.0`.", {}, {}),
     example="",
 )
-async def system_version(house: DaemonServices, _caller: Caller) -> Any:
+async def system_version(services: DaemonServices, _caller: Caller) -> Any:
     """Return the version of Merkat."""
-    return house.version
+    return services.version

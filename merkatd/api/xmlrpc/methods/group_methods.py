@@ -74,9 +74,9 @@ _AFTER = struct("The group after the call.", _LONG, _VM)
     example='{"template": vm_template, "rate": 60.0, "count": 2}',
     order=1.0,
 )
-async def group_create(house: DaemonServices, caller: Caller, request: Mapping[str, Any]) -> Any:
+async def group_create(services: DaemonServices, caller: Caller, request: Mapping[str, Any]) -> Any:
     """Create a group: a number of VMs of the same template that share a spending rate."""
-    return members(await house.require_groups().create(caller, _request(request)))
+    return members(await services.require_groups().create(caller, _request(request)))
 
 
 @method(
@@ -85,18 +85,18 @@ async def group_create(house: DaemonServices, caller: Caller, request: Mapping[s
     returns=structs("A struct for each group.", _SHORT),
     example="",
 )
-async def group_list(house: DaemonServices, caller: Caller, user: int) -> Any:
+async def group_list(services: DaemonServices, caller: Caller, user: int) -> Any:
     """Return the groups that the caller may use; for an administrator, all groups."""
-    read = partial(house.require_groups().groups, caller, None if user == SELF else user)
-    return [members(one) for one in await house.long_reads.run(caller.uid, read)]
+    read = partial(services.require_groups().groups, caller, None if user == SELF else user)
+    return [members(one) for one in await services.long_reads.run(caller.uid, read)]
 
 
 @method("merkat.group.info", _GROUP, returns=_ONE, example="group")
-async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
+async def group_info(services: DaemonServices, caller: Caller, group: int) -> Any:
     """Return a group and its VMs."""
-    there = house.require_groups()
+    there = services.require_groups()
     await there.require_used(caller, group)  # a caller without the right waits for no turn
-    return members(await house.long_reads.run(caller.uid, partial(there.group, caller, group)))
+    return members(await services.long_reads.run(caller.uid, partial(there.group, caller, group)))
 
 
 @method(
@@ -113,18 +113,18 @@ async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
     order=1.0,
 )
 async def group_edit(
-    house: DaemonServices, caller: Caller, group: int, change: Mapping[str, Any]
+    services: DaemonServices, caller: Caller, group: int, change: Mapping[str, Any]
 ) -> Any:
     """Change a group's spending rate or number of VMs from the next period on."""
-    there = house.require_groups()
+    there = services.require_groups()
     await there.require_managed(caller, group)  # judged before the change
     return members(await there.edit(caller, group, _edit(change)))
 
 
 @method("merkat.group.delete", _GROUP, returns=_AFTER, example="group", order=1.0)
-async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any:
+async def group_delete(services: DaemonServices, caller: Caller, group: int) -> Any:
     """End a group and all its VMs; the group disappears after its last VM."""
-    return members(await house.require_groups().delete(caller, group))
+    return members(await services.require_groups().delete(caller, group))
 
 
 @method(
@@ -135,9 +135,9 @@ async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any
     example='group, "renders"',
     order=1.0,
 )
-async def group_rename(house: DaemonServices, caller: Caller, group: int, name: str) -> Any:
+async def group_rename(services: DaemonServices, caller: Caller, group: int, name: str) -> Any:
     """Rename a group; its VMs keep their names."""
-    there = house.require_groups()
+    there = services.require_groups()
     await there.require_managed(caller, group)  # judged before the name
     return members(await there.rename(caller, group, text({"name": name}, "name") or ""))
 
@@ -150,9 +150,11 @@ async def group_rename(house: DaemonServices, caller: Caller, group: int, name: 
     example='group, "640"',
     order=1.0,
 )
-async def group_chmod(house: DaemonServices, caller: Caller, group: int, permissions: str) -> Any:
+async def group_chmod(
+    services: DaemonServices, caller: Caller, group: int, permissions: str
+) -> Any:
     """Change a group's permissions; only an administrator can add the right to administer it."""
-    return members(await house.require_groups().set_permissions(caller, group, permissions))
+    return members(await services.require_groups().set_permissions(caller, group, permissions))
 
 
 @method(
@@ -167,11 +169,11 @@ async def group_chmod(house: DaemonServices, caller: Caller, group: int, permiss
     order=1.0,
 )
 async def group_chown(
-    house: DaemonServices, caller: Caller, group: int, user: int, user_group: int
+    services: DaemonServices, caller: Caller, group: int, user: int, user_group: int
 ) -> Any:
     """Change the owner or user group of a group; its existing VMs keep their owner."""
     owner, group_of_users = (None if one == _STAYS else one for one in (user, user_group))
-    return members(await house.require_groups().set_owner(caller, group, owner, group_of_users))
+    return members(await services.require_groups().set_owner(caller, group, owner, group_of_users))
 
 
 def _request(given: Arguments) -> GroupRequest:

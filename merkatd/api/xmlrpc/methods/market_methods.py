@@ -82,9 +82,9 @@ _QUOTED = {
     ),
     example='"default"',
 )
-async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Encoded:
+async def price_info(services: DaemonServices, _caller: Caller, market: str) -> Encoded:
     """Return the present price of a unit of each resource."""
-    return written_prices(house).of(house, market)
+    return written_prices(services).of(services, market)
 
 
 @method(
@@ -106,15 +106,15 @@ async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Enc
     ),
     example='60, "default"',
 )
-async def price_history(house: DaemonServices, caller: Caller, periods: int, market: str) -> Any:
+async def price_history(services: DaemonServices, caller: Caller, periods: int, market: str) -> Any:
     """Return the prices of a unit in the newest periods."""
     if not 1 <= periods <= MOST_PERIODS:
         raise InvalidRequestError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
-    read = partial(house.prices.history, periods, market or None)
+    read = partial(services.prices.history, periods, market or None)
     if periods <= _FEW_PERIODS:
         found = await read()
     else:
-        found = await house.long_reads.run(caller.uid, read)
+        found = await services.long_reads.run(caller.uid, read)
     return [past_price_row(one) for one in found]
 
 
@@ -127,11 +127,15 @@ async def price_history(house: DaemonServices, caller: Caller, periods: int, mar
     example='vm, {"cpu": 4.0, "memory": 2.0}',
 )
 async def quote_bid(
-    house: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any], size: Mapping[str, Any]
+    services: DaemonServices,
+    caller: Caller,
+    vm: int,
+    bid: Mapping[str, Any],
+    size: Mapping[str, Any],
 ) -> Any:
     """Return the share and cost of a bid now, with all other bids unchanged."""
-    _only("bid", bid, house.world.goods.resources)
-    return await _quoted(house, caller, vm, size, bid, {})
+    _only("bid", bid, services.world.goods.resources)
+    return await _quoted(services, caller, vm, size, bid, {})
 
 
 @method(
@@ -148,15 +152,15 @@ async def quote_bid(
     example='vm, {"cpu": 150.0}',
 )
 async def quote_want(
-    house: DaemonServices,
+    services: DaemonServices,
     caller: Caller,
     vm: int,
     wanted: Mapping[str, Any],
     size: Mapping[str, Any],
 ) -> Any:
     """Return the bids for wanted amounts, with all other bids unchanged."""
-    _only("wanted", wanted, house.world.goods.resources)
-    return await _quoted(house, caller, vm, size, {}, wanted)
+    _only("wanted", wanted, services.world.goods.resources)
+    return await _quoted(services, caller, vm, size, {}, wanted)
 
 
 @method(
@@ -178,9 +182,9 @@ async def quote_want(
     ),
     example="vm",
 )
-async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
+async def bid_info(services: DaemonServices, caller: Caller, vm: int) -> Any:
     """Return the bid, the share and the cost of a VM."""
-    return bid_row(await house.bids.read_bid(caller, await house.views.prepared(), vm))
+    return bid_row(await services.bids.read_bid(caller, await services.views.prepared(), vm))
 
 
 @method(
@@ -207,13 +211,13 @@ async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
     example='vm, {"cpu": 4.0}',
     order=SMALL,
 )
-async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any]) -> Any:
+async def bid_set(services: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any]) -> Any:
     """Change a VM's bid from the next period on. The most recent bid applies, from any source."""
-    _only("bid", bid, house.world.goods.resources)
+    _only("bid", bid, services.world.goods.resources)
     if not bid:
         raise InvalidRequestError("bid: must contain cpu, memory or both")
-    view = await house.views.prepared()
-    return bid_change_row(await house.bids.set_bid(caller, view, vm, bid))
+    view = await services.views.prepared()
+    return bid_change_row(await services.bids.set_bid(caller, view, vm, bid))
 
 
 @method(
@@ -273,15 +277,15 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
     ),
     example="vm",
 )
-async def vm_explain(house: DaemonServices, caller: Caller, vm: int) -> Any:
+async def vm_explain(services: DaemonServices, caller: Caller, vm: int) -> Any:
     """Explain a VM's share and placement, and the bid for a larger share."""
-    view = await house.views.prepared()
-    turn = partial(house.long_reads.run, caller.uid)
-    return explanation_row(await house.explanations.explain(caller, view.now, vm, turn))
+    view = await services.views.prepared()
+    turn = partial(services.long_reads.run, caller.uid)
+    return explanation_row(await services.explanations.explain(caller, view.now, vm, turn))
 
 
 async def _quoted(
-    house: DaemonServices,
+    services: DaemonServices,
     caller: Caller,
     vm: int,
     size: Mapping[str, Any],
@@ -289,13 +293,15 @@ async def _quoted(
     wanted: Amounts,
 ) -> Any:
     if size:
-        sizes = [f"{what}{name}" for name in house.world.goods.resources for what in (MOST, LEAST)]
+        sizes = [
+            f"{what}{name}" for name in services.world.goods.resources for what in (MOST, LEAST)
+        ]
         _only("size", size, (*sizes, "market"))
         if vm != NEW_VM:
             raise InvalidRequestError("size: must be empty for an existing VM")
-    view = await house.views.prepared()
+    view = await services.views.prepared()
     subject = planned_vm_of(size) if vm == NEW_VM else ExistingVm(vm)
-    return quote_row(await house.quotes.quote(caller, view, subject, bids, wanted))
+    return quote_row(await services.quotes.quote(caller, view, subject, bids, wanted))
 
 
 def _only(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

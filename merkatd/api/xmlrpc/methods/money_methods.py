@@ -48,9 +48,9 @@ _BUDGET = {
     returns=struct("The tenant; amounts in credits.", _STANDING),
     example="",
 )
-async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
+async def tenant_info(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's balances and entitlement."""
-    found = await house.accounts.tenant(caller, whom(caller, tenant))
+    found = await services.accounts.tenant(caller, whom(caller, tenant))
     return _documented(found, _STANDING)
 
 
@@ -59,9 +59,9 @@ async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any
     returns=structs("Every tenant that the caller may see.", _STANDING),
     example="",
 )
-async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
+async def tenant_list(services: DaemonServices, caller: Caller) -> Any:
     """Return all tenants for an administrator, or only the caller for other users."""
-    return [_documented(one, _STANDING) for one in await house.accounts.tenants(caller)]
+    return [_documented(one, _STANDING) for one in await services.accounts.tenants(caller)]
 
 
 @method(
@@ -70,9 +70,9 @@ async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
     returns=structs("A struct for each application; amounts in credits.", _BUDGET),
     example="",
 )
-async def budget_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
+async def budget_info(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return the budgets of a tenant's applications, including ended ones."""
-    found = await house.accounts.budgets(caller, whom(caller, tenant))
+    found = await services.accounts.budgets(caller, whom(caller, tenant))
     return [_documented(one, _BUDGET) for one in found]
 
 
@@ -90,7 +90,7 @@ async def budget_info(house: DaemonServices, caller: Caller, tenant: int) -> Any
     order=1.0,
 )
 async def budget_set(
-    house: DaemonServices, caller: Caller, application: int, change: Mapping[str, Any]
+    services: DaemonServices, caller: Caller, application: int, change: Mapping[str, Any]
 ) -> Any:
     """Change the budget of an application."""
     for name in change:
@@ -101,7 +101,7 @@ async def budget_set(
     amount, replenishment = (_micro(change, name) for name in ("budget", "replenishment"))
     if amount is None and replenishment is None:
         raise InvalidRequestError("change: must contain budget, replenishment or both")
-    after = await house.accounts.set_budget(caller, application, amount, replenishment)
+    after = await services.accounts.set_budget(caller, application, amount, replenishment)
     return _documented(after, _BUDGET)
 
 
@@ -141,17 +141,17 @@ async def budget_set(
     ),
     example="",
 )
-async def statement_info(house: DaemonServices, caller: Caller, tenant: int, month: str) -> Any:
+async def statement_info(services: DaemonServices, caller: Caller, tenant: int, month: str) -> Any:
     """Return a tenant's statement for a month: balances, income and charges."""
     owner = whom(caller, tenant)
     require_tenant(caller, owner)
     wanted = _month(month)
 
     async def read() -> Any:
-        found = await house.accounts.statement(caller, owner, wanted)
-        return await house.world.executor.run(lambda: _statement(found.month))
+        found = await services.accounts.statement(caller, owner, wanted)
+        return await services.world.executor.run(lambda: _statement(found.month))
 
-    return await house.long_reads.run(caller.identity.uid, read)
+    return await services.long_reads.run(caller.identity.uid, read)
 
 
 def _month(text: str) -> Month | None:

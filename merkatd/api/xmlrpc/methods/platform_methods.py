@@ -80,9 +80,13 @@ _VM = {
     example="template",
     order=1.0,
 )
-async def platform_submit(house: DaemonServices, caller: Caller, template: str, tenant: int) -> Any:
+async def platform_submit(
+    services: DaemonServices, caller: Caller, template: str, tenant: int
+) -> Any:
     """Create a platform; its budget moves from the tenant's account to a separate account."""
-    return members(await house.require_platforms().submit(caller, whom(caller, tenant), template))
+    return members(
+        await services.require_platforms().submit(caller, whom(caller, tenant), template)
+    )
 
 
 @method(
@@ -91,12 +95,12 @@ async def platform_submit(house: DaemonServices, caller: Caller, template: str, 
     returns=structs("A struct for each platform; amounts in credits.", _SHORT),
     example="",
 )
-async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> Any:
+async def platform_list(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's platforms, including ended ones."""
-    owner, there = whom(caller, tenant), house.require_platforms()
+    owner, there = whom(caller, tenant), services.require_platforms()
     require_tenant(caller, owner)  # a caller without the right waits for no turn
     read = partial(there.platforms, caller, owner)
-    return [members(one) for one in await house.long_reads.run(caller.uid, read)]
+    return [members(one) for one in await services.long_reads.run(caller.uid, read)]
 
 
 @method(
@@ -105,12 +109,12 @@ async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> A
     returns=struct("The platform; amounts in credits.", _LONG, _VM),
     example="platform",
 )
-async def platform_info(house: DaemonServices, caller: Caller, platform: int) -> Any:
+async def platform_info(services: DaemonServices, caller: Caller, platform: int) -> Any:
     """Return the progress of a platform, its cost, and the conditions for its next steps."""
-    there = house.require_platforms()
+    there = services.require_platforms()
     await there.require_managed(caller, platform)  # as above
     return members(
-        await house.long_reads.run(caller.uid, partial(there.platform, caller, platform))
+        await services.long_reads.run(caller.uid, partial(there.platform, caller, platform))
     )
 
 
@@ -129,7 +133,7 @@ async def platform_info(house: DaemonServices, caller: Caller, platform: int) ->
     order=1.0,
 )
 async def platform_update(
-    house: DaemonServices, caller: Caller, platform: int, change: Mapping[str, Any]
+    services: DaemonServices, caller: Caller, platform: int, change: Mapping[str, Any]
 ) -> Any:
     """Change the goal or the budget of a platform, also while it runs."""
     for name in change:
@@ -138,7 +142,7 @@ async def platform_update(
             raise InvalidRequestError(
                 f"change: unknown member {quoted_value(name)}; known: {known}"
             )
-    there = house.require_platforms()
+    there = services.require_platforms()
     await there.require_managed(caller, platform)  # judged before the change
     return members(await there.update(caller, platform, update_of(change)))
 
@@ -150,9 +154,9 @@ async def platform_update(
     example="platform",
     order=1.0,
 )
-async def platform_suspend(house: DaemonServices, caller: Caller, platform: int) -> Any:
+async def platform_suspend(services: DaemonServices, caller: Caller, platform: int) -> Any:
     """Suspend a platform, or stop a waiting one from starting, until an order resumes it."""
-    return members(await house.require_platforms().suspend(caller, platform))
+    return members(await services.require_platforms().suspend(caller, platform))
 
 
 @method(
@@ -162,9 +166,9 @@ async def platform_suspend(house: DaemonServices, caller: Caller, platform: int)
     example="platform",
     order=1.0,
 )
-async def platform_resume(house: DaemonServices, caller: Caller, platform: int) -> Any:
+async def platform_resume(services: DaemonServices, caller: Caller, platform: int) -> Any:
     """Resume a suspended platform now, whatever the price."""
-    return members(await house.require_platforms().resume(caller, platform))
+    return members(await services.require_platforms().resume(caller, platform))
 
 
 @method(
@@ -174,6 +178,6 @@ async def platform_resume(house: DaemonServices, caller: Caller, platform: int) 
     example="platform",
     order=1.0,
 )
-async def platform_stop(house: DaemonServices, caller: Caller, platform: int) -> Any:
+async def platform_stop(services: DaemonServices, caller: Caller, platform: int) -> Any:
     """End a platform and its VMs; the rest of its budget goes back to its tenant."""
-    return members(await house.require_platforms().stop(caller, platform))
+    return members(await services.require_platforms().stop(caller, platform))
