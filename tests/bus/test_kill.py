@@ -18,7 +18,7 @@ from merkatd.platforms.processes import program
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = 2
-KILLS = int(os.environ.get("MERKAT_SOAK", "20"))
+KILLS = int(os.environ.get("MERKAT_SOAK", "10"))
 SEED = int(os.environ.get("MERKAT_SEED", "1"))
 PATIENCE_S = 30.0
 

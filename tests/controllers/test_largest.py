@@ -20,11 +20,12 @@ from merkatd.protocol.message_limits import longest_memory
 from merkatd.protocol.platform_messages import MOST_VMS, ActionOutcome, ClusterTerms, VmNow
 from merkatd.protocol.wire_format import Envelope, largest_bytes, pack, unpack
 from tests.bus.rig import assignment, news
+from tests.lengths import shorten
 
 GOODS = ("cpu", "memory", "network", "disk")
 FULL = dict.fromkeys(GOODS, 512.0)
 CLUSTERS = 10
-PERIODS = 3
+PERIODS = shorten(3, 2)
 
 
 class Daemon:

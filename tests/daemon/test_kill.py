@@ -7,6 +7,7 @@ from tests.daemon.harness import INTERVAL_S, Site
 from tests.daemon.processes import until
 from tests.daemon.settling import settle
 from tests.daemon.soak import CLOUD_KILLS_PER_SITE, KILLS_BEFORE_REST, KILLS_PER_SITE, SITES
+from tests.lengths import shorten
 
 CALL_S = 0.025
 """What a call takes at least, so that most kills hit a period at work."""
@@ -43,7 +44,7 @@ def until_any_moment(site: Site) -> None:
 @EACH_SITE
 def test_a_daemon_killed_at_random_moments_loses_and_doubles_nothing(site: Site) -> None:
     """After the kills the next good periods put right whatever they have left."""
-    for kill in range(1, KILLS_PER_SITE + 1):
+    for kill in range(1, shorten(KILLS_PER_SITE, 10) + 1):
         until_any_moment(site)
         site.kill_daemon()
         site.heal()

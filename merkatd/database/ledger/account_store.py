@@ -54,6 +54,31 @@ ACCOUNTS = table(
 
 _CHANGED_AT_ONCE = 100
 
+# Each period runs these statements many times: to build one takes longer than to run it.
+_FIND = sa.select(ACCOUNTS).where(
+    ACCOUNTS.c.kind == sa.bindparam("its_kind"),
+    ACCOUNTS.c.owner == sa.bindparam("its_owner"),
+    ACCOUNTS.c.name == sa.bindparam("its_name"),
+)
+_GET = (
+    sa.select(ACCOUNTS)
+    .where(ACCOUNTS.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .order_by(ACCOUNTS.c.id)
+)
+_LOCK = _GET.with_for_update()
+_LOCK_TREASURY = (
+    sa.select(ACCOUNTS.c.id)
+    .where(
+        ACCOUNTS.c.kind == AccountKind.TREASURY,
+        ACCOUNTS.c.owner == NO_OWNER,
+        ACCOUNTS.c.name == "treasury",
+    )
+    .with_for_update()
+)
+_LOCK_DEBTORS = (
+    sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id).with_for_update()
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
@@ -111,11 +136,8 @@ def find(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
 ) -> AccountRow | None:
     """Return the account of this kind, owner and name."""
-    row = connection.execute(
-        sa.select(ACCOUNTS).where(
-            ACCOUNTS.c.kind == kind, ACCOUNTS.c.owner == _stored(owner), ACCOUNTS.c.name == name
-        )
-    ).one_or_none()
+    which = {"its_kind": kind, "its_owner": _stored(owner), "its_name": name}
+    row = connection.execute(_FIND, which).one_or_none()
     return None if row is None else _account(row)
 
 
@@ -205,12 +227,7 @@ def lock_books(connection: sa.Connection) -> None:
     Example: a balance is 100. Transactions A and B both read it; A takes 80 and commits. B would
     still see 100 and try to take 80 too. With the lock, B reads after A's commit: 20.
     """
-    treasury_row = sa.select(ACCOUNTS.c.id).where(
-        ACCOUNTS.c.kind == AccountKind.TREASURY,
-        ACCOUNTS.c.owner == NO_OWNER,
-        ACCOUNTS.c.name == "treasury",
-    )
-    if connection.scalar(treasury_row.with_for_update()) is None:
+    if connection.scalar(_LOCK_TREASURY) is None:
         treasury(connection)
 
 
@@ -230,8 +247,7 @@ def add(connection: sa.Connection, column: str, changes: Mapping[int, int]) -> N
 
 def debtors(connection: sa.Connection) -> tuple[AccountRow, ...]:
     """Return the accounts of all tenants with a debt, and lock their rows."""
-    query = sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id)
-    return tuple(_account(row) for row in connection.execute(query.with_for_update()))
+    return tuple(_account(row) for row in connection.execute(_LOCK_DEBTORS))
 
 
 def _selected(
@@ -239,8 +255,7 @@ def _selected(
 ) -> dict[int, AccountRow]:
     found = {}
     for some in chunks(sorted(set(ids))):
-        query = sa.select(ACCOUNTS).where(ACCOUNTS.c.id.in_(some)).order_by(ACCOUNTS.c.id)
-        for row in connection.execute(query.with_for_update() if lock else query):
+        for row in connection.execute(_LOCK if lock else _GET, {"ids": some}):
             found[row.id] = _account(row)
     return found
 

@@ -14,17 +14,18 @@ from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.ledger.entry_store import audit
 from merkatd.ledger import MICRO, open_application
 from tests.api.xmlrpc.site import ANN, BOB, Site
+from tests.lengths import shorten
 
 CLIENTS = 50
-CALLS = 100
-CREDITS = 1000.0
+CALLS = shorten(100, 40)
+CREDITS = 600.0
 """The credits of each of the two tenants."""
 EACH = 20
 """The applications of each of the two tenants: their budgets exceed the credits."""
 
 
 def test_fifty_clients_overdraw_no_account(tmp_path: Path) -> None:
-    """They bid, set budgets and get quotes in 5,000 calls; refusals have a text."""
+    """Bids, budgets and quotes in 2,000 calls; what was refused is refused in words."""
     made = Site(tmp_path, credits_=CREDITS)
     engine = make_engine(f"sqlite:///{made.state / 'merkat.db'}")
     try:

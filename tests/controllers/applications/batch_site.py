@@ -1,6 +1,5 @@
 """A batch system in virtual time: its queue, its head and the daemon."""
 
-import asyncio
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from merkatd.protocol.platform_messages import (
     VmNow,
 )
 from tests.bus.rig import assignment, news
+from tests.controllers.coroutines import finish
 
 FULL = {"cpu": 100.0, "memory": 512.0}
 NOTHING = dict.fromkeys(FULL, 0.0)
@@ -119,7 +119,7 @@ class Site:
         )
         self.one = Elastic(given, self)
         self.one.head = self  # type: ignore[assignment] # it says what a head says
-        asyncio.run(self.one.on_start())
+        finish(self.one.on_start())
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -171,7 +171,7 @@ class Site:
         given = replace(self.one.assignment, memory=self.kept)
         self.one = Elastic(given, self)
         self.one.head = self  # type: ignore[assignment] # it says what a head says
-        asyncio.run(self.one.on_start())
+        finish(self.one.on_start())
 
     def _end(self, vm: int) -> None:
         self.lost += len(self.workers.pop(vm))
@@ -242,7 +242,7 @@ class Site:
             heard = Measured(
                 cluster="head", at_s=at_s, values=queue_values(queue, WorkerNames.of(WORKER))
             )
-            asyncio.run(self.one.take(heard))
+            finish(self.one.take(heard))
         latest = news(
             period=self.period,
             vms=vms,
@@ -252,5 +252,5 @@ class Site:
             sizes={"head": 1, "workers": len(self.workers) - len(self.leaving)},
         )
         latest = replace(latest, at_s=latest.at_s + self.clock_off_s)
-        asyncio.run(self.one.take(latest))
+        finish(self.one.take(latest))
         return len(self.workers)

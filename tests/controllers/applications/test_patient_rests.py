@@ -1,6 +1,5 @@
 """Patience with replenishment: daemon and controller take turns at constant prices."""
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -30,6 +29,7 @@ from merkatd.protocol.platform_messages import (
     VmNow,
 )
 from tests.bus.rig import assignment, news
+from tests.controllers.coroutines import finish
 
 INTERVAL_S = 60.0
 HOUR = 60
@@ -77,7 +77,7 @@ class Site:
             ),
             self,
         )
-        asyncio.run(self.one.on_start())
+        finish(self.one.on_start())
 
     @staticmethod
     def _at_s(period: int) -> float:
@@ -161,8 +161,8 @@ class Site:
         )
         told = replace(told, market=replace(told.market, claims=(self.others, self.claim)))
         seen = Measured(cluster="workers", at_s=told.at_s, values={"done": float(self.done)})
-        asyncio.run(self.one.take(seen))
-        asyncio.run(self.one.take(told))
+        finish(self.one.take(seen))
+        finish(self.one.take(told))
 
     def play(self) -> None:
         """Run until the deadline, the end of the work, or a suspension without end."""
@@ -260,7 +260,7 @@ def test_a_platform_that_uses_no_cpu_runs(others: float) -> None:
     for period in range(1, 20):
         told = news(period=period, deadline_s=1e6, claim=Claim(price=0.0, units=0.0))
         claims = (Claim(price=1.0, units=others),)
-        asyncio.run(one.take(replace(told, market=replace(told.market, claims=claims))))
+        finish(one.take(replace(told, market=replace(told.market, claims=claims))))
     bids = [body.bids[101] for body in asked if isinstance(body, SetBids)]
     assert len(bids) == 19
     assert all(bid["memory"] > bid["cpu"] for bid in bids)

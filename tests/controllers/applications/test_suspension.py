@@ -9,10 +9,11 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.protocol.platform_messages import SuspendPlatform
 from merkatd.scheduler.base.settings import MarketRules
 from tests.controllers.applications.live import VM, Live
+from tests.lengths import shorten
 from tests.platforms.site import BOB
 from tests.scheduler.frontend import PAPER_MARKET
 
-PERIODS, IDEAL_S = 45, 1_200.0
+PERIODS, IDEAL_S = shorten(45, 24), 1_200.0
 TIMES = {"deadline": 4.0, "patient": 4.0, "partial_deadline": 10.0, "full_performance": 10.0}
 """The time until the deadline in ideal run times."""
 APART = 10
