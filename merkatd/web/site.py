@@ -182,11 +182,11 @@ class WebSite:
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
         """Return the latest period, None before the first."""
         try:
-            found = await self._house.views.prepared()
+            view = await self._house.views.prepared()
         except TryAgainError:
             return None
         await reading.settle(self.past.adding)
-        return found
+        return view
 
     def _listen(self, caller: Caller, session: BrowserSession) -> PageResponse | LiveResponse:
         user = caller.identity.uid
