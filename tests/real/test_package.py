@@ -208,7 +208,7 @@ _ASKED_FOR = {
     "kvm": '[hypervisor]\nkind = "libvirt"',
     "mysql": '[database]\nurl = "mysql+pymysql://m:hush@db/merkat"',
 }
-"""The commands that need the extra, and their errors without it."""
+"""Configurations that need an extra that is not installed."""
 
 
 def _installed(python: Path, wanted: str) -> None:

@@ -165,7 +165,7 @@ class MoveReasons:
         yield from self._judged(announcement.seen)
         steps = announcement.decided.steps
         moves = [step for step in steps if step.kind == Migrate.kind and isinstance(step, Migrate)]
-        waited_for = {one for step in steps for one in step.after} if moves else set()
+        waited_for = {awaited for step in steps for awaited in step.after} if moves else set()
         for step in moves:
             result = MoveResult(announcement.acted.not_done.get(step.id, MoveResult.SENT))
             why = cause(step, announcement.seen, waited_for)
