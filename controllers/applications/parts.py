@@ -22,13 +22,13 @@ class Parts:
     @classmethod
     def of(cls, memory: Mapping[str, Any], clusters: Collection[str]) -> "Parts":
         """Restore the progress from a memory, also from the older format without clusters."""
-        if all(isinstance(one, Mapping) for one in memory.values()):
+        if all(isinstance(value, Mapping) for value in memory.values()):
             names = dict.fromkeys((*clusters, *memory))
             return cls({name: Progress.of(memory.get(name, {})) for name in names})
-        last = Progress.of(memory)
+        progress = Progress.of(memory)
         if len(clusters) > 1:  # of an unknown cluster: used for all until their monitors report
-            last = replace(last, seen_s=0.0, exit=None, marks=())
-        return cls(dict.fromkeys(clusters, last))
+            progress = replace(progress, seen_s=0.0, exit=None, marks=())
+        return cls(dict.fromkeys(clusters, progress))
 
     def kept(self) -> dict[str, Any]:
         """Return the progress as values for the controller's memory."""

@@ -21,7 +21,7 @@ class Monitor:
         hand: Hand,
         wait: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
-        """Begin without a look. `wait` sleeps between two looks."""
+        """Create the monitor without measuring. `wait` sleeps between two measurements."""
         self.assignment = assignment
         self.cluster = cluster
         self.parameters: Mapping[str, Any] = cluster.monitor.parameters if cluster.monitor else {}

@@ -282,24 +282,24 @@ class Hub:
             why = f"{_WAITING} requests are waiting already: wait for their answers"
             await self._answer(session, envelope, Refused(why=why))
 
-    async def _serve(self, desk: PlatformChannel) -> None:
+    async def _serve(self, channel: PlatformChannel) -> None:
         """Pass one platform's requests to the action receiver, one after the other."""
         while True:
-            key = await desk.waiting.get()
+            key = await channel.waiting.get()
             try:
-                answer = await self._done(desk, desk.asked[key][1])
-                desk.failing = False
+                answer = await self._done(channel, channel.asked[key][1])
+                channel.failing = False
             except Exception as error:  # noqa: BLE001 - the process gets `Refused` and retries
                 # `remember` raises ValueError for a memory that no retry would store.
-                desk.failing = not isinstance(error, ValueError)
+                channel.failing = not isinstance(error, ValueError)
                 _log.failure(
                     "A request of platform {platform} failed",
-                    platform=desk.assignment.platform,
+                    platform=channel.assignment.platform,
                 )
                 answer = Refused(why="the request failed in the daemon; try again")
             finally:
                 # Even if the answer can't be sent: the process may retry.
-                asked = desk.asked.pop(key)
+                asked = channel.asked.pop(key)
             await self._answer(*asked, answer)
 
     async def _done(self, desk: PlatformChannel, envelope: Envelope) -> Any:

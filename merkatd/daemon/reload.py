@@ -94,15 +94,17 @@ class ConfigurationReload:
             try:
                 renew()
             except CertificateError as error:
-                self.lacks(f"the old certificate stays in use: {section}.certificate: {error}")
+                self.report_problem(
+                    f"the old certificate stays in use: {section}.certificate: {error}"
+                )
         return found.config
 
-    def lacks(self, what: str) -> None:
+    def report_problem(self, what: str) -> None:
         """Report that the daemon could not apply a part of the configuration in force."""
         _log.error("The configuration is in force, but {what}", what=what)
-        before = self._parts.scheduler.configuration
-        said = f"in force, but {what}"
-        self._parts.scheduler.configuration = f"{said}; {before}" if before else said
+        earlier = self._parts.scheduler.configuration
+        report = f"in force, but {what}"
+        self._parts.scheduler.configuration = f"{report}; {earlier}" if earlier else report
 
     def refuse(self, error: ConfigError) -> None:
         """Keep the configuration in force, and report the problems of the new one."""

@@ -28,11 +28,11 @@ class _Repeatable(MySQLImpl):
 
     def create_index(self, index: sa.Index, **words: Any) -> None:
         """Create the index, unless an index of this name over these columns exists."""
-        wanted = [column.name for column in index.columns]
+        column_names = [column.name for column in index.columns]
         table = index.table.name if index.table is not None else ""
         connection: Any = self.connection
-        for one in sa.inspect(connection).get_indexes(table):
-            if (one["name"], one["column_names"]) == (index.name, wanted):
+        for existing in sa.inspect(connection).get_indexes(table):
+            if (existing["name"], existing["column_names"]) == (index.name, column_names):
                 return
         super().create_index(index, **words)
 

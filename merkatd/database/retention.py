@@ -143,18 +143,18 @@ def _drop_periods(
     return _ROWS * _drop(connection, table, "period", old, max(most // _ROWS, 1))
 
 
-def _allocations(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_allocations(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     old = ALLOCATIONS.c.period < horizon.details_period
     return _drop_periods(connection, ALLOCATIONS, old, most)
 
 
-def _steps(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_steps(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     """Delete ended steps; steps under way stay, however old they are."""
     old = (STEPS.c.period < horizon.details_period) & STEPS.c.state.not_in(OUTSTANDING)
     return _drop_periods(connection, STEPS, old, most)
 
 
-def _memories(connection: sa.Connection, horizon: Horizon, _most: int) -> int:
+def _delete_memories(connection: sa.Connection, horizon: Horizon, _most: int) -> int:
     """Delete the strategies' memory of old periods; strategies use only the newest."""
     connection.execute(
         sa.update(PERIODS)
@@ -164,27 +164,27 @@ def _memories(connection: sa.Connection, horizon: Horizon, _most: int) -> int:
     return 0
 
 
-def _comparisons(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_comparisons(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     old = COMPARISONS.c.period < horizon.details_period
     return _drop_periods(connection, COMPARISONS, old, most)
 
 
-def _words(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_bid_words(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return _drop(connection, WORDS, "id", WORDS.c.at_s < horizon.details_s, most)
 
 
-def _doings(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_actions(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return _drop(connection, DOINGS, "id", DOINGS.c.at_s < horizon.details_s, most)
 
 
-def _plans(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_plans(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     """Delete ended plans except the newest plan, which commands show."""
     newest = connection.scalar(sa.select(sa.func.max(PLANS.c.id))) or 0
     old = (PLANS.c.ended_s < horizon.details_s) & (PLANS.c.id < newest)
     return _drop(connection, PLANS, "id", old, most)
 
 
-def _rounds(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_rounds(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     """Delete rounds except the newest of each kind, from which the next is scheduled."""
     newest = sa.select(sa.func.max(ROUNDS.c.number)).group_by(ROUNDS.c.kind)
     kept = list(connection.scalars(newest))
@@ -192,17 +192,17 @@ def _rounds(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return _drop(connection, ROUNDS, "number", old, most)
 
 
-def _prices(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_prices(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     last = _last_period(connection, horizon)
     return _drop_periods(connection, PRICES, PRICES.c.period <= last, most)
 
 
-def _shortfalls(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_shortfalls(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     last = _last_period(connection, horizon)
     return _drop_periods(connection, SHORTFALLS, SHORTFALLS.c.period <= last, most)
 
 
-def _periods(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_periods(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     """Delete ended periods to which no other kept row refers."""
     number = PERIODS.c.number
     used = [
@@ -223,56 +223,56 @@ def _last_period(connection: sa.Connection, horizon: Horizon) -> int:
     return min(last, rolled_up_to(connection), horizon.details_period - 1)
 
 
-def _notes(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_notes(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return _drop(connection, NOTES, "id", NOTES.c.at_s < horizon.history_s, most)
 
 
-def _orders(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_orders(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     """Delete orders except the newest about each subject, which is in force."""
     newest = list(connection.scalars(sa.select(sa.func.max(ORDERS.c.id)).group_by(ORDERS.c.host)))
     old = (ORDERS.c.at_s < horizon.history_s) & ORDERS.c.id.not_in(newest)
     return _drop(connection, ORDERS, "id", old, most)
 
 
-def _uses(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_uses(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return _drop(
         connection, USES, "day", USES.c.day < day_of(horizon.history_s), max(most // _ROWS, 1)
     )
 
 
-def _transactions(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_transactions(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return carry_forward(connection, horizon.history_s, most)
 
 
-def _accounts(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+def _delete_accounts(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     few = max(most // _AS_AN_ACCOUNT, 1)
     return _AS_AN_ACCOUNT * drop_accounts(connection, horizon.history_s, horizon.details_s, few)
 
 
 # Referring rows are deleted before the rows to which they refer.
 _RULES: tuple[_Rule, ...] = (
-    _allocations,
-    _steps,
-    _memories,
-    _comparisons,
-    _words,
-    _doings,
-    _plans,
-    _rounds,
+    _delete_allocations,
+    _delete_steps,
+    _delete_memories,
+    _delete_comparisons,
+    _delete_bid_words,
+    _delete_actions,
+    _delete_plans,
+    _delete_rounds,
     lambda connection, horizon, most: drop_platform_vms(connection, horizon.details_s, most),
     lambda connection, horizon, most: drop_group_vms(connection, horizon.details_s, most),
-    _prices,
-    _shortfalls,
-    _periods,
-    _notes,
-    _orders,
-    _uses,
-    _transactions,
+    _delete_prices,
+    _delete_shortfalls,
+    _delete_periods,
+    _delete_notes,
+    _delete_orders,
+    _delete_uses,
+    _delete_transactions,
     lambda connection, horizon, most: drop_platforms(
         connection, horizon.history_s, horizon.details_s, most
     ),
     lambda connection, horizon, most: drop_vm_groups(
         connection, horizon.history_s, horizon.details_s, most
     ),
-    _accounts,
+    _delete_accounts,
 )

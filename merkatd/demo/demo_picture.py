@@ -230,35 +230,35 @@ def goals(
     def at_s(minute: float) -> float:
         return began_s + minute * minute_s
 
-    found = []
+    shown_goals = []
     for player in players:
-        now, cores = player.now, cores_of(latest, player.user)
+        current, cores = player.now, cores_of(latest, player.user)
         name = _MANNERS[player.tenant.character]
         if player.past:
-            found.append(_over(name, player.user, player.past[-1], at_s))
-        if now is None:
+            shown_goals.append(_ended_goal(name, player.user, player.past[-1], at_s))
+        if current is None:
             continue
-        ending_min = min(_endings(now, now_min, cores), default=None)
-        stands = standing(now, now_min, cores)
+        ending_min = min(_endings(current, now_min, cores), default=None)
+        stands = standing(current, now_min, cores)
         if stands is GoalStatus.ON_TRACK and ending_min is not None:
-            ending_min = min(ending_min, now.deadline_min)  # on track: show no small delay
-        found.append(
+            ending_min = min(ending_min, current.deadline_min)  # on track: show no small delay
+        shown_goals.append(
             Goal(
                 name=name,
                 owner=player.user,
                 state=str(stands),
-                vms=len(now.alive),
-                began_s=at_s(now.errand.arrival_min),
-                deadline_s=at_s(now.deadline_min),
+                vms=len(current.alive),
+                began_s=at_s(current.errand.arrival_min),
+                deadline_s=at_s(current.deadline_min),
                 projected_end_s=None if ending_min is None else at_s(ending_min),
-                done=now.done,
+                done=current.done,
                 on_track=stands is GoalStatus.ON_TRACK,
             )
         )
-    return found
+    return shown_goals
 
 
-def _over(name: str, owner: int, last: RunningErrand, at_s: Callable[[float], float]) -> Goal:
+def _ended_goal(name: str, owner: int, last: RunningErrand, at_s: Callable[[float], float]) -> Goal:
     """Return a tenant's last application as a goal."""
     ended_s = None if last.ended_min is None else at_s(last.ended_min)
     return Goal(

@@ -114,19 +114,19 @@ class LatestVms:
         found: list[int] = rows[rows != NO_ROW].tolist()
         return found
 
-    def vm(self, one: GroupMember) -> GroupVm:
+    def vm(self, member: GroupMember) -> GroupVm:
         """Return the view of a group's VM; VMs not in the snapshot have neither host nor bid."""
-        rows = [] if one.vm is None else self._rows_of([one.vm])
+        rows = [] if member.vm is None else self._rows_of([member.vm])
         if self._latest is None or not rows:
-            state = "being made" if one.vm is None else "not seen yet"
-            return GroupVm(vm=one.vm, number=one.number, leaving=one.leaving, state=state)
+            state = "being made" if member.vm is None else "not seen yet"
+            return GroupVm(vm=member.vm, number=member.number, leaving=member.leaving, state=state)
         row = rows[0]
         snapshot, decision = self._latest.seen.snapshot, self._latest.decided.decision
         host = int(self._hosts[row])
         return SeenGroupVm(
-            vm=one.vm,
-            number=one.number,
-            leaving=one.leaving,
+            vm=member.vm,
+            number=member.number,
+            leaving=member.leaving,
             state=self._latest.seen.observation.vm_words[row],
             host=None if host == NO_HOST else snapshot.hosts.name[host],
             bid=float(snapshot.vms.bid[row, CPU]),

@@ -28,44 +28,45 @@ _VMS = 2**31
 """A bound above all VM ids."""
 
 
-def uses_of(found: Iterable[Detail]) -> list[DailyUse]:
+def uses_of(details: Iterable[Detail]) -> list[DailyUse]:
     """Sum details by day, payer and VM."""
     by_day: dict[int, list[Detail]] = {}
-    for detail in found:
+    for detail in details:
         by_day.setdefault(day_of(detail.at_s), []).append(detail)
-    return [use for day in sorted(by_day) for use in _of_day(day, by_day[day])]
+    return [use for day in sorted(by_day) for use in _daily_uses(day, by_day[day])]
 
 
-def _of_day(day: int, found: Sequence[Detail]) -> list[DailyUse]:
-    key = np.concatenate([one.account * _VMS + one.vm for one in found])
-    keys, last, at = np.unique(key[::-1], return_index=True, return_inverse=True)
-    at = at[::-1]
-    names = [name for one in found for name in one.names]
-    seconds = np.concatenate([one.seconds for one in found])
+def _daily_uses(day: int, details: Sequence[Detail]) -> list[DailyUse]:
+    """Sum the details of a day by payer and VM; a VM has the last of its names."""
+    row_keys = np.concatenate([detail.account * _VMS + detail.vm for detail in details])
+    keys, last, key_of_row = np.unique(row_keys[::-1], return_index=True, return_inverse=True)
+    key_of_row = key_of_row[::-1]
+    names = [name for detail in details for name in detail.names]
+    seconds = np.concatenate([detail.seconds for detail in details])
     used = np.concatenate(
-        [_of_all_goods(one.allocation) * one.seconds[:, np.newaxis] for one in found]
+        [_widened(detail.allocation) * detail.seconds[:, np.newaxis] for detail in details]
     )
-    charged = np.concatenate([_of_all_goods(one.charged) for one in found])
+    charged = np.concatenate([_widened(detail.charged) for detail in details])
     cost = np.zeros((len(keys), _GOODS), dtype=np.int64)
-    np.add.at(cost, at, charged)
+    np.add.at(cost, key_of_row, charged)
     columns = (
         (keys // _VMS).tolist(),
         (keys % _VMS).tolist(),
-        [names[len(key) - 1 - row][:LONGEST_NAME] for row in last.tolist()],
-        np.bincount(at, seconds, len(keys)).tolist(),
-        np.bincount(at, used[:, 0], len(keys)).tolist(),
-        np.bincount(at, used[:, 1], len(keys)).tolist(),
+        [names[len(row_keys) - 1 - row][:LONGEST_NAME] for row in last.tolist()],
+        np.bincount(key_of_row, seconds, len(keys)).tolist(),
+        np.bincount(key_of_row, used[:, 0], len(keys)).tolist(),
+        np.bincount(key_of_row, used[:, 1], len(keys)).tolist(),
         cost[:, 0].tolist(),
         cost[:, 1].tolist(),
-        np.bincount(at, used[:, 2], len(keys)).tolist(),
-        np.bincount(at, used[:, 3], len(keys)).tolist(),
+        np.bincount(key_of_row, used[:, 2], len(keys)).tolist(),
+        np.bincount(key_of_row, used[:, 3], len(keys)).tolist(),
         cost[:, 2].tolist(),
         cost[:, 3].tolist(),
     )
     return [DailyUse(account, day, *rest) for account, *rest in zip(*columns, strict=True)]
 
 
-def _of_all_goods(values: Numbers) -> Numbers:
+def _widened(values: Numbers) -> Numbers:
     """Return [vms, all goods]: zero for goods that were not sold in that period."""
     return np.pad(values, ((0, 0), (0, _GOODS - values.shape[1])))
 

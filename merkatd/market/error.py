@@ -49,19 +49,21 @@ class Assessment:
 
 def assess_placement(snapshot: Snapshot, host: Ints) -> Assessment:
     """Return the shares and errors with each VM on the host in row `host` (-1: no host)."""
-    first = np.zeros_like(snapshot.vms.bid)
+    first_shares = np.zeros_like(snapshot.vms.bid)
     shares = np.zeros_like(snapshot.vms.bid)
-    found = np.zeros(len(snapshot.vms))
+    largest_of_vm = np.zeros(len(snapshot.vms))
     shortfall = np.zeros(len(snapshot.markets))
     largest = np.zeros(len(snapshot.markets))
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
-        local = np.full(len(snapshot.hosts) + 1, NO_ROW)
-        local[view.hosts] = np.arange(len(view.hosts))
-        place = local[host[view.vms]]
-        first[view.vms] = view.first(place != NO_HOST).allocation
+        row_in_market = np.full(len(snapshot.hosts) + 1, NO_ROW)
+        row_in_market[view.hosts] = np.arange(len(view.hosts))
+        place = row_in_market[host[view.vms]]
+        first_shares[view.vms] = view.first(place != NO_HOST).allocation
         shares[view.vms] = view.on_hosts(place).allocation
-        shortfall[market] = weighted_shortfall(view.bid, first[view.vms], shares[view.vms])
-        found[view.vms] = errors(first[view.vms], shares[view.vms]).max(axis=1, initial=0.0)
-        largest[market] = found[view.vms].max(initial=0.0)
-    return Assessment(first, shares, found, shortfall, largest)
+        shortfall[market] = weighted_shortfall(view.bid, first_shares[view.vms], shares[view.vms])
+        largest_of_vm[view.vms] = errors(first_shares[view.vms], shares[view.vms]).max(
+            axis=1, initial=0.0
+        )
+        largest[market] = largest_of_vm[view.vms].max(initial=0.0)
+    return Assessment(first_shares, shares, largest_of_vm, shortfall, largest)

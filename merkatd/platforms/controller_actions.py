@@ -126,12 +126,12 @@ def _size(
     if PlatformState(platform.state) not in UP_OR_COMING:
         raise ControllerActionError(f"platform {platform.id} is {platform.state}")
     members = PLATFORM_VMS.living(connection, platform.id)
-    own = {one.vm: one for one in members if one.cluster == cluster.name}
-    strangers = set(action.victims) - own.keys()
-    if strangers:
-        raise ControllerActionError(f"VM {min(strangers)} is not in cluster {cluster.name}")
+    member_of_vm = {one.vm: one for one in members if one.cluster == cluster.name}
+    foreign = set(action.victims) - member_of_vm.keys()
+    if foreign:
+        raise ControllerActionError(f"VM {min(foreign)} is not in cluster {cluster.name}")
     # A VM that is already leaving stays so until it can be ended.
-    victims = [own[vm] for vm in set(action.victims) if not own[vm].leaving]
+    victims = [member_of_vm[vm] for vm in set(action.victims) if not member_of_vm[vm].leaving]
     count = action.count
     if count is None:
         count = platform.sizes.get(cluster.name, 0) - len(victims)

@@ -176,15 +176,18 @@ def platform_view(
 
 
 def partial_view(
-    connection: sa.Connection, one: PlatformRow, context: PeriodContext, error: Exception
+    connection: sa.Connection, platform: PlatformRow, context: PeriodContext, error: Exception
 ) -> PlatformDetails:
     """Return the available parts of a broken platform's view, and why the rest is missing."""
-    template = parsed(one.template)
-    members = PLATFORM_VMS.living(connection, one.id)
-    why = context.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
+    template = parsed(platform.template)
+    members = PLATFORM_VMS.living(connection, platform.id)
+    reason = (
+        context.troubles.why(TroubleKind.PLATFORM, platform.id)
+        or f"{type(error).__name__}: {error}"
+    )
     return _with(
-        summary(connection, one),
-        unattended=why,
+        summary(connection, platform),
+        unattended=reason,
         market=market_of(template, context.markets).name,
         give_up=template.goal.give_up,
         ideal_s=template.goal.ideal_s,
@@ -194,11 +197,13 @@ def partial_view(
         outlook=str(StartAnswer.WAIT),
         takes="",
         vms=[
-            _vm(each.vm, each.cluster, None, leaving=each.leaving)
-            for each in members
-            if each.vm is not None
+            _vm(member.vm, member.cluster, None, leaving=member.leaving)
+            for member in members
+            if member.vm is not None
         ],
-        actions=[_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
+        actions=[
+            _doing(action) for action in platform_store.recent(connection, platform.id, NEWEST)
+        ],
     )
 
 

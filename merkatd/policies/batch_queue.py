@@ -65,7 +65,9 @@ def workers_to_release(
     # Of the workers with equally many jobs, the longest drain is the closest to its end.
     leaving.sort(key=lambda vm: (jobs[vm] or 0, since_s[vm], vm))
     number = max(min(surplus, len(leaving)), surplus - coming, 0)
-    others = sorted(jobs.keys() - set(leaving), key=lambda vm: _use(vm, jobs[vm], vm in closed))
+    others = sorted(
+        jobs.keys() - set(leaving), key=lambda vm: _release_order(vm, jobs[vm], vm in closed)
+    )
     unused = [vm for vm in others if vm in roomless]
     chosen = [*unused, *leaving, *(vm for vm in others if vm not in roomless)]
     if not waiting:
@@ -100,7 +102,7 @@ def by_clock(
     return {vm: min(began_s + ahead_s, now_s) for vm, began_s in since_s.items()}
 
 
-def _use(vm: int, jobs: int | None, closed: bool) -> tuple[bool, int, bool, int]:
+def _release_order(vm: int, jobs: int | None, closed: bool) -> tuple[bool, int, bool, int]:
     """Return a sort key: workers that have not joined come first, then workers with few jobs.
 
     Of workers with equally many jobs, closed workers come first, then the newest.

@@ -54,14 +54,16 @@ def unserved(
             )
 
 
-def _different(said: Mapping[str, Any], seen: Mapping[str, Any], head: str) -> Iterator[str]:
+def _different(
+    of_controller: Mapping[str, Any], of_monitor: Mapping[str, Any], head: str
+) -> Iterator[str]:
     """Yield the parameters that differ between the controller and its monitor."""
     for name, usual in (("worker", WORKER), ("batch", BATCH)):
-        mine, other = str(said.get(name, usual)), str(seen.get(name, usual))
-        if mine != other:
+        ours, theirs = str(of_controller.get(name, usual)), str(of_monitor.get(name, usual))
+        if ours != theirs:
             yield (
                 f"controller.parameters.{name} must be the same as for the monitor of cluster"
-                f" {head!r} (got {mine!r} and {other!r})"
+                f" {head!r} (got {ours!r} and {theirs!r})"
             )
 
 

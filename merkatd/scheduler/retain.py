@@ -18,7 +18,7 @@ _log = Logger()
 
 
 async def retain(context: PeriodContext, period: int) -> None:
-    """Run after each 60th period."""
+    """After each 60th period, sum up old charges and delete old rows."""
     if period % EVERY:
         return
     horizon = await context.database.read(lambda c: horizon_of(c, context, period))

@@ -117,7 +117,7 @@ class WebSite:
                 return await self._ordered(asked, session, work)
             return await self._admitted(asked, session, work)
         except Exception as error:  # noqa: BLE001 - the daemon must survive and answer each visitor
-            return self._refused(asked, session, error)
+            return self._error_response(asked, session, error)
 
     async def _admitted(
         self,
@@ -125,6 +125,7 @@ class WebSite:
         session: BrowserSession,
         work: Callable[[Caller], Awaitable[PageResponse | LiveResponse]],
     ) -> PageResponse | LiveResponse:
+        """Return the response of the work, once the user's login and limits admit the request."""
         return await self._admission.admitted(session.login, asked.address, work, asked.size)
 
     def _signed_out(self, asked: BrowserRequest, session: BrowserSession) -> PageResponse:
@@ -182,11 +183,11 @@ class WebSite:
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
         """Return the latest period, None before the first."""
         try:
-            found = await self._house.views.prepared()
+            view = await self._house.views.prepared()
         except TryAgainError:
             return None
         await reading.settle(self.past.adding)
-        return found
+        return view
 
     def _listen(self, caller: Caller, session: BrowserSession) -> PageResponse | LiveResponse:
         user = caller.identity.uid
@@ -219,9 +220,10 @@ class WebSite:
         token = self._sessions.begin(login, user.uid, instead_of=asked.cookie)
         return self._with_cookie(redirect("/"), token)
 
-    def _refused(
+    def _error_response(
         self, asked: BrowserRequest, session: BrowserSession, error: Exception
     ) -> PageResponse:
+        """Return the page for an error; end the session if its login is no longer valid."""
         if isinstance(error, NotAuthenticatedError):
             # The password was changed, or the user was removed.
             self._sessions.end(session)

@@ -94,17 +94,17 @@ class _Application:
         step_s = self.ideal_step_s / max(allocation / CORES, 1e-9)
         self.done += PERIOD_S / step_s
         work = Work(steps=STEPS, done=self.done, ideal_step_s=self.ideal_step_s)
-        seen = performance(work, self.deadline_s - now_s, step_s)
-        standing = VmPosition(
+        pace = performance(work, self.deadline_s - now_s, step_s)
+        position = VmPosition(
             bid=(self.bid,),
             allocation=(allocation,),
             least=(0.0,),
             most=(CORES,),
             keeping=(keeping,),
         )
-        adapted = self.policy(standing, seen, MEANS, self.traces)
+        adapted = self.policy(position, pace, MEANS, self.traces)
         (self.bid,), self.traces = adapted.bid, adapted.traces
-        return seen.slow
+        return pace.slow
 
 
 def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:

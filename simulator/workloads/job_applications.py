@@ -109,12 +109,14 @@ def bursts(
 
     The applications of a burst arrive at even distances within `spread_s`.
     """
-    found: list[Application] = []
-    for row, one in enumerate(applications):
-        behind = row % size
-        begin_s = one.submit_s if behind == 0 else found[row - behind].submit_s
-        found.append(replace(one, submit_s=begin_s + spread_s * behind / size))
-    return tuple(sorted(found, key=lambda one: one.submit_s))
+    arrived: list[Application] = []
+    for row, application in enumerate(applications):
+        place_in_burst = row % size
+        begin_s = (
+            application.submit_s if place_in_burst == 0 else arrived[row - place_in_burst].submit_s
+        )
+        arrived.append(replace(application, submit_s=begin_s + spread_s * place_in_burst / size))
+    return tuple(sorted(arrived, key=lambda application: application.submit_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""`make test-real`: prepare, run the tests in namespaces of their own, see that nothing is left.
+"""`make test-real`: prepare, run the tests in their own namespaces, check that nothing is left.
 
-Everything that a test starts lives in process, mount and network namespaces that end with
-this program, however it ends: no process, mount, bridge or temporary file can outlive it.
-What could, control groups and an empty directory, is removed here, and at the next start where
-this program was killed. Words on the command line are for pytest.
+Everything that a test starts is in process, mount and network namespaces that end with this
+program, however it ends: no process, mount, bridge or temporary file can outlive it. Control groups
+and an empty directory can. They are removed at the end, or at the next start if this program was
+killed. The command's arguments are passed to pytest.
 """
 
 import contextlib
@@ -26,17 +26,17 @@ BESIDE = (
     *("test_page.py", "test_prometheus.py", "test_service.py", "test_testbed.py"),
     *("test_web.py", "test_web_https.py", "test_web_restart.py"),
 )
-"""These wait for others more than they compute: nobody's speed is judged,"""
+"""Tests that mostly wait, and measure no speed."""
 QUEUES = tuple(
     f"applications/test_{name}.py" for name in ("frameworks", "gridengine", "kill", "slurm")
 )
-"""and these have jobs that only sleep, or all the time there is."""
+"""Tests whose jobs only sleep, or whose time is not limited."""
 _FOR_PARENTS_END = ("setpriv", "--pdeathsig", "KILL")
 _NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
 
 
 def main(words: Sequence[str]) -> int:
-    """Real KVM hosts and containers: first what needs the machine for itself, then the rest."""
+    """Run the tests that need the machine for themselves, then all others."""
     turns = [[words]] if words else [[_but(BESIDE, QUEUES)], [_paths(BESIDE), _paths(QUEUES)]]
     return run(partial(_prepare, words), *turns)
 
@@ -56,9 +56,9 @@ def _prepare(words: Sequence[str]) -> None:
 
 
 def run(prepare: Callable[[], None], *turns: Sequence[Sequence[str]]) -> int:
-    """In each turn several pytests at once, by their words; the greatest exit code.
+    """Run several pytests at once in each turn; return the greatest exit code.
 
-    2 where they could not be started, 3 where something is left.
+    The exit code is 2 if they could not be started, and 3 if they leave anything behind.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     try:
@@ -77,7 +77,7 @@ def _together(turn: Sequence[Sequence[str]]) -> int:
             stack.enter_context(_started(group, words, quiet=group != groups[0]))
             for group, words in zip(groups, turn, strict=True)
         ]
-        # Ctrl-C reaches pytest too, which then closes what it has open: wait for that.
+        # Ctrl-C reaches pytest too, which then closes its hosts and daemons: wait for it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, partial(_killed, trees))
         codes = [one.process.wait() for one in trees]
@@ -89,7 +89,7 @@ def _together(turn: Sequence[Sequence[str]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A pytest with all that it starts."""
+    """A pytest with all processes that it starts."""
 
     process: subprocess.Popen[bytes]
     group: str
@@ -103,7 +103,7 @@ def _killed(trees: Sequence[_Tree], *_: object) -> None:
 
 @contextlib.contextmanager
 def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree]:
-    """It is ended, and what it said is said at its end where it was to be quiet meanwhile."""
+    """Start a pytest and end it at the end; print a quiet one's output once it has ended."""
     with contextlib.ExitStack() as stack:
         said = stack.enter_context(tempfile.TemporaryFile())
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{group}-"))
@@ -130,7 +130,7 @@ def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree
 
 
 def left(group: str, place: str) -> list[str]:
-    """What remains of a run that is over."""
+    """Return what remains of a run that is over."""
     found = [f"control group {name}" for name in controls.left() if name == group]
     found += [
         f"process {path.parent.name}"
@@ -155,13 +155,13 @@ def _sweep() -> None:
             controls.remove(name)
     for place in Path(tempfile.gettempdir()).glob(f"{controls.PREFIX}[0-9]*-*"):
         if not _runs(place.name):
-            # What was in it went with the run's own mounts.
+            # Its content was in the run's own mounts, which are gone.
             with contextlib.suppress(OSError):
                 place.rmdir()
 
 
 def _runs(name: str) -> bool:
-    """Whether the run still goes on that something is named after."""
+    """Return whether the run with this name is still under way."""
     pid, _, _ = name.removeprefix(controls.PREFIX).partition("-")
     return Path("/proc", pid).exists()
 

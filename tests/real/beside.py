@@ -1,4 +1,4 @@
-"""An embedded cloud that is a process of its own, as OpenNebula is: no daemon takes it along."""
+"""An embedded cloud in its own process, like OpenNebula: it outlives the daemon."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ SESSION = f"oneadmin:{PASSWORD}"
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Any]]:
-    """An embedded cloud that is a process of its own, with VMs: its port, and a way to it."""
+    """Return the port of an embedded cloud with VMs in its own process, and a proxy for calls."""
     tmp_path = tmp_path_factory.mktemp("cloud")
     port = free_port()
     words = ("embedded", "--listen", f"127.0.0.1:{port}", "--hosts", "2", "--password", PASSWORD)
@@ -48,7 +48,7 @@ def _answers(proxy: Any) -> bool:
 
 
 def quotas(proxy: Any) -> list[int]:
-    """Of the VMs that are limited."""
+    """Return the quotas of all VMs that have one."""
     told = proxy.embedded.limits.read(SESSION, list(range(VMS)))
     assert told[0] is True, told
     found = [one["limits"]["vcpu_quota"] for one in told[1].values()]
@@ -56,7 +56,7 @@ def quotas(proxy: Any) -> list[int]:
 
 
 def new(proxy: Any, name: str, host: int | None = None) -> int:
-    """A small VM more, which somebody else places where a host is given."""
+    """Create another small VM; with a host, place it there as another scheduler would."""
     told = proxy.one.vm.allocate(SESSION, f'NAME="{name}" CPU="0.1" MEMORY="64"', False)
     assert told[0] is True, told
     vm: int = told[1]
@@ -66,7 +66,7 @@ def new(proxy: Any, name: str, host: int | None = None) -> int:
 
 
 def running(proxy: Any) -> int:
-    """How many VMs are on a host."""
+    """Return the number of VMs on a host."""
     told = proxy.one.vmpool.info(SESSION, -2, -1, -1, -1)
     assert told[0] is True, told
     return len(re.findall(r"<STATE>3</STATE>", told[1]))

@@ -22,12 +22,12 @@ def _server() -> MariaDb:
 
 
 class Books:
-    """An empty database, until it is dropped."""
+    """An empty database, which exists until it is dropped."""
 
     def __init__(self) -> None:
         self._name = f"cloud{next(_numbers)}"
         self.url = _server().make(self._name)
 
     def drop(self) -> None:
-        """Drop the database. No daemon may use it any more."""
+        """Drop the database, which no daemon may use any more."""
         _server().drop(self._name)

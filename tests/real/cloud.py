@@ -1,4 +1,4 @@
-"""A whole Merkat on real hosts: a daemon with its embedded cloud and a MariaDB, and guests."""
+"""A complete Merkat on real hosts: a daemon with its embedded cloud, MariaDB, and guests."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ uri = "{uri}"
 
 
 class Cloud:
-    """The daemon and the guests; closed, neither is left."""
+    """A daemon and its guests; closing it ends both."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Cloud:
         interval_s: float = INTERVAL_S,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`addresses` are libvirt's, by host; the daemon has them from the `pattern`."""
+        """`addresses` are those of libvirt, by host; the daemon derives them from the `pattern`."""
         self.directory = directory
         self._patience_s = patience_s
         self._daemon: subprocess.Popen[bytes] | None = None
@@ -95,7 +95,7 @@ class Cloud:
 
     @property
     def configuration(self) -> Path:
-        """For the daemon and for commands."""
+        """Return the configuration file of the daemon and of commands."""
         return self.directory / "merkatd.toml"
 
     def start(self) -> None:
@@ -105,7 +105,7 @@ class Cloud:
         self._thread.start()
 
     def start_daemon(self) -> None:
-        """Start it, also again after it was killed."""
+        """Start the daemon, for the first time or after it was killed."""
         with (self.directory / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
                 [*_MERKATD, "run", "--config", str(self.configuration)],
@@ -117,13 +117,13 @@ class Cloud:
             )
 
     def kill_daemon(self) -> None:
-        """End it as a power cut would."""
+        """Kill the daemon, as a power cut would."""
         assert self._daemon is not None
         self._daemon.kill()
         self._daemon.wait()
 
     def command(self, *words: str) -> str:
-        """What a command of merkatd says."""
+        """Return the output of a command of merkatd, which must succeed."""
         done = subprocess.run(
             [*_MERKATD, *words, "--config", str(self.configuration)],
             cwd=ROOT,
@@ -135,7 +135,7 @@ class Cloud:
         return done.stdout
 
     def status(self) -> Mapping[str, Any]:
-        """What `merkatd status` tells."""
+        """Return the output of `merkatd status`."""
         told: Mapping[str, Any] = json.loads(self.command("status", "--json"))
         return told
 
@@ -151,7 +151,7 @@ class Cloud:
             except subprocess.TimeoutExpired:
                 self._daemon.kill()
                 self._daemon.wait()
-            # pytest shows it where a test failed.
+            # pytest shows the output of a failed test.
             sys.stdout.write(self.said())
         if self._proxy is not None:
             self._proxy("close")()
@@ -160,13 +160,13 @@ class Cloud:
         self._books.drop()
 
     def said(self) -> str:
-        """The daemon's log."""
+        """Return the daemon's log."""
         return (self.directory / "daemon.log").read_text()
 
     # -- VMs ----------------------------------------------------------------------------------
 
     def new(self, bid: float, *, vcpus: int = 2, memory_mib: int = 64, more: str = "") -> int:
-        """A VM that bids so much for CPU, once it runs and its guest does too."""
+        """Create a VM with this bid and return its id, once the VM and its guest run."""
         vm = self.allocated(bid, vcpus, memory_mib, more)
         until(lambda: self._runs(vm), f"VM {vm} runs", patience_s=self._patience_s)
         return vm
@@ -174,22 +174,22 @@ class Cloud:
     def allocated(
         self, bid: float, vcpus: int, memory_mib: int, more: str, *, held: bool = False
     ) -> int:
-        """A VM that there is, and that waits; held, it waits for whoever deploys it by hand."""
+        """Create a waiting VM and return its id; a held VM waits until a test deploys it."""
         text = f'NAME="vm" CPU="1" VCPU="{vcpus}" MEMORY="{memory_mib}"'
         text += f' MERKAT_BID_CPU="{bid:g}" MERKAT_BID_MEMORY="{bid:g}" {more}'
         return int(self.call("one.vm.allocate", text, held))
 
     def described(self, start: StartGuest) -> str:
-        """The domain of a VM that starts."""
+        """Return the domain's XML for a VM that starts."""
         raise NotImplementedError
 
     def vms(self) -> dict[int, VmRow]:
-        """As OpenNebula shows them."""
+        """Return all VMs as OpenNebula shows them."""
         pool = self.call("one.vmpool.infoextended", -2, -1, -1, -1)
         return {row.id: row for row in read_page(pool).vms}
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """The value of a call by the administrator, which must succeed."""
+        """Return the value of an administrator's call, which must succeed."""
         state = self.directory / "state"
         if self._proxy is None:
             endpoint = (state / "one_xmlrpc").read_text().strip()
@@ -202,17 +202,17 @@ class Cloud:
     # -- periods ------------------------------------------------------------------------------
 
     def periods(self) -> int:
-        """How many there were in which all was sent that could be."""
+        """Return the number of periods that have sent all the steps that they could send."""
         done = sa.select(sa.func.count()).select_from(PERIODS).where(PERIODS.c.acted_s.is_not(None))
         return self.read(lambda connection: connection.scalar(done) or 0)
 
     def steps_sent(self) -> int:
-        """How many steps hosts were ever told."""
+        """Return the number of all steps for hosts."""
         told = sa.select(sa.func.count()).select_from(STEPS).where(STEPS.c.kind.in_(_ON_HOSTS))
         return self.read(lambda connection: connection.scalar(told) or 0)
 
     def balloons(self, vm: int) -> list[int]:
-        """All that a VM's balloon was ever told, in MiB, one after another."""
+        """Return all balloon targets that a VM's host has received, in MiB, the oldest first."""
         told = (
             sa.select(STEPS.c.detail)
             .where(STEPS.c.kind == Balloon.kind, STEPS.c.vm == vm, STEPS.c.state.in_(_TOLD))
@@ -222,7 +222,7 @@ class Cloud:
         return [int(json.loads(detail)["memory_mib"]) for detail in details]
 
     def after_periods(self, number: int) -> None:
-        """Wait for so many more periods."""
+        """Wait for this number of further periods."""
         wanted = self._periods_if_any() + number
         until(
             lambda: self._periods_if_any() >= wanted,
@@ -231,7 +231,7 @@ class Cloud:
         )
 
     def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What is in the daemon's database."""
+        """Return the result of a read of the daemon's database."""
         with self._engine.connect() as connection:
             return work(connection)
 
@@ -240,7 +240,7 @@ class Cloud:
     def _periods_if_any(self) -> int:
         assert self._daemon is not None
         assert self._daemon.poll() is None, self.said()
-        # The tables are made by the daemon.
+        # The daemon creates the tables.
         with contextlib.suppress(sa.exc.ProgrammingError):
             return self.periods()
         return 0
@@ -258,7 +258,7 @@ class Cloud:
 
 
 class _Follower:
-    """A connection of the thread's own."""
+    """A connection to the cloud for the thread that follows it."""
 
     def __init__(self, site: Cloud) -> None:
         state = site.directory / "state"

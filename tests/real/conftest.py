@@ -1,4 +1,4 @@
-"""These tests run in namespaces of their own, by `make test-real`; nothing else collects them."""
+"""These tests run only by `make test-real`, in their own namespaces; nothing else collects them."""
 
 import os
 

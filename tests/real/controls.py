@@ -1,7 +1,8 @@
-"""Control groups of the tests' own: their weight on the machine, and one subtree a host.
+"""The tests' own control groups: their weight on the machine, and one subtree for each host.
 
-Version 1 of control groups has a tree for each controller, version 2 one for all. Whoever is
-in a group of version 2 may not have groups below it: hosts move into `inside` of theirs.
+Version 1 of control groups has a tree for each controller, version 2 one tree for all. In version 2
+a group that contains processes can't have subgroups, so the processes of a host move into its group
+`inside`.
 """
 
 import contextlib
@@ -15,27 +16,27 @@ TOP = Path("/sys/fs/cgroup")
 PREFIX = "merkat-real-"
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio")
 _WEIGHT_V1, _WEIGHT_V2 = 262_144, 10_000
-"""The greatest there are: whatever else the machine does, the tests come first."""
+"""The greatest weights: the tests come before everything else on the machine."""
 _NORMAL_V1, _NORMAL_V2 = 1024, 100
-"""Of every process that is in no group, and of groups of which nobody said anything."""
+"""The weights of processes outside of groups, and the default weights of groups."""
 _LITTLE = 0.05
 _PATIENCE_S = 60.0
 
 
 def unified() -> bool:
-    """Whether this machine has version 2 alone."""
+    """Return whether this machine has only version 2."""
     return (TOP / "cgroup.controllers").exists()
 
 
 def trees() -> list[Path]:
-    """The root of each tree that is used."""
+    """Return the root of each tree that is used."""
     if unified():
         return [TOP]
     return [TOP / name for name in CONTROLLERS if (TOP / name / "cgroup.procs").exists()]
 
 
 def make(group: str, *, heavy: bool = False) -> None:
-    """Make a group in every tree; `heavy` ones come before all others beside them."""
+    """Create a group in every tree; a `heavy` group has the greatest weight."""
     for tree in trees():
         place = tree / group
         place.mkdir(parents=True, exist_ok=True)
@@ -51,22 +52,23 @@ def make(group: str, *, heavy: bool = False) -> None:
 
 
 def crowd() -> float:
-    """How many want to run on this machine at the moment, whoever they are."""
+    """Return the number of all processes on this machine that want to run now."""
     running, _, _ = Path("/proc/loadavg").read_text().split()[3].partition("/")
     return float(running)
 
 
 def has_weight(group: str, crowd_there: float) -> bool:
-    """Whether a heavy group gets all but a little of what it wants, among so many.
+    """Return whether a heavy group gets nearly all that it wants among this many processes.
 
-    The others count each by itself; beside another group that is as heavy it gets half.
+    Each of the other processes counts by itself. Beside another group of the same weight, a heavy
+    group gets half.
     """
     heavy, normal = (_WEIGHT_V2, _NORMAL_V2) if unified() else (_WEIGHT_V1, _NORMAL_V1)
     return crowd_there * normal <= heavy * _LITTLE and left() == [group.partition("/")[0]]
 
 
 def confine(group: str, cores: Iterable[int]) -> None:
-    """Let what is in the group use these cores only."""
+    """Let the processes of the group use only these cores."""
     tree = TOP if unified() else TOP / "cpuset"
     (tree / group / "cpuset.cpus").write_text(",".join(map(str, cores)))
 
@@ -78,7 +80,7 @@ def _pass_on(place: Path) -> None:
 
 
 def members_files(group: str) -> list[Path]:
-    """Where a process writes its id to come into the group."""
+    """Return the files to which a process writes its id to join the group."""
     return [tree / group / "cgroup.procs" for tree in trees()]
 
 
@@ -89,13 +91,13 @@ def enter(group: str) -> None:
 
 
 def left() -> list[str]:
-    """The groups that exist, whoever made them: names directly below the roots."""
+    """Return the existing groups of all runs: names directly below the roots."""
     found = {path.name for tree in trees() for path in tree.glob(f"{PREFIX}*")}
     return sorted(found)
 
 
 def remove(group: str) -> None:
-    """End whatever is in the group and below, then remove it; OSError where it stays."""
+    """End all processes in the group and below it, and remove it. Raise OSError if it stays."""
     ending = time.monotonic() + _PATIENCE_S
     while True:
         _kill(_members(group))

@@ -1,4 +1,4 @@
-"""A Docker daemon of the tests' own, in their namespaces: it ends with them, images and all."""
+"""The tests' own Docker daemon, in their namespaces: its images and containers end with it."""
 
 import contextlib
 import os
@@ -13,17 +13,17 @@ BASE = "merkat-testbed-base"
 _PROJECT = "testbed"
 _MOST_SAID = 4000
 _PATIENCE_S = 240.0
-"""For any command; the longest builds all images."""
+"""The time limit of a command; the longest command builds all images."""
 
 
 class Docker:
-    """A daemon that runs until it is closed."""
+    """A Docker daemon that runs until it is closed."""
 
     def __init__(self, directory: Path) -> None:
-        """In the directory is all that it keeps."""
+        """The directory contains all files of the daemon."""
         _leave_other_control_groups()
-        # Where it has to switch that on by itself, it forbids it to everybody else: hosts on
-        # the bridge would lose each other.
+        # If Docker itself has to switch on forwarding, it forbids forwarding for all others:
+        # hosts on the bridge would lose each other.
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         self._address = f"unix://{directory}/docker.sock"
         self._log = directory / "dockerd.log"
@@ -42,20 +42,20 @@ class Docker:
         until(self._answers, "dockerd answers", patience_s=_PATIENCE_S)
 
     def run(self, *words: str) -> str:
-        """What a command of Docker's says."""
+        """Return the output of a Docker command."""
         return self._run("docker", *words)
 
     def compose(self, *words: str, profiles: tuple[str, ...] = ("embedded",)) -> str:
-        """What docker-compose says about the project's own file."""
+        """Return the output of docker-compose with the project's own file."""
         chosen = [word for one in profiles for word in ("--profile", one)]
         return self._run("docker-compose", *chosen, *words)
 
     def shell(self, command: str) -> str:
-        """What a command line says, in the checkout."""
+        """Return the output of a command line in the checkout."""
         return self._run("bash", "-c", command)
 
     def screen(self, command: str, key: bytes, log: Path) -> bytes:
-        """What a command line shows on a terminal, until a key ends it."""
+        """Return what a command line shows on a terminal until a key ends it."""
         with (
             log.open("wb") as out,
             subprocess.Popen(
@@ -70,7 +70,7 @@ class Docker:
         ):
             try:
                 until(log.read_bytes, f"{command} shows something")
-                # What is typed before it listens is lost.
+                # A key that is pressed before the command listens is lost.
                 until(lambda: _ends(begun, key), f"{command} ends")
             finally:
                 begun.kill()
@@ -78,7 +78,7 @@ class Docker:
         return log.read_bytes()
 
     def begin(self, command: str, log: Path) -> subprocess.Popen[bytes]:
-        """A command line that goes on."""
+        """Start a command line that continues to run."""
         with log.open("wb") as out:
             return subprocess.Popen(
                 ["bash", "-c", f"exec env {command}"],
@@ -90,22 +90,22 @@ class Docker:
             )
 
     def inside(self, service: str, *words: str) -> str:
-        """What a command says that runs in a service's container."""
+        """Return the output of a command in a service's container."""
         return self.compose("exec", "-T", service, *words)
 
     def copy(self, file: Path, service: str, path: str) -> None:
-        """Put a file into a service's container."""
+        """Copy a file into a service's container."""
         container = self.compose("ps", "--quiet", service, profiles=("embedded", "opennebula"))
         self.run("cp", str(file), f"{container.strip()}:{path}")
 
     def address(self, service: str) -> str:
-        """Of a service's container."""
+        """Return the address of a service's container."""
         container = self.compose("ps", "--quiet", service, profiles=("embedded", "opennebula"))
         shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         return self.run("inspect", "--format", shown, container.strip()).strip()
 
     def health(self, service: str) -> str:
-        """What its own check says of a service; nothing where it is not there yet."""
+        """Return the result of a service's own health check; empty before the service exists."""
         container = self.compose("ps", "--quiet", service).strip()
         if not container:
             return ""
@@ -156,7 +156,7 @@ class Docker:
 
 
 def _ends(begun: subprocess.Popen[bytes], key: bytes) -> bool:
-    """Press the key once more."""
+    """Press the key once more; return whether the command has ended."""
     assert begun.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         begun.stdin.write(key)
@@ -165,7 +165,7 @@ def _ends(begun: subprocess.Popen[bytes], key: bytes) -> bool:
 
 @contextlib.contextmanager
 def running(directory: Path, archive: Path) -> Iterator[Docker]:
-    """A daemon that knows the Debian of all images."""
+    """Yield a daemon that has the Debian on which all images are based."""
     found = Docker(directory)
     try:
         found.run("import", str(archive), BASE)
@@ -175,7 +175,7 @@ def running(directory: Path, archive: Path) -> Iterator[Docker]:
 
 
 def _leave_other_control_groups() -> None:
-    """What is made in trees that nobody removes would be left behind."""
+    """Unmount the trees of unused controllers, where nothing would remove Docker's groups."""
     if controls.unified():
         return
     for tree in controls.TOP.iterdir():

@@ -1,4 +1,4 @@
-"""Guests on real hosts: started as OpenNebula would, and measured from outside."""
+"""Guests on real hosts: started as OpenNebula would start them, and measured from outside."""
 
 import contextlib
 import os
@@ -57,7 +57,7 @@ _LXC = """\
 
 
 class Guest:
-    """The domain one-N, wherever it is at the moment."""
+    """The domain one-N, on the host where it is now."""
 
     def __init__(self, host: RealHost, vm: int, driver: str = "qemu") -> None:
         self.vm = vm
@@ -67,26 +67,26 @@ class Guest:
 
     @property
     def domain(self) -> Any:
-        """Libvirt's handle; libvirtError where the host does not know the guest."""
+        """Return libvirt's handle. Raise libvirtError if the host does not know the guest."""
         return self.host.connection(self.driver).lookupByName(self.name)
 
     @property
     def cpu_s(self) -> float:
-        """CPU time since it started."""
+        """Return the CPU time since the start."""
         return float(self.domain.info()[4]) / NS_PER_S
 
     @property
     def vcpu_s(self) -> float:
-        """The same of its virtual CPUs alone, without what QEMU itself needs."""
+        """Return the CPU time of the virtual CPUs alone, without that of QEMU's other threads."""
         return sum(float(vcpu[2]) for vcpu in self.domain.vcpus()[0]) / NS_PER_S
 
     @property
     def scheduling(self) -> dict[str, int]:
-        """Shares and quotas, as the host has them."""
+        """Return the shares and quotas that the host has set."""
         return dict(self.domain.schedulerParameters())
 
     def quota_us(self) -> int | None:
-        """Of each virtual CPU; None while the host can't say, as when libvirtd has just come."""
+        """Return the quota of each virtual CPU; None while a restarted host can't read it."""
         try:
             return self.scheduling["vcpu_quota"]
         except libvirt.libvirtError:
@@ -94,28 +94,29 @@ class Guest:
 
     @property
     def disk_bytes(self) -> int:
-        """Read and written since it started, as QEMU did it."""
+        """Return the bytes read and written since the start, as QEMU counts them."""
         _, read, _, written, _ = self.domain.blockStats("vda")
         return int(read) + int(written)
 
     @property
     def balloon_mib(self) -> int:
-        """What the guest holds."""
+        """Return the memory that the guest has."""
         return int(self.domain.info()[2]) // KIB_PER_MIB
 
     def got(self, seconds: float) -> Got:
-        """The same, as exactly as it can be known."""
+        """Return the cores that the guest uses, with the precision of the measurement."""
         return measured(lambda: self.cpu_s, seconds)
 
     def cores_used(self, seconds: float) -> float:
-        """How many cores it really gets, over so long."""
+        """Return the number of cores that the guest uses, measured over this time."""
         (cores,) = cores_used([self], seconds)
         return cores
 
     def threads(self) -> dict[str, set[int]]:
-        """By name, the cores that each of its threads may use, as the kernel says.
+        """Return the cores that each thread may use, by the thread's name, from the kernel.
 
-        Nothing while it moves, when there are two of it or one that ends.
+        Return an empty mapping while the guest migrates, when two processes have its name or one is
+        ending.
         """
         found = {}
         processes = self._processes()
@@ -130,7 +131,7 @@ class Guest:
         return found
 
     def _processes(self) -> list[int]:
-        # Their numbers inside the hosts' namespaces would not help here.
+        # Ids from inside the hosts' namespaces are not valid here.
         wanted = f"guest={self.name},".encode()
         found = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -140,12 +141,12 @@ class Guest:
         return found
 
     def migrate(self, target: RealHost) -> None:
-        """Move it live."""
+        """Migrate the guest live."""
         self.domain.migrate3(target.connection(self.driver), {}, libvirt.VIR_MIGRATE_LIVE)
         self.host = target
 
     def destroy(self) -> None:
-        """Pull its plug."""
+        """End the guest at once."""
         self.domain.destroy()
 
 
@@ -159,10 +160,10 @@ def boot(
     eat_mib: int = 0,
     disk_mib: int = 0,
 ) -> Guest:
-    """A guest under software emulation, once it has said that it is up.
+    """Start a guest under software emulation, and wait until it reports that it is up.
 
-    It burns as much CPU as its virtual CPUs can, or `burn` of them, fills some memory, and reads
-    and writes its disk all the time if it has one.
+    The guest burns CPU on all its virtual CPUs, or on `burn` of them, and fills some memory. If it
+    has a disk, it reads and writes it all the time.
     """
     console = _console(host.directory, vm)
     words = f"burn={vcpus if burn is None else burn}" + (f" eat={eat_mib}" if eat_mib else "")
@@ -181,7 +182,7 @@ def boot(
 
 
 def burner(host: RealHost, vm: int, *, vcpus: int = 1) -> Guest:
-    """A guest without an operating system or a balloon, which burns all it can at once."""
+    """Start a guest without an operating system or a balloon, which burns CPU at once."""
     path = host.directory / "disk"
     path.write_bytes(disk())
     host.connection().createXML(described(GuestKind.QEMU, vm, vcpus, 32, str(path)), 0)
@@ -197,7 +198,7 @@ def burner(host: RealHost, vm: int, *, vcpus: int = 1) -> Guest:
 def machine_xml(
     directory: Path, vm: int, vcpus: int, memory_mib: int, words: str, devices: str = ""
 ) -> str:
-    """A domain that boots the guest; its console is a file in the directory."""
+    """Return the XML of a domain that boots the guest; its console is a file in the directory."""
     image = guest.built()
     console = _console(directory, vm)
     console.unlink(missing_ok=True)
@@ -215,7 +216,7 @@ def machine_xml(
 
 
 def contain(host: RealHost, vm: int, *, vcpus: int = 2, memory_mib: int = 64) -> Guest:
-    """A container that burns as much CPU as it has virtual CPUs."""
+    """Start a container that burns as much CPU as it has virtual CPUs."""
     loops = "while :; do :; done &amp; " * vcpus
     text = _LXC.format(
         name=f"one-{vm}",
@@ -229,7 +230,7 @@ def contain(host: RealHost, vm: int, *, vcpus: int = 2, memory_mib: int = 64) ->
 
 
 def cores_used(guests: list[Guest], seconds: float) -> list[float]:
-    """How many cores each of them really gets, over the same time."""
+    """Return the number of cores that each guest uses, all measured over the same time."""
     began_s, before = time.monotonic(), [one.cpu_s for one in guests]
     time.sleep(seconds)
     after, ended_s = [one.cpu_s for one in guests], time.monotonic()

@@ -1,6 +1,6 @@
-"""The first process of a host: it makes the machine around itself, then buries whoever dies.
+"""The first process of a host: it sets up the machine and reaps processes that end.
 
-It is alone in its namespaces when it starts. Ended by SIGKILL it takes all of the host along.
+It is alone in its namespaces when it starts. If it is killed, the whole host ends with it.
 """
 
 import json
@@ -23,7 +23,7 @@ _PATIENCE_S = 120.0
 
 
 def main(directory: Path) -> None:
-    """Never returns."""
+    """Set up the host, then reap processes; never return."""
     host: dict[str, Any] = json.loads((directory / "host.json").read_text())
     _run("mount", "--make-rprivate", "/")
     _run("mount", "-t", "proc", "proc", "/proc")
@@ -41,7 +41,7 @@ def main(directory: Path) -> None:
 
 
 def _own_control_groups() -> None:
-    """See the host's own groups as the roots of the trees."""
+    """Make the host's own groups the roots of the trees that it sees."""
     if controls.unified():
         _run("umount", str(controls.TOP))
         _run("mount", "-t", "cgroup2", "cgroup2", str(controls.TOP))
@@ -56,11 +56,11 @@ def _own_control_groups() -> None:
 def _own_files(directory: Path, host: dict[str, Any]) -> None:
     for name, place in _LIBRARIES.items():
         _run("mount", "--bind", str(directory / name), place)
-    # Names that resolve only elsewhere would hold up every connection for seconds.
+    # Names that the host can't resolve would delay every connection for seconds.
     for name, text in (("hosts", host["hosts"]), ("resolv.conf", "")):
         (directory / name).write_text(text)
         _run("mount", "--bind", str(directory / name), f"/etc/{name}")
-    # What root's own shell does when it starts may take a minute: it is not for those who call.
+    # The commands in root's .bashrc may take a minute: SSH connections must not run them.
     shell = Path("~/.bashrc").expanduser()
     if shell.exists():
         _run("mount", "--bind", "/dev/null", str(shell))

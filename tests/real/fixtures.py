@@ -1,4 +1,4 @@
-"""Real hosts for tests: shared by a module that harms none, or of one test alone."""
+"""Real hosts for tests: shared by the tests of a module, or for one test that may damage them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,14 +18,14 @@ COUNT = 2
 
 @pytest.fixture(scope="session")
 def plugs() -> Iterator[None]:
-    """The bridge that joins the hosts."""
+    """Create the bridge that joins the hosts."""
     with bridge():
         yield
 
 
 @pytest.fixture(scope="module")
 def hosts(plugs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RealHost]]:  # noqa: ARG001
-    """Two hosts for all tests of a module, which may kill neither."""
+    """Return two hosts for all tests of a module, which must not kill them."""
     yield from _running(tmp_path_factory)
 
 
@@ -34,7 +34,7 @@ def mortal_hosts(
     plugs: None,  # noqa: ARG001
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[list[RealHost]]:
-    """Two hosts for one test, which may do to them what it likes."""
+    """Return two hosts for one test, which may kill them."""
     yield from _running(tmp_path_factory)
 
 
@@ -51,11 +51,11 @@ def _running(places: pytest.TempPathFactory) -> Iterator[list[RealHost]]:
 
 @pytest.fixture(scope="module")
 def port(real_time: RealTime, hosts: list[RealHost]) -> Iterator[Port]:
-    """The adapter, with the module's hosts."""
+    """Return the adapter, with the module's hosts."""
     yield from opened(real_time, hosts, "qemu")
 
 
 @pytest.fixture(scope="module")
 def port_lxc(real_time: RealTime, hosts: list[RealHost]) -> Iterator[Port]:
-    """The same for their containers."""
+    """Return the adapter for the hosts' containers."""
     yield from opened(real_time, hosts, "lxc")

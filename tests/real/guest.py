@@ -1,7 +1,7 @@
-"""A guest for QEMU, built from Debian's packages: a kernel, busybox, a balloon, a disk, loops.
+"""A guest for QEMU, built from Debian's packages: kernel, busybox, balloon, disk, busy loops.
 
-Nothing is installed: packages are downloaded and unpacked. What was built is kept for the
-versions of the packages it was built from.
+The build installs nothing: it downloads and unpacks packages. Its result is kept for the versions
+of the packages from which it was built.
 """
 
 import gzip
@@ -20,7 +20,7 @@ CACHE = Path("~/.cache/merkat/guest").expanduser()
 _META = "linux-image-cloud-amd64"
 _BUSYBOX = "busybox-static"
 _MODULES = (
-    # In the order in which they are loaded.
+    # in the order in which the guest loads them
     "drivers/virtio/virtio_ring",
     "drivers/virtio/virtio",
     "drivers/virtio/virtio_pci_legacy_dev",
@@ -57,9 +57,9 @@ while :; do sleep 3600; done
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What QEMU boots; words on the command line say what the guest does.
+    """The files that QEMU boots; the kernel's command line says what the guest does.
 
-    `burn=N` keeps N virtual CPUs busy, `eat=MIB` fills memory, `copy=1` reads and writes its disk.
+    `burn=N` keeps N virtual CPUs busy, `eat=MIB` fills memory, `copy=1` reads and writes the disk.
     """
 
     kernel: Path
@@ -67,7 +67,7 @@ class Image:
 
 
 def built() -> Image:
-    """The guest, built anew where the packages or this file have changed."""
+    """Return the guest; build it again if the packages or this file have changed."""
     kernel = _kernel_package()
     made_of = f"{versioned(kernel)} {versioned(_BUSYBOX)} {_INIT}"
     place = CACHE / hashlib.sha256(made_of.encode()).hexdigest()[:16]
@@ -82,7 +82,7 @@ def built() -> Image:
 
 
 def _kernel_package() -> str:
-    """The package that the always newest cloud kernel is in."""
+    """Return the package that contains the newest cloud kernel."""
     found = re.search(r"Depends: (linux-image-\S+-cloud-amd64)", _told("depends", _META))
     if found is None:
         raise MissingError(f"{_META}: apt knows no such package; is apt-get update needed?")
@@ -90,7 +90,7 @@ def _kernel_package() -> str:
 
 
 def versioned(package: str) -> str:
-    """The package with the version that apt would install."""
+    """Return the package with the version that apt would install."""
     found = re.search(r"Candidate: (\S+)", _told("policy", package))
     return f"{package}={found[1] if found else ''}"
 
@@ -134,7 +134,7 @@ def _download(place: Path, packages: list[str]) -> None:
 
 
 def archive(root: Path) -> bytes:
-    """The files below, as a kernel unpacks them."""
+    """Return the files below the directory in the format that a kernel unpacks."""
     names = "\n".join(sorted(str(path.relative_to(root)) for path in root.rglob("*")))
     return subprocess.run(
         ["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"],

@@ -1,4 +1,4 @@
-"""A host of its own: namespaces with libvirtd, virtlogd and sshd, on a bridge with the others."""
+"""A host: namespaces with libvirtd, virtlogd and sshd, on a bridge with the other hosts."""
 
 import contextlib
 import json
@@ -60,7 +60,7 @@ PidFile none
 
 
 def until(met: Callable[[], object], what: str, *, patience_s: float = _PATIENCE_S) -> None:
-    """Wait for a condition; AssertionError where it is not met in time."""
+    """Wait for a condition. Raise AssertionError if it is not met in time."""
     ending = time.monotonic() + patience_s
     while not met():
         assert time.monotonic() < ending, f"{what}: not within {patience_s:g} s"
@@ -68,7 +68,7 @@ def until(met: Callable[[], object], what: str, *, patience_s: float = _PATIENCE
 
 
 class RealHost:
-    """A host that runs from its construction until it is closed, or killed."""
+    """A host that runs from its construction until it is closed or killed."""
 
     def __init__(self, directory: Path, number: int, count: int) -> None:
         """`directory` is common to all `count` hosts, which know each other by name."""
@@ -86,10 +86,10 @@ class RealHost:
             self.close()
             raise
 
-    # -- life and death -----------------------------------------------------------------------
+    # -- starting and ending ------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the host anew, with no guest; it answers afterwards."""
+        """Start the host without guests, and wait until it answers."""
         controls.make(self.group)
         (self.directory / "ready").unlink(missing_ok=True)
         shutil.rmtree(self.directory / "run", ignore_errors=True)
@@ -113,55 +113,57 @@ class RealHost:
         self.until_answering()
 
     def kill(self) -> None:
-        """The host is lost whole, as if its plug had been pulled: nobody says good-bye."""
+        """Kill the whole host, as a power cut would: no process ends in order."""
         self.plug("down")
         first = self._first()
         if first is not None:
             os.kill(first, signal.SIGKILL)
         if self._parent is not None:
             self._parent.wait()
-        with contextlib.suppress(subprocess.CalledProcessError):  # the kernel may have been first
+        with contextlib.suppress(
+            subprocess.CalledProcessError
+        ):  # the kernel may have removed the link already
             unplug(self._link)
 
     def plug(self, state: str) -> None:
-        """Its cable is "down", or "up" again; whoever is on its sockets can talk to it still."""
+        """Set the host's cable "down" or "up"; its sockets on this machine work all the time."""
         switch(self._link, state)
 
     def close(self) -> None:
-        """End the host and all that it ran; nothing of it is left but its files."""
+        """End the host and all its processes; only its files remain."""
         self.hang_up()
         if self._parent is not None and self._parent.poll() is None:
             self.kill()
         controls.remove(self.group)
 
     def kill_libvirtd(self) -> None:
-        """End libvirtd as a crash would; its guests go on."""
+        """Kill libvirtd, as a crash would; its guests continue to run."""
         self.run("kill", "-KILL", self._pid_file().read_text().strip())
         until(lambda: not self.answers(), f"{self.name}'s libvirtd gone")
 
     def stall_libvirtd(self, *, stalled: bool = True) -> None:
-        """Let libvirtd accept what it is told, and never answer, or let it go on."""
+        """Make libvirtd accept calls without answering; with `stalled` false, let it continue."""
         signal_name = "-STOP" if stalled else "-CONT"
         self.run("kill", signal_name, self._pid_file().read_text().strip())
 
     def start_libvirtd(self) -> None:
-        """Start libvirtd again; it answers afterwards."""
+        """Start libvirtd again, and wait until it answers."""
         self.run(*_libvirtd(self._pid_file()))
         self.until_answering()
 
     def keep_to(self, *cores: int) -> None:
-        """Give it no more than these cores of the machine; before it has any guest."""
+        """Restrict the host to these cores of the machine, before it has any guest."""
         controls.confine(self.group, cores)
 
-    # -- talking ------------------------------------------------------------------------------
+    # -- connections and commands -------------------------------------------------------------
 
     @property
     def socket(self) -> Path:
-        """libvirtd's, as this machine sees it."""
+        """Return libvirtd's socket, as this machine sees it."""
         return self.directory / "run/libvirt-sock"
 
     def uri(self, driver: str = "qemu", transport: str = "unix") -> str:
-        """Where libvirtd answers."""
+        """Return libvirtd's address."""
         match transport:
             case "unix":
                 return f"{driver}+unix:///system?socket={self.socket}"
@@ -174,7 +176,7 @@ class RealHost:
                 raise ValueError(transport)
 
     def connection(self, driver: str = "qemu") -> Any:
-        """The tests' own connection, opened anew where it was lost."""
+        """Return the tests' own connection; open it again if it was lost."""
         found = self._opened.get(driver)
         if found is None or not found.isAlive():
             self._opened[driver] = found = libvirt.open(self.uri(driver))
@@ -188,7 +190,7 @@ class RealHost:
         self._opened.clear()
 
     def answers(self) -> bool:
-        """Whether libvirtd takes a new connection."""
+        """Return whether libvirtd accepts a new connection."""
         try:
             libvirt.open(self.uri()).close()
         except libvirt.libvirtError:
@@ -196,20 +198,20 @@ class RealHost:
         return True
 
     def until_answering(self) -> None:
-        """Wait for libvirtd."""
+        """Wait until libvirtd answers."""
         until(self.answers, f"{self.name}'s libvirtd answers: {self._said()}")
 
     def domains(self) -> set[str]:
-        """The names of those that are there, or on their way."""
+        """Return the names of the domains that exist or arrive."""
         return {domain.name() for domain in self.connection().listAllDomains()}
 
     def changes(self) -> int:
-        """How many calls libvirtd has had, ever, that set something of a guest."""
+        """Return the number of all calls to libvirtd that changed a guest."""
         said = (self.directory / "log" / _CALLS).read_text(errors="replace")
         return len(_SETTING.findall(said))
 
     def run(self, *words: str) -> str:
-        """What a command says that runs on the host, as one of its own processes."""
+        """Return the output of a command that runs on the host as one of its own processes."""
         done = subprocess.run(
             self.words(*words),
             preexec_fn=self._enter,
@@ -222,7 +224,7 @@ class RealHost:
         return done.stdout
 
     def words(self, *command: str) -> list[str]:
-        """The command as it is called from outside to run on the host."""
+        """Return the command with which this machine runs a command on the host."""
         first = self._first()
         assert first is not None, f"{self.name} is down"
         return ["nsenter", "--target", str(first), "--all", f"--wd={ROOT}", *command]

@@ -1,4 +1,4 @@
-"""The first process of the tests' namespaces: it starts pytest and buries whoever dies."""
+"""The first process of the tests' namespaces: it starts pytest and reaps processes that end."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ _SSH = Path("/etc/ssh/ssh_config.d")
 
 
 def main(group: str, tests: list[str]) -> int:
-    """The exit code of pytest."""
-    # Beside the hosts' groups and before them: guests that burn must not hold up the tests.
+    """Run pytest and return its exit code."""
+    # Beside the hosts' groups, with more weight: busy guests must not delay the tests.
     controls.make(f"{group}/tests", heavy=True)
     controls.enter(f"{group}/tests")
     place = os.environ["MERKAT_REAL"]
@@ -26,13 +26,13 @@ def main(group: str, tests: list[str]) -> int:
         ("ip", "link", "set", "lo", "up"),
     ):
         subprocess.run(command, check=True)
-    # Nobody's list of known hosts is to learn of these.
+    # The user's list of known hosts must not contain these hosts.
     (_SSH / "tests.conf").write_text("UserKnownHostsFile /dev/null\nLogLevel ERROR\n")
     _prepare_control_groups()
     os.environ["MERKAT_REAL_GROUP"] = group
     os.environ["TMPDIR"] = place
     tempfile.tempdir = None
-    # Sockets have short names at most: they are deep below this.
+    # The names of sockets are limited, and they are deep below this directory.
     brief = f"--basetemp={place}/t"
     pytest = subprocess.Popen([sys.executable, "-m", "pytest", brief, *tests])
     return _buried(pytest.pid)
@@ -46,8 +46,8 @@ def _prepare_control_groups() -> None:
 
 
 def _buried(until: int) -> int:
-    """Wait for all that is orphaned here, until this process ends; its exit code."""
-    # Ctrl-C is for pytest, which closes what it has open.
+    """Reap all orphans until this process ends; return its exit code."""
+    # Ctrl-C is for pytest, which closes its hosts and daemons.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         pid, status = os.wait()

@@ -1,4 +1,4 @@
-"""A Debian 12 that systemd runs, with two versions of the package, a journal and a database."""
+"""A Debian 12 under systemd, with two versions of the package, a journal and a database."""
 
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ ExecStartPre=/usr/bin/install -d -o mysql /run/mysqld
 ExecStartPre=/bin/sh -c "test -d /var/lib/mysql/mysql || mariadb-install-db --user=mysql >/dev/null"
 ExecStart=/usr/sbin/mariadbd --user=mysql --skip-networking --innodb-buffer-pool-size=32M
 """
-"""Debian's own server, without the guards of its unit, which namespaces like these may lack."""
+"""A unit for Debian's server, without the protections that these namespaces may lack."""
 CONFIG = """\
 [daemon]
 state_directory = "/var/lib/merkat"
@@ -57,7 +57,7 @@ CLEAN = ("env", "-i", PATH)
 
 
 class Machine:
-    """One that runs, and somebody at its terminal."""
+    """A running machine, with a reader at its terminal."""
 
     def __init__(self, system: PidOne, kind: str, port: int) -> None:
         self.system = system
@@ -72,20 +72,20 @@ class Machine:
         self.offer("present")
 
     def offer(self, version: str) -> None:
-        """A version of the package where `make deb` leaves it."""
+        """Put a version of the package where `make deb` puts it."""
         self.system.ok("/bin/sh", "-c", 'rm -rf "$1" && mkdir "$1" && ln -s "$2" "$1"', "-",
                        "/root/dist", f"/packages/{version}/{made.package().name}")  # fmt: skip
 
     def merkatd(self, words: str) -> str:
-        """What a command of the daemon's own user says."""
+        """Return the output of a command that the daemon's user runs."""
         return self.reader.type(f"merkatd {words}", user="merkat")
 
     def dpkg(self, *words: str) -> str:
-        """What dpkg says, which must succeed."""
+        """Return the output of dpkg, which must succeed."""
         return self.system.ok(*CLEAN, "DPKG_FORCE=unsafe-io", "dpkg", *words)
 
     def configure(self) -> None:
-        """As install.md has it."""
+        """Configure the machine as install.md says."""
         if self.kind == "mariadb":
             self.system.put("/run/trial/mariadb.service", DATABASE)
             self.system.ok("systemctl", "daemon-reload")
@@ -96,47 +96,47 @@ class Machine:
         self.system.ok("chgrp", "merkat", "/etc/merkat/one_auth", "/etc/merkat/merkatd.toml")
 
     def active(self) -> None:
-        """Start it where it does not run, and let it act."""
+        """Start the daemon if it does not run, and let it act."""
         self.system.ok("systemctl", "start", "merkatd")
         self.merkatd("mode on")
         self.merkatd("resume")
 
     def enabled(self) -> bool:
-        """Whether it comes back with the machine."""
+        """Return whether the service starts with the machine."""
         link = "/etc/systemd/system/multi-user.target.wants/merkatd.service"
         return self.system.run("test", "-L", link).code == 0
 
     def ended(self) -> None:
-        """Nothing of it runs."""
+        """Check that no process of Merkat runs."""
         assert self.system.show("ActiveState") == "inactive"
         assert self.system.run("pgrep", "-u", "merkat").out == ""
 
     def go_on(self, number: int = 2) -> None:
-        """Wait for some more periods."""
+        """Wait for this number of further periods."""
         wanted = self.count("periods") + number
         until(lambda: self.count("periods") >= wanted, "it goes on", patience_s=PATIENCE_S)
 
     def figure(self, name: str) -> float:
-        """What is scraped; NaN where it is not there."""
+        """Return the value of a metric, NaN if it is missing."""
         code = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{self.metrics}/metrics').read().decode())"
         ran = self.system.run(*CLEAN, "python3", "-c", code)
         found = [line.split()[-1] for line in ran.out.splitlines() if line.startswith(f"{name} ")]
         return float(found[0]) if found else float("nan")
 
     def count(self, table: str) -> int:
-        """The rows of a table, whether a daemon runs or not."""
+        """Return the number of rows of a table, whether a daemon runs or not."""
         query = f"select count(*) from {table}"  # noqa: S608 - a name of ours
         if self.kind == "mariadb":
             return int(self.system.ok(*CLEAN, "mariadb", "-N", "-e", query, "merkat"))
         return int(self.system.ok(*CLEAN, "python3", "-c", READ_LITE, query))
 
     def log(self) -> str:
-        """What the daemons have said."""
+        """Return the log of all daemons."""
         return self.system.run("journalctl", "--no-pager", "-u", "merkatd").out
 
 
 class Books:
-    """What there is when it is copied, and what comes afterwards."""
+    """The state at the time of a backup, and the changes after it."""
 
     def __init__(self, machine: Machine, proxy: Any) -> None:
         self._machine = machine
@@ -144,11 +144,11 @@ class Books:
         self._at_most = 0
 
     def save(self) -> None:
-        """The copy was just made."""
+        """Note the state, right after the backup."""
         self._at_most = self._machine.count("periods")
 
     def work(self) -> None:
-        """A VM comes, and is placed."""
+        """Create a VM, and wait until it is placed."""
         there = beside.running(self._proxy)
         beside.new(self._proxy, "late")
         until(lambda: beside.running(self._proxy) > there, "it runs", patience_s=PATIENCE_S)
@@ -156,11 +156,11 @@ class Books:
         assert self._machine.count("periods") > self._at_most
 
     def restored(self) -> None:
-        """As they were."""
+        """Check that the restored state is that of the backup."""
         assert 0 < self._machine.count("periods") <= self._at_most
 
     def sound(self) -> None:
-        """All accounts together are zero, and VMs that came since the copy are where they are."""
+        """Check that all accounts add up to zero and that VMs newer than the backup are known."""
         self._machine.go_on()
         assert "late" in self._machine.merkatd("list vms")
         lines = self._machine.merkatd("status").splitlines()
@@ -169,7 +169,7 @@ class Books:
 
 @contextmanager
 def running(place: Path, kind: str, port: int) -> Iterator[Machine]:
-    """One without the package; its files lie in memory, and go at the end."""
+    """Yield a machine without the package; its files are in memory and are removed at the end."""
     root = place / "root"
     root.mkdir()
     try:
@@ -186,7 +186,7 @@ def running(place: Path, kind: str, port: int) -> Iterator[Machine]:
 
 
 def _unpack(root: Path, parts: Path) -> None:
-    """A Debian's files, with the package and one that is newer by its number."""
+    """Unpack a Debian, with the package and a copy of it that has a higher version number."""
     subprocess.run(["tar", "-xf", made.debian(), "-C", root], check=True)
     package = made.package()
     for version in ("present", "newer"):

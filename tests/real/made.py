@@ -1,7 +1,7 @@
-"""What the testbed's and the package's tests are made of, built with the network that tests lack.
+"""Packages and archives for the tests, built with the network that the tests lack.
 
-The Debian package lies in dist/, as `make deb` leaves it; an archive of a Debian with all packages
-of the testbed's images is kept for the versions of the packages that it was built from.
+`dist/` has the Debian package, as `make deb` leaves it. An archive of a Debian with all packages of
+the testbed's images is kept for the versions of the packages from which it was built.
 """
 
 import functools
@@ -30,7 +30,7 @@ _SOURCES = (
 
 
 def make(words: Sequence[str]) -> None:
-    """All that the tests need that these words of pytest's name."""
+    """Build everything that the tests named in pytest's arguments need."""
     named = [word for word in words if ".py" in word]
     for test, parts in _PARTS.items():
         if not named or any(test in word for word in named):
@@ -39,25 +39,25 @@ def make(words: Sequence[str]) -> None:
 
 
 def package() -> Path:
-    """The Debian package."""
+    """Return the Debian package."""
     (found,) = (ROOT / "dist").glob("merkat_*.deb")
     return found
 
 
 def debian() -> Path:
-    """A Debian with the packages of all images, as an archive."""
+    """Return the archive of a Debian with the packages of all images."""
     (found,) = CACHE.glob("*.tar")
     return found
 
 
 def wheels() -> Path:
-    """A folder with wheels of Merkat and all that its extras need, and of what builds them."""
+    """Return the folder with wheels of Merkat, of all its extras, and of the build tools."""
     return CACHE / "wheels"
 
 
 @functools.cache
 def _package() -> None:
-    """The package of these very sources."""
+    """Build the package of the present sources."""
     made_of = _hash(path for name in _SOURCES for path in _files(ROOT / name))
     if not _STAMP.exists() or _STAMP.read_text() != made_of:
         packages.say("building the Debian package, which takes some minutes")
@@ -82,7 +82,7 @@ def _debian() -> None:
 
 @functools.cache
 def _wheels() -> None:
-    """Those that are there already are kept: Merkat's own is always new."""
+    """Build the wheels that are missing, and always Merkat's own."""
     with tempfile.TemporaryDirectory() as place:
         for name in ("README.md", "LICENSE", *_SOURCES):
             if (ROOT / name).is_dir():
@@ -94,12 +94,12 @@ def _wheels() -> None:
 
 
 def dockerfiles() -> list[Path]:
-    """Of the images that are built without a network."""
+    """Return the Dockerfiles of the images that are built without a network."""
     return sorted(one for one in (ROOT / "testbed").glob("*/Dockerfile") if packages_of(one))
 
 
 def packages_of(dockerfile: Path) -> list[str]:
-    """The Debian packages that an image needs."""
+    """Return the Debian packages that an image needs."""
     for line in dockerfile.read_text().splitlines():
         if line.startswith("ARG PACKAGES="):
             return shlex.split(line.partition("=")[2])[0].split()
@@ -128,4 +128,4 @@ _PARTS = {
     "test_testbed": (_package, _debian),
     "test_install": (_wheels,),
 }
-"""By test, what it needs."""
+"""The parts that each test needs."""

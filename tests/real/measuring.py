@@ -1,7 +1,7 @@
-"""What is really got of a processor or a disk: bounds that hold however busy the machine is.
+"""Measured use of CPU or disk, with bounds that hold however busy the machine is.
 
-That nobody gets more than a limit is always so. That it is reached is seen only where the run's own
-control group has the weight to get it.
+A guest never exceeds its limit. Whether it reaches the limit can be measured only where the run's
+own control group has enough weight.
 """
 
 import os
@@ -16,23 +16,23 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """What a guest really got a second: between the two, as asking takes its time too."""
+    """The use of a guest per second, between two bounds, because reading takes time too."""
 
     least: float
     most: float
     free: bool
-    """Whether others on the machine left it what it wanted."""
+    """Whether other processes on the machine left it what it wanted."""
 
     def __str__(self) -> str:
         return f"{self.least:.4g} to {self.most:.4g}{'' if self.free else ', among many others'}"
 
     def within(self, least: float, most: float) -> bool:
-        """Never more; and no less, where nobody but its limit kept it from that."""
+        """Return whether the use is within the bounds; ignore the lower one on a busy machine."""
         return self.least <= most and (self.most >= least or not self.free)
 
 
 def measured(counter: Callable[[], float], seconds: float) -> Got:
-    """How much a counter grows a second."""
+    """Return the growth of a counter per second."""
     asked_s, before = time.monotonic(), counter()
     answered_s = time.monotonic()
     crowds = []

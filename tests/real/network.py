@@ -1,4 +1,4 @@
-"""The network of real hosts: their names and addresses, a bridge, and a cable to each."""
+"""The network of real hosts: names, addresses, a bridge, and a cable to each host."""
 
 import contextlib
 import subprocess
@@ -9,18 +9,18 @@ _NETWORK = "10.77.0"
 
 
 def name_of(number: int) -> str:
-    """By OpenNebula's id."""
+    """Return the name of the host with this id in OpenNebula."""
     return f"host{number}"
 
 
 def address_of(number: int) -> str:
-    """On the bridge; numbers have one digit, so that a pattern can name them all."""
+    """Return the host's address on the bridge; numbers have one digit, so one pattern fits all."""
     return f"{_NETWORK}.1{number}"
 
 
 @contextlib.contextmanager
 def bridge() -> Iterator[None]:
-    """Where hosts are plugged in."""
+    """Create the bridge to which hosts are connected."""
     _ip("link", "add", BRIDGE, "type", "bridge")
     try:
         _ip("address", "add", f"{_NETWORK}.254/24", "dev", BRIDGE)
@@ -31,18 +31,18 @@ def bridge() -> Iterator[None]:
 
 
 def plug(link: str, process: int) -> None:
-    """A cable from the bridge into the namespace of a process."""
+    """Connect the namespace of a process to the bridge."""
     _ip("link", "add", link, "type", "veth", "peer", "name", f"{link}-in", "netns", str(process))
     _ip("link", "set", link, "master", BRIDGE, "up")
 
 
 def unplug(link: str) -> None:
-    """Take the cable away."""
+    """Remove the cable."""
     _ip("link", "delete", link)
 
 
 def switch(link: str, state: str) -> None:
-    """The cable is "down", or "up" again."""
+    """Set the cable "down" or "up"."""
     _ip("link", "set", link, state)
 
 

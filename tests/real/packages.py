@@ -1,4 +1,4 @@
-"""The Debian packages that real hosts and guests are made of, and their installation."""
+"""The Debian packages that real hosts and guests need, and their installation."""
 
 import os
 import shutil
@@ -43,19 +43,19 @@ PACKAGES = {
     "gridengine-exec": "/usr/sbin/sge_execd",
     "gridengine-client": "/usr/bin/qstat",
 }
-"""By name, each with a file by which it is recognised."""
+"""Packages by name, each with a file that exists if the package is installed."""
 
 SERVICES_STAY_OFF = Path("/usr/sbin/policy-rc.d")
 
 
 class MissingError(Exception):
-    """Something that the tests need is not there and could not be had."""
+    """The tests need a program or package that is missing and can't be installed."""
 
 
 def install(more: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Install what is missing, without starting any service; raises MissingError.
+    """Install missing packages, without starting a service. Raise MissingError.
 
-    `more` packages are given as PACKAGES are.
+    `more` are further packages, in the form of PACKAGES.
     """
     if os.geteuid() != 0:
         raise MissingError("real hosts need root: their namespaces, bridges and control groups")
@@ -85,7 +85,7 @@ def _install(names: list[str]) -> None:
 
 
 def run(*words: str) -> None:
-    """Run a command to its end. Raises MissingError with what it said last."""
+    """Run a command to its end. Raise MissingError with the last lines of its output."""
     done = subprocess.run(
         words,
         env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
@@ -100,5 +100,5 @@ def run(*words: str) -> None:
 
 
 def say(what: str) -> None:
-    """Tell whoever started the tests."""
+    """Print a line for the user who started the tests."""
     sys.stderr.write(f"real hosts: {what}\n")

@@ -1,7 +1,7 @@
-"""systemd as the first process of namespaces of its own, on a copy of some system's files.
+"""systemd as the first process of its own namespaces, on a copy of a system's files.
 
-Its files are an overlay: whatever it writes is gone with it. It knows the units that are tested
-and the targets that every service stands on, and none of that system's other units.
+The files are an overlay: all changes are discarded with it. It knows only the tested units and the
+targets that every service needs, and no other unit of that system.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ mkdir -p "$1"
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then mount -t cgroup2 cgroup2 "$1"
 else mount -t cgroup -o none,name=systemd cgroup "$1"; fi
 """
-"""The tree of control groups that systemd keeps, in the directory $1."""
+"""Mounts in the directory $1 the tree of control groups that systemd uses."""
 _BEGIN = (
     _CGROUP
     + """
@@ -40,7 +40,7 @@ shift
 exec unshare --fork --pid --kill-child --uts --ipc $network --cgroup /bin/bash "$@"
 """
 )
-"""In a control group of its own, and namespaces."""
+"""Starts systemd in its own control group and namespaces."""
 _SYSTEM = """\
 set -e
 mount --make-rprivate /
@@ -85,7 +85,7 @@ _PROGRAM = f"""\
 export LD_LIBRARY_PATH=/opt/python/lib PYTHONPATH=/opt/merkat-src:/opt/merkat-src/{_PACKAGES}
 exec /opt/python/bin/python{sys.version_info.major}.{sys.version_info.minor} -m merkatd.cli "$@"
 """
-"""The checkout and its Python, wherever they are: homes are not shown to the service."""
+"""Runs the checkout with its Python from /opt, because the service sees no homes."""
 
 
 class PidOne:
@@ -101,11 +101,11 @@ class PidOne:
         alone: bool = True,
         shown: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
-        """On this machine: with our unit, as the checkout has it, and this added to it.
+        """Start systemd on this machine, with the checkout's unit and this drop-in.
 
-        Not `alone` it has neither Merkat's program nor the unit yet, and shares our network. So do
-        the files `below` instead, with those of its units alone that are named. Folders of this
-        machine are `shown` where they are named.
+        If not `alone`, it has neither Merkat's program nor its unit yet, and shares the tests'
+        network. The same applies with the files `below` another root, of which it uses only the
+        named units. Folders of this machine are `shown` under these names.
         """
         self._below = below
         here = alone and below == Path("/")
@@ -144,12 +144,12 @@ class PidOne:
 
     @property
     def _pid(self) -> int:
-        """Of systemd, as this test sees it."""
+        """Return the process id of systemd, as this test sees it."""
         first = self._started.pid
         return int(Path(f"/proc/{first}/task/{first}/children").read_text())
 
     def run(self, *words: str, typed: str = "") -> "Ran":
-        """A command on that system, and what is typed when it asks."""
+        """Run a command on that system, with `typed` as its input."""
         try:
             called = self.words(*words)
         except (OSError, ValueError):
@@ -165,13 +165,13 @@ class PidOne:
         return Ran(done.returncode, done.stdout)
 
     def ok(self, *words: str, typed: str = "") -> str:
-        """What a command says that must succeed."""
+        """Return the output of a command that must succeed."""
         ran = self.run(*words, typed=typed)
         assert ran.code == 0, f"{words}: {ran.out}"
         return ran.out.strip()
 
     def words(self, *words: str) -> list[str]:
-        """A command on that system, as it is called from outside."""
+        """Return the command with which this machine runs a command on that system."""
         enter = ("nsenter", "-t", str(self._pid), "-m", "-p", "-u", "-i", "-n", "-C", "-r", "-w")
         return [*enter, *words]
 
@@ -181,11 +181,11 @@ class PidOne:
                 path, text, mode)  # fmt: skip
 
     def show(self, name: str) -> str:
-        """A property of the service."""
+        """Return a property of the service."""
         return self.ok("systemctl", "show", "--value", "-p", name, "merkatd")
 
     def close(self) -> None:
-        """End it and all that it started."""
+        """End systemd and all processes that it started."""
         with contextlib.suppress(OSError, ValueError):
             os.kill(self._pid, signal.SIGKILL)
         self._started.kill()
@@ -193,7 +193,7 @@ class PidOne:
         until(self._removed, f"control group {self._group} is removed")
 
     def _removed(self) -> bool:
-        """Groups are empty a moment after their processes have ended."""
+        """Return whether the control groups are gone, shortly after their processes have ended."""
         find = 'test ! -d "$1/$2" || find "$1/$2" -depth -type d -exec rmdir {} +'
         words = ["/bin/bash", "-c", _CGROUP + find, "-", str(self._cgroups), self._group]
         done = subprocess.run(["unshare", "--mount", *words], capture_output=True, check=False)
@@ -201,7 +201,7 @@ class PidOne:
 
 
 class Ran:
-    """What came of a command."""
+    """The result of a command."""
 
     def __init__(self, code: int, out: str) -> None:
         self.code = code

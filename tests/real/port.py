@@ -1,4 +1,4 @@
-"""The adapter for libvirt, told by hand what otherwise the period tells it."""
+"""The libvirt adapter, called by tests instead of a period."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,30 +12,30 @@ PERIOD_US = 100_000
 
 
 class Port:
-    """Calls that wait for their answers. Hosts are numbered as they are given."""
+    """Calls that block until they are answered. Hosts are numbered in their given order."""
 
     def __init__(self, time: RealTime, hypervisors: HypervisorPort) -> None:
         self._time = time
         self.hypervisors = hypervisors
 
     def read(self, vms: Mapping[int, int]) -> GuestUse:
-        """Use and limits of VMs, each on its host."""
+        """Return the use and limits of VMs, each on its host."""
         return self._time.run(self.hypervisors.read(vms))
 
     def apply(self, *steps: OnHost) -> None:
-        """Tell the hosts, which must accept it."""
+        """Send steps to the hosts, which must accept them."""
         refused = self._time.run(self.hypervisors.apply(steps))
         assert not refused, refused
 
     def refused(self, *steps: OnHost) -> Mapping[str, str]:
-        """What the hosts say against it."""
+        """Return the hosts' reasons for refusing steps."""
         return self._time.run(self.hypervisors.apply(steps))
 
 
 def limit(
     vm: int, *, vcpu: int | None = None, whole: int | None = None, shares: int = 1024
 ) -> Limit:
-    """The step; quotas are in microseconds of 100,000."""
+    """Return the step; quotas are in microseconds of 100,000."""
     return Limit(
         period=1,
         reason="",
@@ -48,19 +48,19 @@ def limit(
 
 
 def pin(vm: int, *cores: tuple[int, ...]) -> Pin:
-    """The step; without cores it frees the pins."""
+    """Return the step; without cores it removes the pins."""
     return Pin(period=1, reason="", vm=vm, cores=cores)
 
 
 def balloon(vm: int, memory_mib: int) -> Balloon:
-    """The step."""
+    """Return the step."""
     return Balloon(period=1, reason="", vm=vm, memory_mib=memory_mib)
 
 
 def opened(
     time: RealTime, hosts: Sequence[RealHost], driver: str, goods: Sequence[str] = ()
 ) -> Iterator[Port]:
-    """The adapter with these hosts, closed afterwards; it may pin on all of them."""
+    """Yield the adapter with these hosts, and close it afterwards; it may pin on all of them."""
     adapter = LibvirtHypervisors(
         time.reactor,
         lambda place: hosts[place.id].uri(driver),

@@ -1,4 +1,4 @@
-"""A whole Merkat on real hosts of ours."""
+"""A complete Merkat on real hosts of the tests."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ __all__ = ["Cloud", "Site", "running"]
 
 
 class Site(Cloud):
-    """A daemon, its embedded cloud, and guests that are where its VMs are."""
+    """A daemon, its embedded cloud, and a guest for each VM on the VM's host."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Site(Cloud):
         booted: bool = False,
         **options: Any,
     ) -> None:
-        """`booted` guests have an operating system and a balloon, others are there at once."""
+        """`booted` guests have an operating system and a balloon; others run at once without."""
         self.hosts = hosts
         self._booted = booted
         self._disk = directory / "disk"
@@ -34,11 +34,11 @@ class Site(Cloud):
         self._disk.write_bytes(disk())
 
     def guest(self, vm: int) -> Guest:
-        """A VM's guest, where it is now."""
+        """Return a VM's guest, on its present host."""
         return Guest(self.hosts[self.guests.there[vm]], vm)
 
     def described(self, start: StartGuest) -> str:
-        """A machine that burns all it can."""
+        """Return the XML of a machine that burns as much CPU as it can."""
         if self._booted:
             return machine_xml(self.directory, start.vm, start.vcpus, start.memory_mib, "burn=9")
         return described(GuestKind.QEMU, start.vm, start.vcpus, start.memory_mib, str(self._disk))
@@ -46,7 +46,7 @@ class Site(Cloud):
 
 @contextlib.contextmanager
 def running(directory: Path, hosts: Sequence[RealHost], **options: Any) -> Iterator[Site]:
-    """A site that is closed in any case."""
+    """Yield a site, and close it in any case."""
     found = Site(directory / "site", hosts, **options)
     try:
         found.start()
@@ -56,7 +56,7 @@ def running(directory: Path, hosts: Sequence[RealHost], **options: Any) -> Itera
 
 
 def _pattern(host: RealHost, transport: str) -> str:
-    """The address of any host, for the configuration."""
+    """Return the address pattern of all hosts, for the configuration."""
     return (
         host.uri("qemu", transport)
         .replace(host.name, "host{id}")

@@ -10,11 +10,11 @@ from tests.real.host import ROOT, RealHost, until
 
 SECONDS = 24
 PATIENCE_S = 120.0
-"""For its beginning and its end."""
+"""For the start and the end of the demo."""
 
 
 def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """They are ours by name, limited while it plays, and none is left at its end."""
+    """The guests have OpenNebula's names, have limits during the demo, and are gone afterwards."""
     host = mortal_hosts[0]
     log = tmp_path / "demo.log"
     with (
@@ -47,7 +47,7 @@ def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_pa
 
 
 def test_the_readmes_first_command_plays_until_ctrl_c(tmp_path: Path) -> None:
-    """On a terminal; make says that all went well."""
+    """It runs on a terminal until Ctrl-C, and make reports success."""
     log = tmp_path / "demo.log"
     command = standing("README.md", "make demo")
     with (
@@ -69,7 +69,7 @@ def test_the_readmes_first_command_plays_until_ctrl_c(tmp_path: Path) -> None:
 
 
 def _look(host: RealHost, seen: dict[str, set[int]]) -> bool:
-    """Note the limits that each guest has now; never true."""
+    """Note the present limit of each guest; always return False."""
     for domain in host.connection().listAllDomains():
         try:
             quota = int(domain.schedulerParameters()["vcpu_quota"])

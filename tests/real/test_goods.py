@@ -1,4 +1,4 @@
-"""Network and disk limits stand in a real guest's domain, hold it, and go again."""
+"""Network and disk limits are set in a real guest's domain, take effect, and can be removed."""
 
 import math
 import subprocess
@@ -25,7 +25,7 @@ ABOVE, BELOW = 1.05, 0.90
 LIMITS_KIB_S = (2048, 6144)
 WINDOW_S = 4.0
 SETTLING_S = 1.0
-"""What was saved up before a limit came may still be spent."""
+"""The time in which a guest may still use what it saved up before the limit."""
 _PARTS = {
     "sch_htb": "qdisc replace dev {link} root handle 1: htb default 1",
     "cls_fw": "filter add dev {link} parent 1: protocol all prio 1 handle 1 fw flowid 1:1",
@@ -34,11 +34,11 @@ _PARTS = {
     " police rate 1mbit burst 10kb drop flowid :1",
     "sch_sfq": "qdisc replace dev {link} root handle 2: sfq",
 }
-"""By part of the kernel: what libvirt does with it."""
+"""For each part of the kernel, a command like those that libvirt runs."""
 
 
 def plugged(host: RealHost) -> Guest:
-    """A guest with two taps and a disk."""
+    """Return a guest with two taps and a disk."""
     path = host.directory / "disk"
     path.write_bytes(disk())
     taps = "".join(f"<interface type='ethernet'><target dev='{nic}'/></interface>" for nic in NICS)
@@ -50,20 +50,20 @@ def plugged(host: RealHost) -> Guest:
 
 
 def lacking() -> list[str]:
-    """What this kernel lacks of what libvirt limits interfaces with."""
+    """Return the parts that libvirt needs for limits of interfaces and this kernel lacks."""
     with link() as name:
         return [part for part, words in _PARTS.items() if not traffic(words.format(link=name))]
 
 
 def traffic(words: str) -> bool:
-    """Whether the kernel takes it."""
+    """Return whether the kernel can limit interfaces."""
     command = ["/usr/sbin/tc", *words.split()]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @contextmanager
 def link() -> Iterator[str]:
-    """A cable that leads nowhere."""
+    """Create a cable that leads nowhere."""
     ends = ("merkat-try", "merkat-try-end")
     add = ["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]]
     subprocess.run(add, check=True)
@@ -72,20 +72,20 @@ def link() -> Iterator[str]:
 
 
 def in_force(port: Port) -> dict[str, int]:
-    """As the adapter reads it."""
+    """Return the limits that the adapter reads."""
     further = port.read({VM: 0}).in_force.further
     return {name: int(column[0]) for name, column in further.items()}
 
 
 def release(real_time: RealTime, port: Port, memory_mib: int = 32) -> None:
-    """The guest has its full size back."""
+    """Restore the guest's full size."""
     whole = FullSize(vm=VM, host=0, cpu_units=100.0, memory_mib=memory_mib, vcpus=1)
     did = real_time.run(port.hypervisors.release([whole]))
     assert did[VM].problem == ""
 
 
 def test_a_disks_limit_stands_and_goes(real_time: RealTime, mortal_hosts: list[RealHost]) -> None:
-    """As `virsh blkdeviotune` shows it."""
+    """`virsh blkdeviotune` shows the limit, and shows none after it was removed."""
     guest = plugged(mortal_hosts[0])
     for port in opened(real_time, mortal_hosts, "qemu", ("network", "disk")):
         assert in_force(port) == {"network": UNSET, "disk": UNSET}
@@ -99,7 +99,7 @@ def test_a_disks_limit_stands_and_goes(real_time: RealTime, mortal_hosts: list[R
 def test_a_disks_limit_is_what_is_really_got(
     real_time: RealTime, mortal_hosts: list[RealHost]
 ) -> None:
-    """Read and written together, at most 5 % above it and 10 % below; freed, far more than that."""
+    """Reads and writes together are at most 5 % above the limit and 10 % below; freed, far more."""
     guest = boot(mortal_hosts[0], VM, vcpus=1, burn=0, disk_mib=64)
     for port in opened(real_time, mortal_hosts, "qemu", ("disk",)):
         port.read({VM: 0})
@@ -113,7 +113,7 @@ def test_a_disks_limit_is_what_is_really_got(
 
 
 def copied_kib_s(guest: Guest) -> Got:
-    """What it really reads and writes."""
+    """Return the measured reads and writes of the guest."""
     time.sleep(SETTLING_S)
     return measured(lambda: guest.disk_bytes / 1024, WINDOW_S)
 
@@ -121,7 +121,7 @@ def copied_kib_s(guest: Guest) -> Got:
 def test_the_networks_limit_stands_and_goes(
     real_time: RealTime, mortal_hosts: list[RealHost]
 ) -> None:
-    """Half of it for each interface, both ways, as `virsh domiftune` shows it."""
+    """Each interface has half of the limit in each direction, as `virsh domiftune` shows."""
     parts = ", ".join(lacking())
     if parts:
         pytest.skip(f"this kernel lacks what libvirt limits interfaces with: {parts}")
@@ -137,10 +137,10 @@ def test_the_networks_limit_stands_and_goes(
             assert nic["inbound.average"] == nic["outbound.average"] == 0
 
 
-def test_a_kernel_that_can_not_is_named_and_disks_are_limited(
+def test_an_incapable_kernel_is_named_and_disks_are_limited(
     real_time: RealTime, mortal_hosts: list[RealHost]
 ) -> None:
-    """The refusal says what is missing."""
+    """The refusal names the missing part of the kernel; disks are limited all the same."""
     if not lacking():
         pytest.skip("this kernel can limit interfaces")
     plugged(mortal_hosts[0])

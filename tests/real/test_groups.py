@@ -1,4 +1,4 @@
-"""Groups on real hosts: processors are divided by spending rates, and paid for by what is used."""
+"""Groups on real hosts: CPU is divided by spending rates, and charged by use."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,34 +21,33 @@ MARKET = """
 strategy = "groups"
 """
 RATES = (30, 60, 90, 120)
-"""The paper's four classes; with two hosts of a core each the groups {120, 30} and {90, 60} cost
-the same."""
+"""The report's four rates. With two hosts of a core each, {120, 30} and {90, 60} cost the same."""
 OF_A_HOST = 150
 TEMPLATE = 'CPU="0.25"\nVCPU="1"\nMEMORY="64"\n'
 ABOVE, BELOW = 1.05, 0.75
-"""Together they want all of both cores, of which the daemon and libvirtd need a part too."""
+"""The bounds are wide below, because the daemon and libvirtd use the same cores."""
 WINDOW_S = 4.0
 PAID = 0.9
-"""A period that came too late is charged in part."""
+"""The least part that is charged: a period that comes too late is charged in part."""
 NEAR_US = 2_000
 LATE = 3
-"""Periods after which what was used is charged at the latest."""
+"""The most periods until use is charged."""
 MANY = ((60, 2), (120, 2), (45, 3), (45, 3), (80, 4))
-"""Rates and numbers of VMs of groups that two hosts share evenly."""
+"""Rate and number of VMs of each group; two hosts can divide these groups evenly."""
 CHANGED, MORE = 3, 225
-"""The group whose rate changes. The paper groups the VMs in one way for each rate: these groups
-differ by two VMs, or by all but two where each group is mapped to the other's host. One VM of 20
-that changes its host makes them even too."""
+"""The group whose rate changes, and its other rate. The report's groupings for the two rates differ
+by two VMs, or by all but two if each group is mapped to the other host. Migrating one VM of rate 20
+makes the hosts even too."""
 FEW = 1
 NEAR_PART = 0.05
 NEAR_LEAST_US = 600
-"""A quota stays where it is within half a percent of a core."""
+"""Merkat leaves a quota unchanged that differs by less than half a percent of a core."""
 
 
 def test_run_times_fall_with_the_rate_and_use_is_paid_for(
     mortal_hosts: list[RealHost], tmp_path: Path
 ) -> None:
-    """Requests in two rounds, as in the paper: each VM gets its rate's part of what there is.
+    """With requests in two rounds, as in the report, each VM gets the part that its rate buys.
 
     A group pays its rate for each core-period.
     """
@@ -68,8 +67,8 @@ def test_a_new_rate_moves_as_few_of_many_as_it_can(
 ) -> None:
     """One of fourteen VMs migrates when a group's rate rises, and one when it falls again.
 
-    A scheduler that moves none leaves one host dearer than the other, and one that maps groups to
-    hosts in their order moves twelve.
+    Without a migration one host would stay dearer than the other. A scheduler that maps groups to
+    hosts in order migrates twelve.
     """
     with running(tmp_path, mortal_hosts, cores=1, memory_mib=2048, more=MARKET) as site:
         with connected(site) as merkat:
@@ -92,7 +91,7 @@ def test_a_new_rate_moves_as_few_of_many_as_it_can(
 
 
 def divided_evenly(site: Site, rates: Mapping[int, float]) -> None:
-    """Two hosts cost the same, and each guest is limited to its part of its host."""
+    """Wait until both hosts cost the same and each guest has its part of its host."""
     paid = sum(rates.values()) / 2
     until(lambda: by_host(site, rates) == [paid, paid], "the hosts cost the same")
     wanted = {vm: rate / paid * PERIOD_US for vm, rate in rates.items()}
@@ -108,13 +107,13 @@ def divided_evenly(site: Site, rates: Mapping[int, float]) -> None:
 
 
 def by_host(site: Site, rates: Mapping[int, float]) -> list[float]:
-    """What each host's guests pay together."""
+    """Return the sum of the rates of each host's guests."""
     hosts = dict(site.guests.there)
     return [sum(rates[vm] for vm in hosts if hosts[vm] == one) for one in set(hosts.values())]
 
 
 def migrated(site: Site) -> Sequence[int]:
-    """The VMs of all migrations that were seen to be done, one after another."""
+    """Return the VMs of all confirmed migrations, the oldest first."""
     moves = sa.select(STEPS.c.vm).where(
         STEPS.c.kind == Migrate.kind, STEPS.c.state == StepState.CONFIRMED
     )
@@ -123,7 +122,7 @@ def migrated(site: Site) -> Sequence[int]:
 
 
 def divided(guests: Mapping[int, Guest], of_a_host: int) -> None:
-    """Each gets its part of a core, so that the higher the rate the sooner the work is done."""
+    """Wait until each VM has its part of a core, and check that dearer VMs finish sooner."""
     shares = {rate: rate / of_a_host for rate in guests}
 
     def settled() -> bool:
@@ -144,14 +143,14 @@ def _counter(guest: Guest) -> Callable[[], float]:
 
 
 def connected(site: Site) -> Merkat:
-    """The administrator's connection to the daemon."""
+    """Yield the administrator's connection to the daemon."""
     state = site.directory / "state"
     session = (state / "one_auth").read_text().strip()
     return Merkat((state / "merkat_xmlrpc").read_text().strip(), session)
 
 
 def made(site: Site) -> dict[int, int]:
-    """A group of one VM for each rate; by rate, the VM."""
+    """Create a group of one VM for each rate; return the VM by rate."""
     with connected(site) as merkat:
         groups = Groups(merkat)
         ids = {rate: groups.create(rate=rate, count=1, template=TEMPLATE).id for rate in RATES}
@@ -162,7 +161,7 @@ def made(site: Site) -> dict[int, int]:
 
 
 def paid_for(site: Site, guests: dict[int, Guest], vms: dict[int, int]) -> None:
-    """What is charged in a while is the rate for each core-period that was used in it."""
+    """Check that the charges of some periods are the rate for each core-period used in them."""
     before = {rate: guests[rate].cpu_s for rate in RATES}
     site.after_periods(LATE)
     first = paid(site)
@@ -178,7 +177,7 @@ def paid_for(site: Site, guests: dict[int, Guest], vms: dict[int, int]) -> None:
 
 
 def paid(site: Site) -> dict[int, float]:
-    """By VM: credits that were ever charged for it."""
+    """Return the credits charged for each VM so far."""
 
     def read(connection: sa.Connection) -> dict[int, float]:
         found: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""The harness itself: what it starts is real, and nothing of it outlives the tests."""
+"""The test harness itself: what it starts is real, and ends with the tests."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ sys.stdin.read()
 
 
 def test_a_cloud_keeps_its_ledger_on_mariadb(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """Its daemon has written there, and has no file of SQLite."""
+    """The daemon writes to MariaDB, and has no SQLite file."""
     with running(tmp_path, mortal_hosts[:1]) as site:
         assert "MariaDB" in site.read(lambda c: c.scalar(sa.text("SELECT VERSION()")))
         site.after_periods(1)
@@ -53,8 +53,8 @@ def test_a_cloud_keeps_its_ledger_on_mariadb(mortal_hosts: list[RealHost], tmp_p
         assert not list(site.directory.rglob("merkat.db*"))
 
 
-def test_tests_that_are_killed_leave_no_database_server(tmp_path: Path) -> None:
-    """A run is gone without a word: so is the MariaDB of its clouds."""
+def test_a_killed_run_leaves_no_database_server(tmp_path: Path) -> None:
+    """If a run is killed, the MariaDB of its clouds ends too."""
     doomed = subprocess.Popen(
         [sys.executable, "-c", _DOOMED_BOOKS, tmp_path],
         cwd=ROOT,
@@ -70,7 +70,7 @@ def test_tests_that_are_killed_leave_no_database_server(tmp_path: Path) -> None:
 
 
 def test_a_host_is_a_machine_of_its_own(mortal_hosts: list[RealHost]) -> None:
-    """With its own name, processes, control groups, network and libvirtd, reached in every way."""
+    """It has its own name, processes, control groups, network and libvirtd, by every transport."""
     one, other = mortal_hosts
     contain(one, 1)
     assert one.run("hostname").strip() == one.name
@@ -85,8 +85,8 @@ def test_a_host_is_a_machine_of_its_own(mortal_hosts: list[RealHost]) -> None:
             connection.close()
 
 
-def test_a_host_that_is_lost_takes_all_along(mortal_hosts: list[RealHost]) -> None:
-    """Guests too; started again it is empty, and the other one has noticed nothing."""
+def test_a_lost_host_takes_its_guests_along(mortal_hosts: list[RealHost]) -> None:
+    """Its guests end too; it starts again empty, and the other host is not affected."""
     lost, other = mortal_hosts
     contain(lost, 1)
     beside = contain(other, 2)
@@ -103,18 +103,18 @@ def test_a_closed_host_leaves_nothing(
     plugs: None,  # noqa: ARG001
     tmp_path: Path,
 ) -> None:
-    """No process, link or control group."""
+    """No process, link or control group remains."""
     host = RealHost(tmp_path, 5, 6)
     contain(host, 1)
     host.close()
     assert not _left_of(host.name, tmp_path)
 
 
-def test_tests_that_are_killed_leave_no_host(
+def test_a_killed_run_leaves_no_host(
     plugs: None,  # noqa: ARG001
     tmp_path: Path,
 ) -> None:
-    """Whoever holds a host is gone without a word: so is the host, its guests and its link."""
+    """If the process that holds a host is killed, the host, its guests and its link end too."""
     doomed = subprocess.Popen(
         [sys.executable, "-c", _DOOMED, tmp_path],
         cwd=ROOT,
@@ -132,7 +132,7 @@ def test_tests_that_are_killed_leave_no_host(
 
 
 def test_the_guest_without_a_system_uses_all_its_processors(mortal_hosts: list[RealHost]) -> None:
-    """Both virtual CPUs run in a circle within a second or so, as a domain's statistics say."""
+    """Within about a second both virtual CPUs are busy, as a domain's statistics show."""
     got = burner(mortal_hosts[0], 9, vcpus=2).got(2.0)
     assert got.within(1.5, 2.2), got
 
@@ -148,7 +148,7 @@ def _links() -> str:
 
 
 def _processes_of(directory: Path) -> list[str]:
-    """Processes that have something of the directory mounted, or on their command line."""
+    """Return the processes that use the directory, as a mount or on their command line."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""docs/install.md from nothing and back, word for word, on a machine without a package of ours."""
+"""docs/install.md from its start to the removal, word for word, without the package."""
 
 import re
 import shlex
@@ -35,7 +35,7 @@ UNITS = {
     "[Service]\nExecStart=sleep infinity\n",
     "opennebula-scheduler": f"[Service]\nExecStart=/usr/local/bin/{_OLD_SCHEDULER} infinity\n",
 }
-"""In place of OpenNebula's own, by their names, for systemd and `merkatd check` to see."""
+"""Units in place of OpenNebula's, under their names, for systemd and `merkatd check`."""
 EDITOR = """\
 #!/bin/sh
 printf '[Service]\\nExecStart=\\nExecStart=/opt/merkat/bin/merkatd run\\n' > "$1"
@@ -46,7 +46,7 @@ _ALL = 0x400000000
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Walker]:
-    """At a frontend with Python, systemd and the checkout; what pip would fetch is there."""
+    """Yield a reader at a frontend with Python, systemd, the checkout and pip's wheels."""
     (tmp_path / "system").mkdir()
     shown = {"opt/wheels": made.wheels()}
     system = PidOne(tmp_path / "system", DROP_IN, alone=False, shown=shown)
@@ -59,14 +59,14 @@ def reader(tmp_path: Path) -> Iterator[Walker]:
         names = {"VM": "vm0", "HOST": "host000"}
         yield Walker(system, names, place="/opt/merkat-src", environment=environment)
     finally:
-        # pytest shows it where a test failed.
+        # pytest shows the output of a failed test.
         sys.stdout.write(system.run("cat", "/run/merkatd.log").out)
         system.close()
 
 
 def prepare(system: PidOne) -> None:
-    """What is there on a frontend before its administrator reads the page."""
-    # This Python's library may be where only root can read.
+    """Create what a frontend has before its administrator reads the page."""
+    # The library of this Python may be readable by root only.
     system.put("/etc/ld.so.conf.d/trial.conf", "/opt/python/lib\n")
     system.ok("ldconfig")
     system.put("/etc/sudoers.d/trial", "Defaults env_keep += NUMBA_DISABLE_JIT\n", mode="440")
@@ -81,7 +81,7 @@ def prepare(system: PidOne) -> None:
 
 
 def test_every_command_of_the_page_works(reader: Walker, cloud: tuple[int, Any]) -> None:
-    """In its order; after each, what the page says of it is so."""
+    """The commands work in order; after each, the page's statements about it are true."""
     port, proxy = cloud
     install(reader)
     account(reader, proxy)
@@ -93,7 +93,7 @@ def test_every_command_of_the_page_works(reader: Walker, cloud: tuple[int, Any])
 
 
 def install(reader: Walker) -> None:
-    """A virtual environment, whose programs are found."""
+    """Create a virtual environment, and check that its programs are found."""
     reader.walk(PAGE, "Elsewhere")
     assert reader.system.ok("stat", "-c", "%U", "/var/lib/merkat") == "merkat"
     reader.command("onegroup.md", "ln -s /opt/merkat/bin/merkat-onegroup /usr/local/bin/")
@@ -101,7 +101,7 @@ def install(reader: Walker) -> None:
 
 
 def account(reader: Walker, proxy: Any) -> None:
-    """With the rules of the page's lines, as `oneacl` would have sent them."""
+    """Create the rules of the page's lines, as `oneacl` would send them."""
     name, password, core = "merkat", "A-LONG-PASSWORD", "core"
     user, *rules = reader.left(PAGE, "2. The account")
     assert shlex.split(user) == ["oneuser", "create", name, password]
@@ -119,7 +119,7 @@ def account(reader: Walker, proxy: Any) -> None:
 
 
 def numbers(rule: str) -> list[str]:
-    """A rule as OpenNebula takes it: who, on what, with which rights."""
+    """Return a rule in OpenNebula's numbers: user, resources, rights."""
     who, what, rights = rule.split()
     kinds = sum(ObjectType[kind] for kind in what.removesuffix("/*").split("+"))
     given = sum(Right[right] for right in rights.split("+"))
@@ -127,7 +127,7 @@ def numbers(rule: str) -> list[str]:
 
 
 def configure(reader: Walker, port: int) -> None:
-    """The page's own, with a shorter period; the account has all its rights."""
+    """Write the page's configuration with a shorter period; `check` finds all rights."""
     page = (ROOT / "docs" / PAGE).read_text()
     (table,) = re.findall(r"## 3\. .*?```toml\n(.*?)```", page, re.DOTALL)
     text = table.replace("2633", str(port)) + SHORTER
@@ -138,7 +138,7 @@ def configure(reader: Walker, port: int) -> None:
 
 
 def stop_the_other(reader: Walker) -> None:
-    """It does not come back with OpenNebula, and the driver is oneadmin's."""
+    """Check that the old scheduler does not run again and that oneadmin owns the driver."""
     folder = "/var/lib/one/remotes/scheduler/merkat"
     reader.walk(PAGE, "4. The other scheduler")
     assert active(reader, "opennebula") == "active"
@@ -148,12 +148,12 @@ def stop_the_other(reader: Walker) -> None:
 
 
 def active(reader: Walker, unit: str) -> str:
-    """Whether a unit is."""
+    """Return systemd's state of a unit."""
     return reader.system.run("systemctl", "is-active", unit).out.strip()
 
 
 def start(reader: Walker, proxy: Any) -> None:
-    """By hand, paused, it changes nothing; then VMs run; the service goes on where it was."""
+    """Start by hand and paused, which changes nothing; then VMs run, and the service continues."""
     looking: list[subprocess.Popen[bytes]] = []
     waiting: list[int] = []
     system = reader.system
@@ -194,7 +194,7 @@ def start(reader: Walker, proxy: Any) -> None:
 
 
 def maintain(reader: Walker) -> None:
-    """A host takes no VMs, and takes them again."""
+    """Check that a drained host takes no VMs, and takes VMs again afterwards."""
     drained: list[str] = []
     reader.walk(
         PAGE,
@@ -207,12 +207,12 @@ def maintain(reader: Walker) -> None:
 
 
 def hosts(reader: Walker) -> str:
-    """As they are listed."""
+    """Return the hosts as `merkatd list hosts` shows them."""
     return reader.type("merkatd list hosts", user="merkat")
 
 
 def go_back(reader: Walker) -> None:
-    """Nothing of Merkat runs, and the old scheduler does."""
+    """Check that no part of Merkat runs and that the old scheduler does."""
     reader.walk(PAGE, "8. Back again", user="merkat", typed={"merkatd release": "y\n"})
     assert reader.system.run("pgrep", "-u", "merkat").out == ""
     assert reader.system.show("UnitFileState") == "disabled"

@@ -1,4 +1,4 @@
-"""The whole of Merkat on real hosts: guests slow down and speed up with the price."""
+"""All of Merkat on real hosts: guests slow down and speed up with the price."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +11,12 @@ from tests.real.site import Site, running
 
 WINDOW_S = 4.0
 CHECK_EVERY = 3
-"""Each VM's limits are read back once in so many periods."""
+"""The periods in which the limits of each VM are read back once."""
 
 
 @pytest.fixture
 def site(mortal_hosts: list[RealHost], tmp_path: Path) -> Iterator[Site]:
-    """One host of one core, where two guests are in each other's way."""
+    """Yield a site with one host of one core, for which two guests compete."""
     host = mortal_hosts[0]
     host.keep_to(0)
     more = f'check_every = {CHECK_EVERY}\nretry_least = "1s"\nretry_most = "2s"'
@@ -25,7 +25,7 @@ def site(mortal_hosts: list[RealHost], tmp_path: Path) -> Iterator[Site]:
 
 
 def test_bids_divide_a_core_and_move_with_it(site: Site) -> None:
-    """1 to 3 within 10 %; when the other one bids more it is 3 to 1; whoever is alone has all."""
+    """Shares are 1 to 3 within 10 %, then 3 to 1; a guest that is alone has the whole core."""
     vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
     site.after_periods(3)
     one, three = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
@@ -43,8 +43,8 @@ def test_bids_divide_a_core_and_move_with_it(site: Site) -> None:
     assert not site.failed
 
 
-def test_what_somebody_else_changes_is_put_right(site: Site) -> None:
-    """Within the periods after which each VM has been looked at, and it is counted."""
+def test_foreign_changes_are_reverted(site: Site) -> None:
+    """Foreign changes are reverted and counted within the periods that check every VM once."""
     vm = site.new(1.0, vcpus=1)
     site.new(3.0, vcpus=1)
     site.after_periods(CHECK_EVERY + 1)
@@ -52,18 +52,18 @@ def test_what_somebody_else_changes_is_put_right(site: Site) -> None:
     guest = site.guest(vm)
     wanted = guest.scheduling
     assert wanted["vcpu_quota"] == 25_000
-    # The kernel takes no quota of a virtual CPU above that of the whole VM.
+    # The kernel accepts no quota of a virtual CPU above that of the whole VM.
     changed = {"vcpu_quota": 26_000, "cpu_shares": 77}
     assert wanted["global_quota"] > changed["vcpu_quota"]
     guest.domain.setSchedulerParametersFlags(changed, 1)
-    # The first of them may have begun before it was changed.
+    # The first of these periods may have begun before the change.
     site.after_periods(CHECK_EVERY + 1)
     assert guest.scheduling == wanted
     assert site.status()["drift"] == len(changed)
 
 
 def test_nothing_is_sent_while_nothing_changes(site: Site) -> None:
-    """Limits stand as they are: no step is made of them, and libvirtd is only asked."""
+    """While limits are right, no step is planned, and libvirtd receives only reads."""
     vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
     site.after_periods(4)
     host = site.hosts[0]
@@ -75,7 +75,7 @@ def test_nothing_is_sent_while_nothing_changes(site: Site) -> None:
 
 
 def test_release_leaves_no_trace(site: Site) -> None:
-    """Quotas, shares and pins are as OpenNebula had set them, once Merkat has let go."""
+    """Release restores the quotas, shares and pins that OpenNebula had set."""
     vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
     site.after_periods(3)
     assert site.guest(vms[0]).scheduling["vcpu_quota"] == 25_000
@@ -89,7 +89,7 @@ def test_release_leaves_no_trace(site: Site) -> None:
 
 
 def test_libvirtd_may_die_and_come_back(site: Site) -> None:
-    """Guests keep their limits meanwhile; afterwards they follow the bids again."""
+    """Guests keep their limits meanwhile; afterwards limits follow the bids again."""
     host = site.hosts[0]
     vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
     site.after_periods(3)

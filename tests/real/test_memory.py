@@ -1,4 +1,4 @@
-"""Memory moves between real guests as their bids do."""
+"""Memory moves between real guests when their bids change."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +9,9 @@ from tests.real.site import Site, running
 
 HOST_MIB, SIZE_MIB = 464, 256
 CLAIM_MIB = 240
-"""More than the bid pays for on its host: it holds as far as the bid pays."""
+"""More than the bid pays for on its host, so the claim holds in part."""
 POOR_MIB, EVEN_MIB = HOST_MIB - SIZE_MIB, HOST_MIB // 2
-"""Nearer to each other than what is worth a step: what a claim lacks is given all the same."""
+"""Differences below the least step; the memory that a claim lacks is given all the same."""
 HERE = 'SCHED_REQUIREMENTS="NAME=host000"\n'
 STEP_MIB = 16
 STEPS = f'[limits.memory]\nmost_step = "{STEP_MIB}MiB"'
@@ -19,12 +19,12 @@ PATIENCE_S = 120.0
 
 
 def test_balloons_follow_bids_and_floors(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """The higher bid has all that its guest can use, the lower one the rest; equal bids, halves.
+    """The higher bid gets all that its guest can use, the lower the rest; equal bids get halves.
 
-    Memory that a bid does not pay for is given back at once, and what a claim lacks is given at
-    once; the two never hold more than what the host has, and what the giving guest was told to
-    give and may not have given yet. The second host keeps the market's price down, and a claim
-    costs the price of its own host all the same.
+    A guest gives back at once the memory that its bid does not pay for, and a claim gets at once
+    the memory that it lacks. Both guests never have more than the host, counting what the giving
+    guest has not returned yet. The second host keeps the market's price low, and a claim still
+    costs its own host's price.
     """
     options = {"memory_mib": HOST_MIB, "booted": True, "more": STEPS}
     with running(tmp_path, mortal_hosts, **options) as site:
@@ -56,14 +56,14 @@ def _by(low_mib: int) -> tuple[int, int]:
 
 
 def _held(guest: Guest, other: Guest) -> tuple[int, int]:
-    # In this order: while the first one gets what the other gives, it is never shown too high.
+    # Read in this order: memory that moves to the first guest is never counted twice.
     return guest.balloon_mib, other.balloon_mib
 
 
 def _held_until(
     guest: Guest, other: Guest, met: Callable[[tuple[int, int]], bool]
 ) -> set[tuple[int, int]]:
-    """All that the two balloons were seen to hold, up to what meets a condition."""
+    """Return all observed sums of both balloons, up to the first that meets a condition."""
     seen: set[tuple[int, int]] = set()
 
     def look() -> bool:
@@ -76,7 +76,7 @@ def _held_until(
 
 
 def _stays(site: Site, guest: Guest, other: Guest, low_mib: int) -> None:
-    """For some periods."""
+    """Check that the balloons stay the same for some periods."""
     wanted = site.periods() + 3
     seen = _held_until(guest, other, lambda _held: site.periods() >= wanted)
     assert seen == {_by(low_mib)}

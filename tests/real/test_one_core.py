@@ -1,4 +1,4 @@
-"""Two guests on one core: bids of 1 and 3 divide it 1 to 3, by weights alone or by the market."""
+"""Two guests on one core: bids of 1 and 3 divide it 1 to 3, by weights or by the market."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ WINDOW_S = 4.0
 
 
 def test_weights_follow_bids(real_time: RealTime, mortal_hosts: list[RealHost]) -> None:
-    """Without any quota, as the kernel's scheduler divides it."""
+    """Weights alone, without quotas, divide the core through the kernel's scheduler."""
     host = mortal_hosts[0]
     host.keep_to(0)
     guests = [burner(host, vm) for vm in (1, 2)]

@@ -1,4 +1,4 @@
-"""The Debian package on a bare Debian: installed, run, removed, purged; and what pip installs."""
+"""The Debian package on a bare Debian: installed, run, removed, purged; and pip's extras."""
 
 import json
 import os
@@ -33,7 +33,7 @@ kind = "embedded"
 
 
 class Debian:
-    """A Debian 12 in a folder, without the package; changed where this one alone sees it."""
+    """A Debian 12 in a folder, without the package; changes are visible to this instance only."""
 
     def __init__(self, place: Path) -> None:
         self.root = place / "root"
@@ -46,7 +46,7 @@ class Debian:
         self._mount("--bind", made.package().parent, self.root / "packages")
 
     def run(self, *words: str, fails: bool = False) -> str:
-        """What a command says there, all of it."""
+        """Return the whole output of a command there."""
         done = subprocess.run(
             self._words(*words),
             stdin=subprocess.DEVNULL,
@@ -59,11 +59,11 @@ class Debian:
         return done.stdout
 
     def merkatd(self, *words: str) -> str:
-        """What a command of the daemon's own user says."""
+        """Return the output of a command that the daemon's user runs."""
         return self.run(*_AS_MERKAT, "merkatd", *words)
 
     def daemon(self, log: Path) -> subprocess.Popen[bytes]:
-        """As its unit starts it, but for systemd."""
+        """Run the daemon as its unit does, but without systemd."""
         with log.open("wb") as out:
             return subprocess.Popen(
                 self._words(*_AS_MERKAT, "/usr/bin/merkatd", "run"),
@@ -73,11 +73,11 @@ class Debian:
             )
 
     def install(self) -> str:
-        """The package; what dpkg says."""
+        """Install the package; return dpkg's output."""
         return self.run("dpkg", "--install", f"/packages/{made.package().name}")
 
     def files(self) -> set[str]:
-        """All there are that a package could have left."""
+        """Return all files that a package could have left."""
         return {
             str(path.relative_to(self.root))
             for top in ("etc", "usr", "lib/systemd", "var/lib/merkat")
@@ -102,21 +102,21 @@ _AS_MERKAT = (
     *("env", "HOME=/var/lib/merkat"),
 )
 _ENVIRONMENT = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "NUMBA_DISABLE_JIT=1")
-"""Also of the daemon that removing starts."""
+"""Applies also to the daemon that the removal starts."""
 
 
 @pytest.fixture
 def debian(tmp_path: Path) -> Iterator[Debian]:
-    """One for each test."""
+    """Yield a Debian for one test."""
     found = Debian(tmp_path)
     yield found
     found.close()
 
 
-def test_it_is_installed_runs_and_goes_without_a_trace_but_the_books(
+def test_installing_and_removing_leaves_only_the_database(
     debian: Debian, cloud: tuple[int, Any], tmp_path: Path
 ) -> None:
-    """Nothing is started by installing; removed, VMs have no limits; the database stays."""
+    """Installing starts nothing; after removal VMs have no limits, and the database stays."""
     port, proxy = cloud
     before = debian.files()
     debian.install()
@@ -149,10 +149,10 @@ def test_it_is_installed_runs_and_goes_without_a_trace_but_the_books(
     assert _tables(debian) == books
 
 
-def test_it_releases_also_what_a_daemon_left_that_is_gone(
+def test_removal_releases_the_limits_of_an_ended_daemon(
     debian: Debian, cloud: tuple[int, Any], tmp_path: Path
 ) -> None:
-    """Removing starts one for that alone, and ends it; installed anew, the old books go on."""
+    """Removal starts a daemon only to release limits; a new installation continues the accounts."""
     port, proxy = cloud
     debian.install()
     (debian.root / "etc/merkat/merkatd.toml").write_text(_CONFIG.format(port=port))
@@ -170,8 +170,8 @@ def test_it_releases_also_what_a_daemon_left_that_is_gone(
     assert _CONFIG.format(port=port) == (debian.root / "etc/merkat/merkatd.toml").read_text()
 
 
-def test_debian_s_own_checks_find_nothing() -> None:
-    """Lintian, with the exceptions that the package gives reasons for."""
+def test_lintian_finds_nothing() -> None:
+    """Lintian finds nothing, apart from exceptions for which the package gives reasons."""
     done = subprocess.run(
         ["lintian", "--allow-root", "--fail-on", "error,warning", made.package()],
         capture_output=True,
@@ -182,11 +182,11 @@ def test_debian_s_own_checks_find_nothing() -> None:
 
 
 NEEDED = {"kvm": "libvirt", "mysql": "pymysql", "simulator": "matplotlib"}
-"""By extra, the module that it is for."""
+"""The module for which each extra exists."""
 
 
-def test_an_extra_brings_what_it_is_for_and_nothing_else(tmp_path: Path) -> None:
-    """One after the other; without them the daemon's modules are imported all the same."""
+def test_each_extra_installs_exactly_its_modules(tmp_path: Path) -> None:
+    """Extras are installed one by one; without them the daemon's modules can be imported too."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
     python, there = tmp_path / "bin/python", set[str]()
     _installed(python, "merkat")
@@ -208,7 +208,7 @@ _ASKED_FOR = {
     "kvm": '[hypervisor]\nkind = "libvirt"',
     "mysql": '[database]\nurl = "mysql+pymysql://m:hush@db/merkat"',
 }
-"""What can't be had without the extra."""
+"""Configurations that need an extra that is not installed."""
 
 
 def _installed(python: Path, wanted: str) -> None:
@@ -216,14 +216,14 @@ def _installed(python: Path, wanted: str) -> None:
     subprocess.run(
         [python, "-m", "pip", "--isolated", "install", *offline, wanted],
         env=_clean(),
-        # Where it would not find the sources, and be content with them.
+        # In this folder pip can't find the sources and use them instead of the package.
         cwd=python.parent,
         check=True,
     )
 
 
 def _importable(python: Path) -> set[str]:
-    """The extras whose modules are there."""
+    """Return the extras whose modules can be imported."""
     found = _told(python, _IMPORT, *NEEDED.values()).split()
     return {extra for extra, module in NEEDED.items() if module in found}
 
@@ -240,7 +240,7 @@ for name in sys.argv[1:]:
 
 
 def _told(python: Path, code: str, *words: str) -> str:
-    """What a program prints there."""
+    """Return the output of a program there."""
     done = subprocess.run(
         [python, "-c", code, *words],
         env=_clean(),
@@ -259,7 +259,7 @@ def _clean() -> dict[str, str]:
 
 
 def _refused(python: Path, place: Path, words: str) -> str:
-    """What a daemon says that can't start."""
+    """Return the error of a daemon that can't start."""
     file = place / "merkatd.toml"
     file.write_text(f'[daemon]\nstate_directory = "{place / "state"}"\n{words}\n')
     done = subprocess.run(
@@ -280,14 +280,14 @@ def _owner(debian: Debian, path: str) -> tuple[int, int]:
 
 
 def _missing_libraries(debian: Debian) -> set[str]:
-    """Shared ones that some module of the package would not find."""
+    """Return the shared libraries that a module of the package would not find."""
     script = "find /usr/lib/merkat -name '*.so' -exec ldd {} + 2>/dev/null"
     said = debian.run("sh", "-c", f"{script} || true")
     return set(re.findall(r"^\s*(\S+) => not found", said, re.MULTILINE))
 
 
 def _tables(debian: Debian) -> dict[str, int]:
-    """How many rows there are of what must not be lost."""
+    """Return the number of rows in the tables that must survive."""
     code = (
         "import json, sqlite3;"
         "c = sqlite3.connect('file:/var/lib/merkat/merkat.db?mode=ro', uri=True);"

@@ -1,4 +1,4 @@
-"""The Debian package on a Debian that systemd runs, by the administrator's pages, word for word."""
+"""The Debian package under systemd, by the administrators' pages, word for word."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ADMINISTRATOR = "administrator.md"
 TROUBLE = "troubleshooting.md"
 APT = "apt install ./dist/merkat_*.deb"
 SURE = {"merkatd release": "y\n"}
-"""What is answered on the terminal."""
+"""The answers that are typed on the terminal."""
 TROUBLES = (
     "Nothing happens",
     "A VM stays pending",
@@ -40,25 +40,25 @@ def machine(
     cloud: tuple[int, Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Machine]:
-    """One for all tests of a class, which go in their order."""
+    """Yield a machine for all tests of a class, which run in order."""
     place = tmp_path_factory.mktemp("machine")
     with machines.running(place, request.cls.KIND, cloud[0]) as found:
         try:
             yield found
         finally:
-            # pytest shows it where a test failed.
+            # pytest shows the output of a failed test.
             sys.stdout.write(found.log())
 
 
 @pytest.fixture
 def lite(machine: Machine) -> Machine:
-    """At work."""
+    """Yield a machine with SQLite on which the daemon acts."""
     machine.active()
     return machine
 
 
 def installed(machine: Machine, cloud: tuple[int, Any]) -> None:
-    """From a folder, as the page has it."""
+    """Install the package from a folder, as the page says."""
     machine.reader.command(INSTALL, APT)
     assert machine.system.show("ActiveState") == "inactive"
     assert not machine.enabled()
@@ -71,7 +71,7 @@ def installed(machine: Machine, cloud: tuple[int, Any]) -> None:
 
 
 def removed(machine: Machine, cloud: tuple[int, Any]) -> None:
-    """And purged."""
+    """Remove and purge the package."""
     accounts, tenants, periods = map(machine.count, ("accounts", "tenants", "periods"))
     said = machine.reader.command(INSTALL, "apt remove merkat", typed="y\n")
     assert not quotas(cloud[1]), said
@@ -83,28 +83,28 @@ def removed(machine: Machine, cloud: tuple[int, Any]) -> None:
 
 
 def limited(cloud: tuple[int, Any]) -> None:
-    """Wait until VMs have their limits."""
+    """Wait until VMs have limits."""
     until(lambda: len(quotas(cloud[1])) == VMS, "VMs are limited", patience_s=PATIENCE_S)
 
 
 def no_limits(cloud: tuple[int, Any]) -> None:
-    """None is left on any host."""
+    """Check that no host has a limit."""
     assert not quotas(cloud[1])
 
 
 class TestWithSqlite:
-    """A first week, by the pages, and an update."""
+    """A first week as the pages describe it, and an update."""
 
     KIND = "sqlite"
 
     def test_it_is_installed_and_started(self, machine: Machine, cloud: tuple[int, Any]) -> None:
-        """Nobody starts it but the administrator; then VMs have limits, and it can be watched."""
+        """Only the administrator starts it; then VMs have limits, and commands show its state."""
         installed(machine, cloud)
 
     def test_what_it_does_and_how_it_is_stopped(
         self, lite: Machine, cloud: tuple[int, Any]
     ) -> None:
-        """Paused no period begins; released no VM has limits; stopped nothing runs."""
+        """Paused, it starts no period; after release no VM has limits; stopped, no process runs."""
         walk = lite.reader.walk
         told = walk(ADMINISTRATOR, "What will it do to my VMs?", user="merkat")
         assert "vm0" in told["merkatd explain VM"]
@@ -130,7 +130,7 @@ class TestWithSqlite:
         limited(cloud)
 
     def test_the_first_week(self, lite: Machine, cloud: tuple[int, Any]) -> None:
-        """What others place is compared; until on, what was approved of is done alone."""
+        """Foreign placements are compared; before mode on, it executes only approved steps."""
         _, proxy = cloud
         there: list[int] = []
 
@@ -165,7 +165,7 @@ class TestWithSqlite:
         assert there[1] == there[0] + 1
 
     def test_changing_watching_and_maintaining(self, lite: Machine) -> None:
-        """A reload is taken; the journal has the daemon's words; a drained host is shown so."""
+        """A reload applies; the journal has the daemon's log; a drained host is shown as such."""
         walk = lite.reader.walk
         walk(ADMINISTRATOR, "Changing the configuration", user="merkat")
         told = walk(ADMINISTRATOR, "Watching it", user="merkat")
@@ -177,14 +177,14 @@ class TestWithSqlite:
         until(lambda: "drain" not in lite.merkatd("list hosts"), "it is used again")
 
     def test_a_tenant_bids(self, lite: Machine, cloud: tuple[int, Any]) -> None:
-        """With the page's file, as `onevm update` would have sent it."""
+        """A tenant bids with the page's file, as `onevm update` would send it."""
         lite.reader.walk("tenant.md", "Say what a VM is worth to you")
         text = lite.system.ok("cat", "/root/bid.txt")
         assert cloud[1].one.vm.update(SESSION, 0, text, 1)[0] is True
         until(lambda: "cpu,4" in lite.merkatd(SHOWN), "it bids so much")
 
-    def test_troubles(self, lite: Machine, cloud: tuple[int, Any]) -> None:
-        """Each symptom's commands work; a service that can't start says why."""
+    def test_troubleshooting(self, lite: Machine, cloud: tuple[int, Any]) -> None:
+        """The commands of each symptom work; a service that can't start gives the reason."""
         lite.go_on()
         lite.reader.names["PERIOD"] = str(lite.count("periods") - 1)
         told = {
@@ -206,7 +206,7 @@ class TestWithSqlite:
         lite.ended()
 
     def test_a_copy_of_sqlite_is_restored(self, lite: Machine, cloud: tuple[int, Any]) -> None:
-        """The books are as they were; the cloud is seen as it is."""
+        """The accounts are those of the copy; the daemon reads the present cloud."""
         books = Books(lite, cloud[1])
         lite.reader.walk(
             ADMINISTRATOR,
@@ -220,7 +220,7 @@ class TestWithSqlite:
         books.sound()
 
     def test_an_update_at_work(self, lite: Machine, cloud: tuple[int, Any]) -> None:
-        """Installed over one that runs, the new one is started; limits stay."""
+        """Installing over a running daemon starts the new version; limits stay."""
         first, tenants = lite.system.show("MainPID"), lite.count("tenants")
         limited(cloud)
         lite.offer("newer")
@@ -232,24 +232,22 @@ class TestWithSqlite:
         assert lite.count("tenants") == tenants
         assert len(quotas(cloud[1])) == VMS
 
-    def test_removed_it_leaves_the_books_alone(
-        self, machine: Machine, cloud: tuple[int, Any]
-    ) -> None:
-        """No limits, no process, no unit; every account."""
+    def test_removal_keeps_the_accounts(self, machine: Machine, cloud: tuple[int, Any]) -> None:
+        """No limit, process or unit remains; every account does."""
         removed(machine, cloud)
 
 
 class TestWithMariadb:
-    """A backup and an upgrade, by the page."""
+    """A backup and an upgrade, as the page describes them."""
 
     KIND = "mariadb"
 
     def test_it_is_installed_and_started(self, machine: Machine, cloud: tuple[int, Any]) -> None:
-        """Nobody starts it but the administrator; then VMs have limits, and it can be watched."""
+        """Only the administrator starts it; then VMs have limits, and commands show its state."""
         installed(machine, cloud)
 
     def test_a_dump_of_mariadb_is_restored(self, machine: Machine, cloud: tuple[int, Any]) -> None:
-        """While the daemon runs; put back, the books are as they were, and the cloud as it is."""
+        """A dump of a running daemon restores the accounts; the daemon reads the present cloud."""
         books = Books(machine, cloud[1])
 
         def saved() -> None:
@@ -267,7 +265,7 @@ class TestWithMariadb:
         books.sound()
 
     def test_an_upgrade_by_the_page(self, machine: Machine) -> None:
-        """The new version goes on with the old one's books."""
+        """The new version continues with the accounts of the old one."""
         tenants = machine.count("tenants")
         machine.offer("newer")
 
@@ -282,8 +280,6 @@ class TestWithMariadb:
         machine.go_on()
         assert machine.count("tenants") == tenants
 
-    def test_removed_it_leaves_the_books_alone(
-        self, machine: Machine, cloud: tuple[int, Any]
-    ) -> None:
-        """No limits, no process, no unit; every account."""
+    def test_removal_keeps_the_accounts(self, machine: Machine, cloud: tuple[int, Any]) -> None:
+        """No limit, process or unit remains; every account does."""
         removed(machine, cloud)

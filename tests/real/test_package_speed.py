@@ -1,4 +1,4 @@
-"""The Debian package decides as the sources do, to the bit, and as fast as numba."""
+"""The Debian package decides like the sources, to the bit, and as fast as numba."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from tests.clouds import crowded, flavoured, tangled
 from tests.real import made
 
 _SLOWEST = 1.1
-"""The most times that a decision may take as long as in this checkout, with numba."""
+"""The greatest ratio of a decision's time to that in this checkout, with numba."""
 _TRIES = 4
 
 _DECIDE = """
@@ -57,7 +57,7 @@ _CLOUDS: dict[str, Snapshot] = {
 
 
 def test_its_decisions_are_those_of_the_sources(tmp_path: Path) -> None:
-    """Unpacked to any folder, without numba and scipy; every strategy is as fast as before."""
+    """In any folder, without numba and scipy, each strategy gives the same result as fast."""
     subprocess.run(["dpkg-deb", "-x", made.package(), tmp_path], check=True)
     files = []
     for name, snapshot in _CLOUDS.items():

@@ -1,4 +1,4 @@
-"""The page about limits is true: its commands work on real hosts, and show what is so there."""
+"""The commands of docs/limits.md work on real hosts and show what is true there."""
 
 import json
 import re
@@ -13,17 +13,17 @@ NEEDED = {"limits", "status", "explain", "plan", "pause", "release", "resume", "
 PAGE = ROOT / "docs/limits.md"
 _COMMANDS = re.compile(r"^ {4}merkatd (\w+[^#\n]*)|`merkatd\s([^`]+)`", re.MULTILINE)
 _OF_ITS_OWN = "demo"
-"""It is run by a test of its own."""
+"""The command with a test of its own."""
 
 
 def commands() -> list[list[str]]:
-    """In the order of the page, each once."""
+    """Return the page's commands in order, each once."""
     found = [(block or inline).split() for block, inline in _COMMANDS.findall(PAGE.read_text())]
     return [one for at, one in enumerate(found) if one[0] != _OF_ITS_OWN and one not in found[:at]]
 
 
 def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """As it stands there, with the names of real guests; limits are wanted, set and used alike."""
+    """Commands run as written, with names of real guests; wanted, set and used limits agree."""
     host = mortal_hosts[0]
     host.keep_to(0)
     with running(tmp_path, [host], cores=1, more=GOODS) as site:

@@ -1,4 +1,4 @@
-"""Debian's Prometheus reads a running daemon: what dashboards and alerts ask for is there."""
+"""Debian's Prometheus reads a running daemon: the queries of dashboards and alerts have data."""
 
 import json
 import os
@@ -41,20 +41,20 @@ scrape_configs:
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
 PORT = 9656
-"""The page's."""
+"""The port in the page."""
 PAGE = "metrics.md"
 _SCRAPES_S = 5.0
-"""So many seconds of scrapes a rate is made of, at least."""
+"""The least time of scrapes, in seconds, from which Prometheus computes a rate."""
 _VARIABLES = {"market": ".*", "group": "oneadmin"}
 
 
 class Prometheus:
-    """One of our own, until it is closed."""
+    """A Prometheus of the tests, which runs until it is closed."""
 
     def __init__(self, directory: Path, target: int) -> None:
         self._port = free_port()
         rules = directory / "alerts.yml"
-        # As they are, but for their patience.
+        # The rules are unchanged, apart from their waiting times.
         rules.write_text(re.sub(r"for: \w+", "for: 1s", RULES.read_text()))
         config = directory / "prometheus.yml"
         config.write_text(_SCRAPE.format(rules=rules, port=target))
@@ -73,7 +73,7 @@ class Prometheus:
             )
 
     def get(self, path: str, **words: str) -> Any:
-        """What its interface answers."""
+        """Return an answer of its HTTP interface."""
         address = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(words)}"
         try:
             with urllib.request.urlopen(address, timeout=30) as answer:
@@ -85,12 +85,12 @@ class Prometheus:
         return told["data"]
 
     def ask(self, query: str) -> list[Any]:
-        """The series of an expression, now."""
+        """Return the present series of an expression."""
         found: list[Any] = self.get("query", query=query)["result"]
         return found
 
     def up(self) -> bool:
-        """Whether it is there and the daemon is."""
+        """Return whether Prometheus answers and reads the daemon."""
         try:
             return [one["value"][1] for one in self.ask('up{job="merkat"}')] == ["1"]
         except OSError:
@@ -98,24 +98,24 @@ class Prometheus:
             return False
 
     def firing(self) -> set[str]:
-        """The alerts that are."""
+        """Return the alerts that fire."""
         alerts = self.get("alerts")["alerts"]
         return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
 
     def judged(self) -> list[Any]:
-        """The rules, once each has had its turn."""
+        """Return the rules, once each has been evaluated."""
         (group,) = self.get("rules")["groups"]
         rules: list[Any] = group["rules"]
         return [] if any(rule["health"] == "unknown" for rule in rules) else rules
 
     def close(self) -> None:
-        """End it."""
+        """End Prometheus."""
         self._process.terminate()
         self._process.wait()
 
 
 class Merkat:
-    """A daemon with VMs that were placed, and of which some had to move; until it is closed."""
+    """A running daemon with placed VMs, of which some had to migrate."""
 
     def __init__(self, directory: Path) -> None:
         self.port = PORT
@@ -133,7 +133,7 @@ class Merkat:
             )
 
     def work(self) -> None:
-        """VMs come, and one of them is to leave its host."""
+        """Create VMs, and make one leave its host."""
         self._said("/metrics")
         session = (self._state / "one_auth").read_text().strip()
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
@@ -146,7 +146,7 @@ class Merkat:
             self._said(r"migrate of VM \d+: accepted")
 
     def close(self) -> None:
-        """As a power cut ends it."""
+        """Kill the daemon, as a power cut would."""
         self._process.kill()
         self._process.wait()
 
@@ -167,7 +167,7 @@ def _vm(number: int) -> str:
 
 
 def substituted(expression: str) -> str:
-    """As Grafana asks it of Prometheus."""
+    """Return a query with the values that Grafana would insert."""
     for name, value in _VARIABLES.items():
         expression = expression.replace(f"${name}", value)
     assert "$" not in expression
@@ -175,7 +175,7 @@ def substituted(expression: str) -> str:
 
 
 def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> None:
-    """Each panel shows something; each alert can be asked; the daemon killed, one fires."""
+    """Each panel has data, each alert can be evaluated, and one fires once the daemon is killed."""
     with (
         closing(Merkat(tmp_path)) as daemon,
         closing(Prometheus(tmp_path, daemon.port)) as prometheus,
@@ -209,14 +209,14 @@ def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> 
         until(lambda: "MerkatDown" in prometheus.firing(), "somebody is told")
 
 
-def test_alerts_come_when_they_should() -> None:
-    """As promtool judges them, minute by minute."""
+def test_alerts_fire_when_they_should() -> None:
+    """The page's promtool command passes: alerts fire at the expected minutes."""
     subprocess.run(["promtool", "check", "rules", str(RULES)], check=True)
     assert "SUCCESS" in typed("promtool test rules dashboards/alerts_test.yml")
 
 
 def typed(command: str) -> str:
-    """What a command of the page says, in the checkout."""
+    """Return the output of a command of the page, run in the checkout."""
     words = ["bash", "-c", standing(PAGE, command)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The service under a real systemd: its user, its rights, ready, reloaded, stuck, killed, ended."""
+"""The service under a real systemd: its user, rights, start, reload, watchdog, kill and stop."""
 
 import shutil
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ PATIENCE_S = 120.0
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PidOne]:
-    """With Merkat's user, its folders and its configuration, and the service not started yet."""
+    """Return a system with Merkat's user, folders and configuration; the service is not started."""
     drop_in = _DROP_IN.format(watchdog_s=WATCHDOG_S)
     made = PidOne(tmp_path_factory.mktemp("systemd"), drop_in)
     try:
@@ -51,18 +51,18 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PidOne]:
 
 
 def configure(system: PidOne, mode: str = "on", interval: str = "500ms") -> None:
-    """Write the configuration, as an administrator does: root's, readable by the daemon."""
+    """Write the configuration as an administrator does: owned by root, readable by the daemon."""
     system.put("/etc/merkat/merkatd.toml", CONFIG.format(mode=mode, interval=interval), mode="640")
     system.ok("chgrp", "merkat", "/etc/merkat/merkatd.toml")
 
 
 def pid(system: PidOne) -> str:
-    """Of the daemon, as systemd sees it."""
+    """Return the daemon's process id, as systemd knows it."""
     return system.show("MainPID")
 
 
 def started(system: PidOne) -> str:
-    """The daemon's pid, once it is ready."""
+    """Start the service; return the daemon's process id once it is ready."""
     if system.show("ActiveState") != "active":
         ran = system.run("systemctl", "start", "merkatd")
         assert ran.code == 0, _why(system)
@@ -70,15 +70,15 @@ def started(system: PidOne) -> str:
 
 
 def _why(system: PidOne) -> str:
-    """Why it did not start: in which step of its beginning, and what it said."""
+    """Return why the service did not start: the failed step of its start, and its log."""
     step = system.show("ExecMainStatus")
     return f"{step} (see man systemd.exec)\n{system.run('tail', '/run/merkatd.log').out}"
 
 
 def status(system: PidOne, column: str) -> str:
-    """Return a column of the daemon's status, asked for as its own user."""
+    """Return a field of the daemon's status, read as the daemon's user."""
     asked = f"merkatd status --config /etc/merkat/merkatd.toml -l {column} --csv --no-header"
-    # Standard error warns in a mode that carries nothing out.
+    # Standard error has a warning in modes that do nothing.
     quiet = ("/bin/sh", "-c", f"{asked} 2>/dev/null")
     return system.ok("setpriv", "--reuid=merkat", "--regid=merkat", "--clear-groups", *quiet)
 
@@ -91,13 +91,13 @@ def periods(system: PidOne) -> int:
 
 class TestStarted:
     def test_start_returns_when_it_is_ready(self, system: PidOne) -> None:
-        """Not before: the control socket answers at once."""
+        """`systemctl start` returns once the control socket answers, not before."""
         started(system)
         assert system.show("StatusText") == "Running; see `merkatd status`"
         until(lambda: periods(system) > 1, "periods", patience_s=PATIENCE_S)
 
     def test_it_has_no_rights(self, system: PidOne) -> None:
-        """As the kernel has it, not as the unit says."""
+        """The kernel shows the missing capabilities; the text of the unit does not count."""
         of = started(system)
         status = dict(
             line.split(":\t", 1)
@@ -111,7 +111,7 @@ class TestStarted:
         assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
 
     def test_it_can_write_in_its_own_folders_alone(self, system: PidOne) -> None:
-        """As seen from where it is; others' folders and processes are not even shown."""
+        """In the service's view, the folders and processes of other users are not even visible."""
         of = started(system)
 
         def inside(script: str) -> int:
@@ -129,8 +129,8 @@ class TestStarted:
 
 
 class TestReload:
-    def test_a_new_mode_counts_without_a_restart(self, system: PidOne) -> None:
-        """`systemctl reload`."""
+    def test_a_new_mode_applies_without_a_restart(self, system: PidOne) -> None:
+        """`systemctl reload` applies a new mode."""
         before = started(system)
         configure(system, mode="dry")
         system.ok("systemctl", "reload", "merkatd")
@@ -142,7 +142,7 @@ class TestReload:
         until(lambda: status(system, "MODE") == "on", "the old mode")
 
     def test_a_refused_file_leaves_the_old_one_in_force(self, system: PidOne) -> None:
-        """`systemctl status` says why; the service goes on."""
+        """`systemctl status` gives the reason, and the service continues."""
         before = started(system)
         configure(system, interval="soon")
         system.ok("systemctl", "reload", "merkatd")
@@ -156,8 +156,8 @@ class TestReload:
 
 
 class TestFailing:
-    def test_one_that_hangs_is_started_again(self, system: PidOne) -> None:
-        """The watchdog hears nothing of it, kills it, and the next one is ready soon."""
+    def test_a_daemon_that_hangs_is_restarted(self, system: PidOne) -> None:
+        """The watchdog kills a daemon that hangs, and the next one is ready soon."""
         before = started(system)
         system.ok("kill", "-STOP", before)
         until(
@@ -167,8 +167,8 @@ class TestFailing:
         )
         assert system.show("NRestarts") == "1"
 
-    def test_one_that_is_killed_is_started_again(self, system: PidOne) -> None:
-        """And finds its database as it was."""
+    def test_a_killed_daemon_is_restarted(self, system: PidOne) -> None:
+        """The new daemon finds its database unchanged."""
         before = started(system)
         count = periods(system)
         system.ok("kill", "-KILL", before)
@@ -181,7 +181,7 @@ class TestFailing:
 
 
 def test_stopped_it_ends_in_order(system: PidOne) -> None:
-    """By itself and with 0; nothing of it is left, and it can be started again."""
+    """It exits with 0, leaves no process behind, and can be started again."""
     started(system)
     system.ok("systemctl", "stop", "merkatd")
     assert (system.show("Result"), system.show("ExecMainStatus")) == ("success", "0")
@@ -191,14 +191,14 @@ def test_stopped_it_ends_in_order(system: PidOne) -> None:
     system.ok("systemctl", "stop", "merkatd")
 
 
-def test_a_broken_configuration_is_said_at_the_start(system: PidOne) -> None:
-    """The start fails once, with the reason in the log: nobody tries the same again."""
+def test_a_broken_configuration_is_reported_at_the_start(system: PidOne) -> None:
+    """The start fails once, with the reason in the log; systemd does not try again."""
     system.ok("systemctl", "stop", "merkatd")
     before = system.show("NRestarts")
     configure(system, interval="soon")
     assert system.run("systemctl", "start", "merkatd").code != 0
     assert "period.interval" in system.ok("tail", "-n", "3", "/run/merkatd.log")
-    # Another try would begin after a tenth of a second, and its failure put an end to this state.
+    # Another try would begin after a tenth of a second, and change this state.
     system.ok("sleep", "2")
     assert (system.show("ActiveState"), system.show("ExecMainStatus")) == ("failed", "78")
     assert system.show("NRestarts") == before
@@ -208,7 +208,7 @@ def test_a_broken_configuration_is_said_at_the_start(system: PidOne) -> None:
 
 
 def test_the_packaged_configuration_starts(system: PidOne) -> None:
-    """etc/merkatd.toml as it is shipped, but for where its state is kept."""
+    """etc/merkatd.toml starts unchanged, apart from the path of the state directory."""
     text = (ROOT / "etc/merkatd.toml").read_text()
     given = text.replace('"~/.local/state/merkat"', '"/var/lib/merkat"')
     assert given != text

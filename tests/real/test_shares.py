@@ -1,4 +1,4 @@
-"""Shares are real: what a guest really gets of a processor is what it was given."""
+"""Shares are real: the measured CPU of a guest is the share that it was given."""
 
 import time
 
@@ -17,26 +17,26 @@ WINDOW_S = 4.0
 VM = 3
 ABOVE, BELOW = 1.05, 0.90
 TICKS_S = 0.1
-"""The kernel counts a thread's time in hundredths of a second, and a guest has several."""
+"""The error of a reading: hundredths of a second for each of a guest's threads."""
 MOMENTS = 8
-"""One of so many is to be calm."""
+"""The number of measurements, of which the machine must be calm in one."""
 MOMENT_S = 1.5
 SETTLING_S = 0.5
-"""A few of the kernel's own periods: what was saved up before a quota came may still be spent."""
+"""A few periods of the kernel, in which a guest may use what it saved before the quota."""
 
 
 @pytest.fixture(scope="module")
 def guest(hosts: list[RealHost]) -> Guest:
-    """A guest with two virtual CPUs that wants all of both; it is alone on the machine."""
+    """Return a guest with two busy virtual CPUs, alone on the machine."""
     return boot(hosts[0], VM, vcpus=2)
 
 
 @pytest.mark.parametrize("units", [10, 25, 50, 120])
 def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> None:
-    """At most 5 % above it and 10 % below, in percent of a core, over two virtual CPUs.
+    """It is at most 5 % above the share and 10 % below, in percent of a core, over two vCPUs.
 
-    So also with what QEMU itself needs, which no quota of virtual CPUs counts: that grows with
-    what else the machine does, so the calmest of a few moments counts.
+    This includes QEMU's other threads, which no quota of virtual CPUs counts. Their use grows with
+    the load of the machine, so the least of several measurements counts.
     """
     quota = quotas(np.array([float(units)]), np.array([2]), np.array([False]), PERIOD_US)
     port.read({VM: 0})
@@ -53,8 +53,8 @@ def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> 
 
 
 @pytest.mark.parametrize("units", [25, 120])
-def test_so_is_that_of_a_pinned_vm(port: Port, guest: Guest, units: int) -> None:
-    """Which has one quota for the whole of it, while it has its own cores."""
+def test_a_pinned_vm_gets_its_share(port: Port, guest: Guest, units: int) -> None:
+    """A pinned VM has one quota for all its virtual CPUs, on cores of its own."""
     quota = quotas(np.array([float(units)]), np.array([2]), np.array([True]), PERIOD_US)
     port.read({VM: 0})
     port.apply(pin(VM, (1,), (0,)), limit(VM, whole=int(quota.global_us[0])))
@@ -68,7 +68,7 @@ def test_so_is_that_of_a_pinned_vm(port: Port, guest: Guest, units: int) -> None
 
 
 def test_other_threads_are_limited_with_it(port: Port, guest: Guest) -> None:
-    """A quota that another program sets for them is removed, by one call."""
+    """One call removes a quota that another program sets for these threads."""
     share = limit(VM, vcpu=25_000, whole=52_500)
     port.read({VM: 0})
     port.apply(share)
@@ -86,8 +86,8 @@ def test_other_threads_are_limited_with_it(port: Port, guest: Guest) -> None:
     assert port.hypervisors.reach().drift == drift + 1
 
 
-def test_what_is_read_is_what_was_used(port: Port, guest: Guest) -> None:
-    """CPU time in core-seconds, as it passes."""
+def test_readings_are_the_cpu_time_used(port: Port, guest: Guest) -> None:
+    """The reading is the CPU time in core-seconds, and grows with use."""
     port.apply(limit(VM, vcpu=25_000))
     first_s = guest.cpu_s
     before_s = port.read({VM: 0}).cpu_s[0]
@@ -98,7 +98,7 @@ def test_what_is_read_is_what_was_used(port: Port, guest: Guest) -> None:
 
 
 def test_containers_are_limited_alike(port_lxc: Port, hosts: list[RealHost]) -> None:
-    """Through the same steps: 25 % for each of two virtual CPUs is half a core."""
+    """By the same steps: 25 % for each of two virtual CPUs is half a core."""
     held = contain(hosts[1], 8)
     port_lxc.read({8: 1})
     port_lxc.apply(limit(8, vcpu=25_000, shares=512))
@@ -110,7 +110,7 @@ def test_containers_are_limited_alike(port_lxc: Port, hosts: list[RealHost]) -> 
 def test_the_memory_of_a_container_that_others_change(
     port_lxc: Port, hosts: list[RealHost]
 ) -> None:
-    """Is seen, and set again."""
+    """Merkat notices the change and sets the memory again."""
     size_mib = 512
     held = contain(hosts[1], 9, memory_mib=size_mib)
     port_lxc.read({9: 1})

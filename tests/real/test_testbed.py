@@ -1,4 +1,4 @@
-"""The testbed: what docker-compose.yml describes is built, runs, and does what it is for."""
+"""The testbed: docker-compose.yml can be built, runs, and does what docs/testbed.md says."""
 
 import json
 import re
@@ -26,12 +26,12 @@ PATIENCE_S = 180.0
 PAGE = "testbed.md"
 TROUBLE = "troubleshooting.md"
 VMS = 13
-"""Of the workload, when all of its tenants have what they want."""
+"""The workload's VMs, once all its tenants have all that they want."""
 
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Docker]:
-    """A Docker of our own, with short names for its sockets."""
+    """Yield a Docker daemon of the tests, with short names for its sockets."""
     with (
         tempfile.TemporaryDirectory(prefix="d") as place,
         docker.running(Path(place), made.debian()) as found,
@@ -40,7 +40,7 @@ def daemon() -> Iterator[Docker]:
 
 
 def asked(daemon: Docker, query: str) -> list[Any]:
-    """What the testbed's Prometheus says."""
+    """Return an answer of the testbed's Prometheus."""
     words = urllib.parse.urlencode({"query": query})
     address = f"http://{daemon.address('prometheus')}:9090/api/v1/query?{words}"
     try:
@@ -52,13 +52,13 @@ def asked(daemon: Docker, query: str) -> list[Any]:
 
 
 def value(daemon: Docker, query: str) -> float:
-    """The first of what is found; NaN, which is like nothing, where there is none."""
+    """Return the first value of a query; without one NaN, which equals nothing."""
     found = asked(daemon, query)
     return float(found[0]["value"][1]) if found else float("nan")
 
 
 def test_the_embedded_profile_is_a_cloud_at_work(daemon: Docker, tmp_path: Path) -> None:
-    """By the page: the daemon is well, VMs are placed and limited, Prometheus knows; all goes."""
+    """By the page: the daemon is healthy, VMs have limits, Prometheus has data; all is removed."""
     up = "BASE=merkat-testbed-base docker-compose --profile embedded up --build"
     top = "docker-compose exec merkat merkatd top --config /etc/merkat/embedded.toml"
     down = "docker-compose --profile embedded down --volumes"
@@ -69,7 +69,7 @@ def test_the_embedded_profile_is_a_cloud_at_work(daemon: Docker, tmp_path: Path)
             shown = daemon.screen(standing(PAGE, top), b"q", tmp_path / "top.log")
             assert b"HOSTS" in shown.upper()
         except BaseException:
-            # pytest shows it.
+            # pytest shows the output of a failed test.
             sys.stdout.write("\n".join(log.read_text().splitlines()[-200:]))
             raise
         finally:
@@ -81,7 +81,7 @@ def test_the_embedded_profile_is_a_cloud_at_work(daemon: Docker, tmp_path: Path)
 
 
 def at_work(daemon: Docker) -> None:
-    """Wait for all that it should be."""
+    """Wait until all parts of the testbed work."""
     until(lambda: daemon.health("merkat") == "healthy", "merkat is well", patience_s=PATIENCE_S)
     until(lambda: value(daemon, 'up{job="merkat"}') == 1, "it is read", patience_s=PATIENCE_S)
     running = 'merkat_vms{state="running"}'
@@ -102,10 +102,10 @@ _LIST = ("list", "vms", "--json", "--config", "/etc/merkat/embedded.toml")
 
 
 class Containers(Cloud):
-    """Merkat with hosts that are containers of the testbed."""
+    """Merkat with containers of the testbed as its hosts."""
 
     def described(self, start: StartGuest) -> str:
-        """A machine that burns all it can."""
+        """Return the XML of a machine that burns as much CPU as it can."""
         return described(GuestKind.QEMU, start.vm, start.vcpus, start.memory_mib, _DISK)
 
 
@@ -116,10 +116,10 @@ _MEASURED_S = 4.0
 
 @pytest.mark.parametrize("profile", ["embedded", "opennebula"])
 @pytest.mark.parametrize("files", [(), ("docker-compose.yml", "testbed/kvm.yml")])
-def test_docker_compose_understands_it_all(
+def test_docker_compose_accepts_every_profile(
     daemon: Docker, profile: str, files: tuple[str, ...]
 ) -> None:
-    """With Grafana, and with hardware virtualisation too."""
+    """It accepts both profiles, also with Grafana and with hardware virtualisation."""
     named = [word for file in files for word in ("--file", file)]
     said = daemon.compose(*named, "config", profiles=(profile, "grafana"))
     services = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", said, re.MULTILINE))
@@ -132,7 +132,7 @@ def test_docker_compose_understands_it_all(
 def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
     daemon: Docker, tmp_path: Path
 ) -> None:
-    """Libvirtd and QEMU run in both containers; what Merkat sets is what guests get."""
+    """QEMU and libvirtd run in both containers, and guests get what Merkat's limits allow."""
     daemon.compose("up", "--detach", *_HOSTS, profiles=("opennebula",))
     addresses = [f"qemu+tcp://{daemon.address(host)}/system" for host in _HOSTS]
     connections = [_connected(address) for address in addresses]
@@ -151,7 +151,7 @@ def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
             guest = connections[0].lookupByName(name_of(vm))
             assert guest.schedulerParameters()["vcpu_quota"] == share * 100_000
             got = measured(partial(_burnt_s, guest), _MEASURED_S)
-            # What QEMU itself needs comes on top.
+            # QEMU's other threads need some CPU in addition.
             assert got.within(share * 0.9, share * 1.05 + 0.02), (share, got)
         assert name_of(vm) in by_ssh(daemon)
         job = standing(TROUBLE, "virsh domjobinfo one-7").replace("one-7", name_of(vm))
@@ -164,7 +164,7 @@ def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
 
 
 def by_ssh(daemon: Docker) -> str:
-    """What the first host's libvirtd says to the account that OpenNebula's frontend has."""
+    """Return the answer of the first host's libvirtd to the account of OpenNebula's frontend."""
     daemon.inside(_HOSTS[1], "sh", "-euc", _KEYS)
     command = standing(TROUBLE, "virsh -c qemu+ssh://oneadmin@HOST/system list")
     said = command.replace("HOST", _HOSTS[0])
@@ -179,7 +179,7 @@ echo StrictHostKeyChecking no > config
 chown -R oneadmin: .
 chmod 700 .
 """
-"""As the frontend does, whose folder the hosts share."""
+"""Creates the key that the frontend's shared folder would give to the hosts."""
 
 
 def _connected(address: str) -> Any:

@@ -1,4 +1,4 @@
-"""Two real hosts: guests move between them, and one may be lost without harm to the other."""
+"""Two real hosts: guests migrate between them, and losing one does not harm the other."""
 
 from pathlib import Path
 
@@ -6,18 +6,18 @@ from tests.real.host import RealHost, until
 from tests.real.site import Site, running
 
 STAYS = 'MERKAT_PINNED="YES"'
-"""Where the market may not move a VM, though an administrator may."""
+"""Keeps the market from migrating a VM; an administrator still can."""
 WANTED_US = {2: {50_000}, 3: {33_333}}
-"""By the number of VMs on a host of one core that all bid alike."""
+"""Quotas by the number of VMs with equal bids on a host of one core."""
 IN_TIME = 3
-"""Periods after which a new bid is in force at the latest: the one that was under way when it
-came, one for it, and one that may end before anybody looks."""
+"""The most periods until a new bid is in force: the period under way, the period that uses the bid,
+and one that may end before the test reads it."""
 LIMIT = 'call_limit = "2s"'
 PINNED = 'pin_hosts = ["*"]\nreserved_cores = [1]'
 
 
-def test_limits_come_along(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """After a live migration between real hosts the limits stand there within a period."""
+def test_limits_follow_a_migration(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """Within a period after a live migration, the limits are set on the new host."""
     with running(tmp_path, mortal_hosts, cores=1) as site:
         vms = [site.new(1.0, vcpus=1, more=STAYS) for _ in range(3)]
         site.after_periods(3)
@@ -26,21 +26,21 @@ def test_limits_come_along(mortal_hosts: list[RealHost], tmp_path: Path) -> None
         target = site.guests.there[vms[0]]
         site.call("one.vm.migrate", vm, target, True, False, -1, 0)
         until(lambda: site.guests.there[vm] == target, "it moves")
-        # The first of them may have begun before it was there.
+        # The first of these periods may have begun before the guest arrived.
         site.after_periods(2)
         assert site.guest(vm).quota_us() in WANTED_US[len(_on(site, target))]
         assert not site.failed
 
 
-def test_a_guest_on_its_way_holds_up_nobody(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """It comes in for a long time: others there are served in time, it is once it has come."""
+def test_a_migrating_guest_delays_no_other(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """During a long migration other guests there get limits in time, and it does on arrival."""
     with running(tmp_path, mortal_hosts, cores=1) as site:
         vms = [site.new(1.0, vcpus=1, more=STAYS) for _ in range(3)]
         vm = next(vm for vm in vms if site.guests.there[vm] != site.guests.there[vms[0]])
         source, target = site.guests.there[vm], site.guests.there[vms[0]]
         mortal_hosts[source].plug("down")
         said = len(site.said())
-        # Each try to send it ends some time, and is followed by the next.
+        # Each attempt to migrate it fails after a while, and the next one begins.
         site.call("one.vm.migrate", vm, target, True, False, -1, 0)
         until(lambda: f"one-{vm}" in mortal_hosts[target].domains(), "it is on its way")
         site.after_periods(2)
@@ -55,7 +55,7 @@ def test_a_guest_on_its_way_holds_up_nobody(mortal_hosts: list[RealHost], tmp_pa
 
 
 def test_a_lost_host_harms_no_other(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """Its plug is pulled: the other host's guests are served in time, and the daemon says so."""
+    """After a power cut, the other host's guests get limits in time, and the daemon reports it."""
     with running(tmp_path, mortal_hosts, cores=1, transport="ssh", more=LIMIT) as site:
         vms = [site.new(1.0, vcpus=1, more=STAYS) for _ in range(4)]
         site.after_periods(3)
@@ -71,10 +71,10 @@ def test_a_lost_host_harms_no_other(mortal_hosts: list[RealHost], tmp_path: Path
         assert "host001 is away" in site.said()
 
 
-def test_a_libvirtd_that_never_answers_holds_up_nobody(
+def test_a_silent_libvirtd_delays_no_other_host(
     mortal_hosts: list[RealHost], tmp_path: Path
 ) -> None:
-    """It takes calls and is silent: others are served, and it is again once it speaks."""
+    """Other hosts get limits meanwhile, and its own once it answers again."""
     with running(tmp_path, mortal_hosts, cores=1, more=LIMIT) as site:
         vms = [site.new(1.0, vcpus=1, more=STAYS) for _ in range(4)]
         site.after_periods(3)
@@ -92,7 +92,7 @@ def test_a_libvirtd_that_never_answers_holds_up_nobody(
 
 
 def test_pins_stand_in_the_threads(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """Each virtual CPU on the one core that is for it, emulators on the core reserved for them."""
+    """Each virtual CPU is on its own core, and emulator threads are on the reserved core."""
     with running(tmp_path, mortal_hosts[:1], cores=2, more=PINNED) as site:
         vm = site.new(1.0, vcpus=1)
         site.after_periods(3)

@@ -1,4 +1,4 @@
-"""The web page in a real Chromium: each screen at three widths, live, by keyboard, by axe-core."""
+"""The web page in a real Chromium: every screen at three widths, updates, keyboard, axe-core."""
 
 import json
 from collections.abc import Iterator
@@ -28,23 +28,23 @@ AXE = (Path(__file__).parent / "web" / "axe.min.js").read_text()
 SERIOUS = ("serious", "critical")
 SCRIPT = "<script>window.broken = true</script>"
 LEAST_INK = 0.01
-"""Of a screen: the smallest form has more."""
+"""The least part of a screen that is not background; the smallest form has more."""
 _PERIOD = 9
-"""From which on the demo is looked at."""
+"""The first period of the demo that the tests use."""
 _DRAWN = "document.querySelectorAll('.vmbar').length > 3 && document.querySelector('.u-over') && 1"
 _PERIOD_SHOWN = "document.querySelector('.strip dd a').textContent"
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """A demo under way."""
+    """Yield the page of a running demo."""
     with demo(tmp_path_factory.mktemp("demo"), _PERIOD) as found:
         yield found
 
 
 @pytest.fixture
 def chromium(tmp_path: Path) -> Iterator[Chromium]:
-    """A browser that nobody has used; nothing that it runs may fail."""
+    """Yield a fresh browser, in which no script may fail."""
     with Chromium(tmp_path / "profile") as found:
         found.size(1280, 900)
         yield found
@@ -52,14 +52,14 @@ def chromium(tmp_path: Path) -> Iterator[Chromium]:
 
 @pytest.fixture
 def admin(chromium: Chromium, shown: Shown) -> Chromium:
-    """Signed in as the administrator, the overview drawn."""
+    """Sign in as the administrator, and wait until the overview is drawn."""
     chromium.sign_in(shown.address, shown.admin)
     chromium.until(_DRAWN, "bars and charts")
     return chromium
 
 
 def serious(chromium: Chromium) -> list[Any]:
-    """What axe-core finds in the page that keeps people from using it."""
+    """Return the errors in the page that axe-core rates as serious or critical."""
     if not chromium.run("Boolean(window.axe)"):
         chromium.run(f"{AXE}; 0")
     found = chromium.run("axe.run(document).then((r) => JSON.stringify(r.violations))")
@@ -72,7 +72,7 @@ def serious(chromium: Chromium) -> list[Any]:
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.name)
 def test_each_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
-    """At each width, by day and by night: it fits, it is not blank, and axe-core is content."""
+    """At each width, light and dark: it fits, it is not blank, and axe-core finds no error."""
     open_screen(chromium, shown, screen)
     for width, height, phone in WIDTHS:
         for dark in (False, True):
@@ -81,14 +81,14 @@ def test_each_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
             assert ink(picture) > LEAST_INK, width
             assert serious(chromium) == [], (width, dark)
     leave_screen(chromium, shown, screen)
-    # What is answered with an error is said in the console, and nothing else may be.
+    # The console may contain answers with an error status, and nothing else.
     assert [
         said for said in chromium.said if "the server responded with a status" not in said
     ] == []
 
 
 def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
-    """A second after a period's end the page shows it, and it is not loaded anew."""
+    """The page shows a new period within a second, without being loaded again."""
     admin.run(
         f"""window.stays = 1; window.seen = [];
         new MutationObserver(() => {{
@@ -103,7 +103,7 @@ def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
     admin.until(f"window.seen.some((one) => one[0] >= {max(told)})", "the last of these periods")
     seen = {period: at_ms / 1000 for period, at_ms in admin.run("window.seen")}
     late = [seen[period] - at_s for period, at_s in told.items() if period in seen]
-    # Of a few, since others may have the machine for a while.
+    # The best of several: the machine may be busy for a while.
     assert min(late) <= 1.0, late
     admin.until(
         f"document.querySelector('.hostwindow').innerHTML !== {json.dumps(drawn)}", "other bars"
@@ -112,8 +112,8 @@ def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
     assert admin.said == []
 
 
-def test_all_of_a_page_is_of_one_period(admin: Chromium, shown: Shown) -> None:
-    """In every frame, also while it is brought up to date: the head, the chart and the table."""
+def test_all_values_of_a_page_belong_to_one_period(admin: Chromium, shown: Shown) -> None:
+    """In every frame, also during updates, head, chart and table show the same period."""
     admin.go(f"{shown.address}prices")
     admin.there(".uplot[aria-valuemax]", "a chart")
     admin.run(
@@ -134,8 +134,8 @@ def test_all_of_a_page_is_of_one_period(admin: Chromium, shown: Shown) -> None:
 
 
 class TestCharts:
-    def test_what_is_under_the_pointer_is_told(self, admin: Chromium, shown: Shown) -> None:
-        """The value, the period and its time; without the pointer what it is now."""
+    def test_a_chart_shows_the_value_at_the_pointer(self, admin: Chromium, shown: Shown) -> None:
+        """A chart shows period, time and value at the pointer, and without it the latest value."""
         admin.go(f"{shown.address}tenants/{shown.tenant}")
         admin.until("document.querySelectorAll('.charts .u-over').length > 3", "charts")
         place = admin.run(
@@ -151,7 +151,7 @@ class TestCharts:
         line = found["charts"][0]["lines"][0]["values"]
         value = admin.run("document.querySelector('.charts figure strong').textContent")
         assert float(value) == pytest.approx(line[found["period"].index(period)], rel=0.006)
-        # Charts of one page point at the same period.
+        # All charts of a page select the same period.
         everywhere = admin.run(
             "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
         )
@@ -159,8 +159,8 @@ class TestCharts:
         admin.point(2, 2)
         admin.until("document.querySelector('.charts .when').textContent === ''", "no period")
 
-    def test_what_is_pointed_at_stays(self, admin: Chromium, shown: Shown) -> None:
-        """While periods come, by pointer and by keys; all charts of the page keep to it."""
+    def test_a_selected_point_stays_selected(self, admin: Chromium, shown: Shown) -> None:
+        """A selected point stays selected in all charts when new periods arrive."""
         admin.go(f"{shown.address}prices")
         admin.tab_to(".uplot[role=slider]")
         last = "Number(document.activeElement.getAttribute('aria-valuemax'))"
@@ -178,7 +178,7 @@ class TestCharts:
         assert {one.partition(",")[0] for one in admin.run(whens)} == {"period 5"}
 
     def test_the_arrow_keys_go_through_the_periods(self, admin: Chromium, shown: Shown) -> None:
-        """Screen readers are told each value; Enter opens the period."""
+        """Screen readers receive each value; Enter opens the period."""
         admin.go(f"{shown.address}prices")
         admin.tab_to(".uplot[role=slider]")
         text = "document.activeElement.getAttribute('aria-valuetext')"
@@ -193,8 +193,10 @@ class TestCharts:
         admin.enter()
         admin.until("location.pathname", "its page", lambda path: path == "/periods/1")
 
-    def test_it_stays_where_other_things_come_and_go(self, admin: Chromium, shown: Shown) -> None:
-        """A banner above shifts no chart out of the page, and takes no focus from it."""
+    def test_a_banner_shifts_no_chart_and_takes_no_focus(
+        self, admin: Chromium, shown: Shown
+    ) -> None:
+        """A banner above shifts no chart out of view, and takes no focus from it."""
         admin.go(f"{shown.address}tenants/{shown.tenant}")
         admin.tab_to(".uplot[role=slider]")
         admin.press("Home", 36)
@@ -215,10 +217,10 @@ class TestCharts:
 
 
 class TestByKeyboard:
-    """With nothing but keys that Chromium is sent."""
+    """Tests that use only the keyboard."""
 
-    def test_signing_in_and_about(self, chromium: Chromium, shown: Shown) -> None:
-        """To the content, and to a host; the focus can be seen all the way."""
+    def test_signing_in_and_navigating(self, chromium: Chromium, shown: Shown) -> None:
+        """The focus reaches the content and a host, and is visible all the way."""
         chromium.go(f"{shown.address}sign-in")
         assert chromium.run("document.activeElement.id") == "user"
         user, _, password = shown.admin.partition(":")
@@ -235,8 +237,8 @@ class TestByKeyboard:
         chromium.enter()
         chromium.until("location.pathname.startsWith('/hosts/')", "a host's page")
 
-    def test_a_platform_with_a_quote_before(self, chromium: Chromium, shown: Shown) -> None:
-        """Written, quoted, submitted."""
+    def test_submitting_a_platform_after_its_quote(self, chromium: Chromium, shown: Shown) -> None:
+        """A platform is written, quoted and submitted."""
         chromium.sign_in(shown.address, TENANT)
         chromium.go(f"{shown.address}platforms/new")
         chromium.tab_to("#template")
@@ -247,14 +249,14 @@ class TestByKeyboard:
         chromium.enter()
         chromium.until("/^.platforms.[0-9]+$/.test(location.pathname)", "the platform's page")
         assert chromium.run("document.querySelector('h1').textContent").startswith("weather")
-        chromium.click("button.danger")  # others look at this demo too
+        chromium.click("button.danger")  # other tests use this demo too
 
-    def test_a_plan_but_for_a_step(self, admin: Chromium, shown: Shown) -> None:
-        """One step is ticked, all others are approved."""
+    def test_approving_a_plan_without_one_step(self, admin: Chromium, shown: Shown) -> None:
+        """One step is ticked, and all others are approved."""
         choose_mode(admin, shown, "ask")
         drain_a_host(admin, shown)
         try:
-            for _ in range(5):  # a period may put another plan in its place
+            for _ in range(5):  # a period may replace the plan by another
                 admin.there(".banner.warn a", "a plan that waits")
                 admin.go(f"{shown.address}plan")
                 admin.there("input[name=skip]", "its steps")
@@ -279,7 +281,7 @@ class TestByKeyboard:
 
 
 def test_a_tenant_sees_its_own_alone(chromium: Chromium, shown: Shown) -> None:
-    """What the bars are drawn from holds nobody else's VMs."""
+    """The data of the bars contain no VM of another tenant."""
     chromium.sign_in(shown.address, "bo:demo")
     chromium.until("document.querySelector('.vmbar')?.href", "Bo's VMs")
     text = chromium.run("document.documentElement.outerHTML")
@@ -290,7 +292,7 @@ def test_a_tenant_sees_its_own_alone(chromium: Chromium, shown: Shown) -> None:
 
 
 def test_a_script_in_a_name_stays_text(admin: Chromium) -> None:
-    """Where scripts draw: in bars and in charts. OpenNebula itself takes no such name."""
+    """Names with scripts stay text in bars and charts; OpenNebula itself refuses such names."""
     text = json.dumps(SCRIPT)
     admin.run(
         f"""document.querySelector('.hosts').dataset.hosts = JSON.stringify(

@@ -1,4 +1,4 @@
-"""The page behind https: cookies for https alone, and streams that end with the daemon."""
+"""The page over https: cookies for https only, and streams that end with the daemon."""
 
 import http.client
 import ssl
@@ -11,7 +11,7 @@ from tests.api.xmlrpc.site import ANN, Site
 
 
 def test_a_page_with_a_certificate(tmp_path: Path) -> None:
-    """The cookie is bound to https and to this host; who listens is told of the end at once."""
+    """The cookie is bound to https and this host; listeners learn of the daemon's end at once."""
     pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     words += " -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
@@ -42,7 +42,9 @@ def test_a_page_with_a_certificate(tmp_path: Path) -> None:
             stream = two.getresponse()
             assert stream.readline() == b"retry: 3000\n"
             site.end()
-            assert b"event: " not in stream.read().rpartition(b"\n\n")[2]  # it ends, and whole
+            assert (
+                b"event: " not in stream.read().rpartition(b"\n\n")[2]
+            )  # the stream ends, and is complete
     finally:
         if site.program.poll() is None:
             site.end()

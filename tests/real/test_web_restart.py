@@ -1,4 +1,4 @@
-"""The page while its daemon is away, and what it knows once there is another one."""
+"""The page while its daemon is away, and its content after a restart."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ _LEAST_PERIODS = 8
 
 
 def a_free_port() -> int:
-    """One that nobody listens on."""
+    """Return a port on which no program listens."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -24,7 +24,7 @@ def a_free_port() -> int:
 
 @contextmanager
 def begun_again(site: Site) -> Iterator[None]:
-    """Another daemon on what the first one kept."""
+    """Start another daemon on the first one's state."""
     words = ["-m", "merkatd.cli", "run", "--config", str(site.folder / "merkatd.toml")]
     with (site.folder / "log-2").open("wb") as log:
         site.program = subprocess.Popen(
@@ -39,8 +39,8 @@ def begun_again(site: Site) -> Iterator[None]:
         site.end()
 
 
-def test_the_page_says_so_and_another_daemon_knows_what_was(tmp_path: Path) -> None:
-    """Who was signed in signs in again; charts go back to before, and say where they do not."""
+def test_the_page_reports_a_missing_daemon_and_the_next_one_has_the_history(tmp_path: Path) -> None:
+    """Users sign in again; charts show earlier periods, and say which values are missing."""
     address = f"http://127.0.0.1:{(port := a_free_port())}/"
     site = Site(tmp_path, f"[web]\nport = {port}")
     with Chromium(tmp_path / "profile") as chromium:

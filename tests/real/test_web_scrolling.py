@@ -1,4 +1,4 @@
-"""A thousand hosts in a real Chromium: scrolling them takes little script, whatever else runs."""
+"""A thousand hosts in a real Chromium: scrolling takes little script time."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ _SCROLL = """
 
 
 def test_a_thousand_hosts_are_scrolled_smoothly(tmp_path: Path) -> None:
-    """With ten VMs each: few rows are in the document, and no frame has more script than 16 ms."""
+    """With ten VMs a host, the document has few rows, and no frame has over 16 ms of script."""
     with thousand_hosts(tmp_path) as many, Chromium(tmp_path / "profile") as chromium:
         chromium.size(1280, 900)
         chromium.sign_in(many.address, many.admin)

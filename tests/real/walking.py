@@ -1,4 +1,4 @@
-"""Commands of the pages, run on a system that systemd runs: as they stand, in a page's order."""
+"""Commands of the pages, run under systemd as they are written, in the page's order."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ _MOST_S = "60"
 
 
 class Walker:
-    """Somebody at a terminal who reads a page and types what it says."""
+    """A reader at a terminal who types the commands of a page."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Walker:
         place: str = "/root",
         environment: Sequence[str] = (),
     ) -> None:
-        """`names` stand for what a page has in capitals; `place` is the folder that they are in."""
+        """`names` replace the words in capitals on a page; `place` is the working folder."""
         self.system = system
         self.names = dict(names)
         self._environment = ("env", "-i", "HOME=/root", "TERM=linux", *environment)
@@ -45,10 +45,11 @@ class Walker:
         instead: Hooks = NONE,
         user: str = "root",
     ) -> dict[str, str]:
-        """What each command of a section says; each must succeed.
+        """Run each command of a section, which must succeed; return the outputs.
 
-        `before` and `then` is what happens around a command, `typed` what it is told on its
-        terminal, and `instead` does it in the page's stead. The `user` types what is Merkat's.
+        `before` and `then` are functions to call around a command, `typed` is its input on a
+        terminal, and `instead` are functions to call instead of a command. The `user` runs Merkat's
+        own commands.
         """
         told: dict[str, str] = {}
         for command in section(page, heading):
@@ -61,26 +62,26 @@ class Walker:
         return told
 
     def command(self, page: str, text: str, *, typed: str | None = None) -> str:
-        """What one command of a page says."""
+        """Return the output of one command of a page."""
         return self.type(standing(page, text), typed)
 
     def left(self, page: str, heading: str) -> tuple[str, ...]:
-        """The commands of a section that are for programs which are not here, filled in."""
+        """Return the commands of a section whose programs are missing, with names filled in."""
         return tuple(self.filled(one) for one in left_out(page, heading))
 
     def type(self, command: str, typed: str | None = None, *, user: str = "root") -> str:
-        """What a command says; on a terminal, where something is typed."""
+        """Return the output of a command; with input, run it on a terminal."""
         words = self.words(command, on_terminal=typed is not None, user=user)
         return self.system.ok(*words, typed=typed or "")
 
     def press(self, command: str, key: str, *, user: str) -> str:
-        """What a command shows until a key ends it, pressed until it listens."""
+        """Return what a command shows until a key ends it; press the key until it listens."""
         *before, line = self.words(command, on_terminal=True, user=user)
         pressing = f"while sleep 0.3; do printf {key}; done"
         return self.system.ok("timeout", _MOST_S, *before, f"({pressing}) | ({line})")
 
     def words(self, command: str, *, on_terminal: bool = False, user: str = "root") -> list[str]:
-        """As a shell is told."""
+        """Return the words with which a shell runs the command."""
         said = self.filled(command)
         if user != "root" and said.startswith("merkatd "):
             said = f"sudo -u {user} {said}"
@@ -89,9 +90,9 @@ class Walker:
         return [*self._environment, "bash", "-c", f"cd {self._place} && {said}"]
 
     def filled(self, command: str) -> str:
-        """With a reader's own names."""
+        """Return the command with the reader's own names."""
         return _NAME.sub(lambda name: self.names.get(name[0], name[0]), command)
 
 
 def _nothing() -> None:
-    """What happens around most commands."""
+    """Do nothing before or after a command."""

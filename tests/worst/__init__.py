@@ -1,1 +1,1 @@
-"""Texts that take a parser as long as possible, and a search for worse ones."""
+"""Texts that slow parsers down as much as possible, and a search for slower ones."""

@@ -1,4 +1,4 @@
-"""What VMs ask of devices and NUMA nodes, histories and scheduled actions, and hosts' own words."""
+"""Requests of VMs for devices and NUMA nodes, histories, scheduled actions, and texts of hosts."""
 
 from merkatd.opennebula.constraints.hardware import assigned_devices, numa_placements
 from merkatd.opennebula.pools.constraint_facts import Node, PciDevice
@@ -11,13 +11,13 @@ from merkatd.opennebula.scheduled_actions import call, done, due_actions, failed
 from tests.worst.search import Parser
 
 VM_BYTES = 1 << 19
-"""Of one VM as oned shows it: more than its users write into any."""
+"""The size of a VM in oned's XML: more than users can write into one."""
 HOST_BYTES = 1 << 18
-"""Of one host: hundreds of devices take half of that."""
+"""The size of a host in oned's XML: hundreds of devices take half of it."""
 NOW = 1_678_881_600.0
 _REFUSES = (ValueError, BrokenError, UnreadableError)
 _DEVICES = [PciDevice("10de", "1db6", "0302", f"{row:02x}:00.0") for row in range(256)]
-"""Of one host: more than any has."""
+"""The devices of one host: more than a real host has."""
 _NODES = [Node(row, [(2, 2, False)] * 32, 1 << 18, {2: 1 << 16, 1024: 1 << 8}) for row in range(8)]
 _VM = (
     "<VM><ID>1</ID><UID>3</UID><GID>1</GID><UNAME>ann</UNAME><GNAME>g</GNAME><NAME>v</NAME>"
@@ -34,7 +34,7 @@ _HOST = (
 
 
 def _placed(text: str) -> None:
-    """Read a VM, and look for room on one host that has what it asks for."""
+    """Read a VM, and search a host for the devices and NUMA nodes that the VM requests."""
     _wants.cache_clear()
     for vm in read_page(f"<VM_POOL>{text}</VM_POOL>").vms:
         assigned_devices(vm.wants.pcis, _DEVICES)
@@ -43,7 +43,7 @@ def _placed(text: str) -> None:
 
 
 def _due(text: str) -> None:
-    """Read a VM and do all that a period does with its actions, but the calls."""
+    """Read a VM and compute everything that a period computes for its scheduled actions."""
     for vm in read_page(f"<VM_POOL>{text}</VM_POOL>").vms:
         for due in due_actions(vm.actions, NOW, vm.made_s):
             template(done(due.action, NOW, vm.made_s))

@@ -1,4 +1,4 @@
-"""Texts that arrive at the doors before a login, and texts that commands and oned's driver read."""
+"""Texts that arrive before a login, and texts that commands and oned's driver read."""
 
 import base64
 from pathlib import Path
@@ -21,9 +21,9 @@ from merkatd.web.base.served_names import host_name
 from tests.worst.search import Parser
 
 HEAD = 16_384
-"""Bytes of a request's first line and headers."""
+"""The bytes of a request's first line and headers."""
 ARGUMENT = 1 << 17
-"""The longest argument that Linux hands to a command."""
+"""The longest argument that Linux passes to a command."""
 _VM_BYTES = 1 << 19
 _Transport: Any = StringTransport  # Twisted's testing has no types
 _PROXIES = TrustedProxies(["10.0.0.0/8", "fd00::/8"])
@@ -47,7 +47,7 @@ def _asked(text: str) -> None:
 
 
 def _head(text: str) -> None:
-    """As a connection reads it; it arrives in one piece."""
+    """Read the head of an HTTP request as a connection does, in one piece."""
     factory = CallFactory(Clock(), ApiSettings(), _never, TrustedProxies(()))
     where = IPv4Address("TCP", "192.0.2.1", 4711)
     channel = factory.buildProtocol(where)

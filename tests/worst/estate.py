@@ -1,4 +1,4 @@
-"""What tenants write into VM groups, networks and users, up to what a period decides by."""
+"""Texts that tenants write into VM groups, networks and users, as a period reads them."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ from merkatd.placement.base.hard_constraints import _bonds
 from tests.worst.search import Parser
 
 OBJECT_BYTES = 1 << 19
-"""Of one object as oned shows it: more than its users write into any."""
+"""The size of an object in oned's XML: more than users can write into one."""
 
 _NAMES = [f"r{number}" for number in range(32)]
 _ROLES = "".join(
@@ -27,7 +27,7 @@ _REFUSES = (BrokenError, UnreadableError)
 
 
 def _groups(text: str) -> None:
-    """As a period reads them, and a strategy keeps to them: VMs have every role."""
+    """Read VM groups as a period does, and build a strategy's rules for VMs of every role."""
     rules = read_vm_groups(f"<VM_GROUP_POOL>{text}</VM_GROUP_POOL>")
     found = groups_of(rules, {rule.id for rule in rules})
     pairs = np.array(found.pairs, dtype=np.int64).reshape(-1, 3)

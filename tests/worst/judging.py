@@ -1,4 +1,4 @@
-"""What a VM asks of hosts, judged against a thousand hosts that all differ."""
+"""Requirements and ranks of VMs, evaluated against a thousand different hosts."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _TABLE_ROWS = [
 
 
 def _judged(text: str) -> None:
-    """By a period in which nothing is known of the text, or of the hosts."""
+    """Evaluate a requirement as a period does that has cached neither the text nor the hosts."""
     glob.cache_clear()
     table = FactTable(_TABLE_ROWS)
     found = requirement_constraint("SCHED_REQUIREMENTS", text, table, "host")

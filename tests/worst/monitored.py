@@ -1,7 +1,8 @@
-"""What a tenant's VMs answer to the monitors of its platform; templates of the embedded cloud.
+"""Answers of a tenant's VMs to the monitors of its platform; templates of the embedded cloud.
 
-A monitor is a process of its platform's own: it may take longer, and holds up nobody else. The
-embedded cloud takes texts of any length, as OpenNebula does, in time that grows with their length.
+A monitor is a process of its own platform: its limit is higher, because it delays no other part of
+Merkat. The embedded cloud accepts texts of any length, as OpenNebula does, and needs time in
+proportion to their length.
 """
 
 from controllers.monitors import log_probe
@@ -26,7 +27,7 @@ def _log(text: str) -> None:
 
 
 def _embedded(text: str) -> None:
-    """As a call of the embedded cloud reads it and shows it again."""
+    """Parse a template and write it as XML again, as a call of the embedded cloud does."""
     found = template_text.parse(text)
     template_text.template_xml(found, "TEMPLATE")
 

@@ -1,4 +1,4 @@
-"""Every parser of tenants' text, at the most that it is ever given, with its worst cases."""
+"""Every parser of tenants' text, with its size limit and its known worst cases."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ from tests.worst.monitored import MONITORED
 from tests.worst.search import Parser
 
 BODY = int(ApiSettings().body_mib * 2**20)
-"""Bytes of a call or a form."""
+"""The bytes of a call or a form."""
 VM_BYTES = 1 << 19
-"""Of one VM as oned shows it: more than its users write into any."""
+"""The size of a VM in oned's XML: more than users can write into one."""
 HEADER = 16_384
-"""Bytes of an HTTP header."""
+"""The bytes of an HTTP header."""
 
 _USER = "<USER><ID>3</ID><NAME>ann</NAME><GID>1</GID><GNAME>g</GNAME><TEMPLATE/></USER>"
 
@@ -45,7 +45,7 @@ async def _asked(method: str, *_arguments: Any) -> Any:
 
 
 class _Source:
-    """A cluster that says its VM template itself."""
+    """A cluster with its own VM template."""
 
     def __init__(self, text: str) -> None:
         self.template: str | None = text
@@ -54,7 +54,7 @@ class _Source:
 
 
 def _read_vm_template(text: str) -> None:
-    """As submitting a platform or a group reads it."""
+    """Read a VM template as the submission of a platform or a group does."""
     failed: list[Any] = []
     problem = template_problem(text)
     if problem is None:
@@ -174,7 +174,7 @@ VM_TEMPLATE = Parser(
     refuses=(TemplateError, ValueError),
 )
 _OURS = f'{{"v":{VERSION},'
-"""How a message of the version begins that the daemon speaks."""
+"""The start of a message in the daemon's version of the protocol."""
 BUS = Parser(
     name="message on the bus",
     read=lambda text: unpack(text.encode("utf-8", "surrogatepass"), TO_DAEMON),

@@ -1,8 +1,8 @@
-"""How long a parser takes at its size limit: named worst cases, and a search for worse ones.
+"""The time of a parser at its size limit: known worst cases, and a search for worse ones.
 
-A text is a frame filled with a unit, again and again, up to the size limit. A unit is a few
-words of the parser's language; `{n}` stands for a number that is different each time. The search
-starts from random units and changes the slowest ones that it has found.
+A text is a frame that is filled with one unit, repeated up to the size limit. A unit is a few words
+of the parser's language; `{n}` stands for a number that is different each time. The search starts
+from random units and changes the slowest ones that it has found.
 """
 
 import time
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 LIMIT_S = 0.1
-"""No parser may take longer, whatever a tenant sends."""
+"""The time limit of every parser, whatever a tenant sends."""
 PAUSES_S = (0.1, 0.5, 1.0, 2.0, 4.0)
 _REFUSALS: tuple[type[Exception], ...] = (ValueError,)
 
@@ -25,21 +25,21 @@ class Parser:
     name: str
     read: Callable[[str], object]
     bytes_: int
-    """The most that it is ever given."""
+    """The greatest size of its input."""
     words: Sequence[str]
-    """Of its language: what units are made of."""
+    """Words of its language, from which units are built."""
     frames: Sequence[tuple[str, str]] = (("", ""),)
-    """What stands before and after the units."""
+    """The texts before and after the units."""
     known: Sequence[tuple[str, str, str]] = ()
-    """Worst cases that were found: before, unit, after."""
+    """Known worst cases: before, unit, after."""
     refuses: tuple[type[Exception], ...] = _REFUSALS
-    """What it may raise."""
+    """The exceptions that it may raise."""
     limit_s: float = LIMIT_S
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A text and how long it took."""
+    """A text and the time that it took."""
 
     before: str
     unit: str
@@ -51,7 +51,7 @@ class Found:
 
 
 def filled(before: str, unit: str, after: str, bytes_: int) -> str:
-    """The frame with as many units as there is room for."""
+    """Return the frame, filled with as many units as fit into the size limit."""
     room = bytes_ - len(before.encode()) - len(after.encode())
     if "{n}" not in unit:
         return before + unit * max(0, room // len(unit.encode())) + after
@@ -65,7 +65,7 @@ def filled(before: str, unit: str, after: str, bytes_: int) -> str:
 
 
 def seconds_of(parser: Parser, text: str) -> float:
-    """CPU time of this thread: what others on the machine do does not count."""
+    """Return the CPU time of this thread, which does not include other work on the machine."""
     began_s = time.thread_time()
     with suppress(*parser.refuses):
         parser.read(text)
@@ -73,10 +73,10 @@ def seconds_of(parser: Parser, text: str) -> float:
 
 
 def measured(parser: Parser, before: str, unit: str, after: str) -> Found:
-    """The least of three times where the first one is long: the machine has caches.
+    """Return the least of up to three times, because the first run may find cold caches.
 
-    Of more where all are too long: what shares a core's caches with this thread costs it CPU time
-    too, and is gone after a while.
+    If all are above the limit, measure again after pauses: other programs that use the caches of
+    the same core cost this thread CPU time too, for a while.
     """
     text = filled(before, unit, after, parser.bytes_)
     took_s = seconds_of(parser, text)
@@ -91,7 +91,7 @@ def measured(parser: Parser, before: str, unit: str, after: str) -> Found:
 
 
 def worst(parser: Parser, tries: int, seed: int) -> Found:
-    """The slowest text of so many."""
+    """Return the slowest text of this number of tries."""
     random = np.random.default_rng(seed)
     best: list[Found] = []
     for number in range(tries):
@@ -108,7 +108,7 @@ def worst(parser: Parser, tries: int, seed: int) -> Found:
 
 
 def _changed(parser: Parser, unit: str, random: np.random.Generator) -> str:
-    """With another word in front or behind, or twice as often, or cut in half."""
+    """Return the unit with another word before or after it, doubled, or cut in half."""
     choice = int(random.integers(4))
     if choice == 0:
         return _word(parser, random) + unit

@@ -20,7 +20,7 @@ SEED = int(os.environ.get("MERKAT_SEED", int(time.time()) if _SOAK else 1))
 
 @pytest.fixture(autouse=True, scope="module")
 def collections() -> Iterator[None]:
-    """Collections of garbage are short, as in the daemon: none looks at the tests' own objects."""
+    """Keep garbage collections short, as in the daemon: they skip the tests' own objects."""
     garbage = GarbageCollections()
     gc.collect()
     garbage.start()
@@ -35,20 +35,20 @@ def collections() -> Iterator[None]:
     ids=lambda value: value.name if isinstance(value, Parser) else "|".join(value)[:40],
 )
 def test_known_worst_cases(parser: Parser, case: tuple[str, str, str]) -> None:
-    """Each was slow once, or is a usual way to make such a parser slow."""
+    """Each case was slow once, or is a usual way to make such a parser slow."""
     found = measured(parser, *case)
     assert found.seconds < parser.limit_s, str(found)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_a_search_finds_no_worse_case(parser: Parser) -> None:
-    """To replay what failed in a long run: MERKAT_SEED, and as many tries."""
+    """To repeat a failed long run, set MERKAT_SEED to its seed and MERKAT_SOAK to its tries."""
     found = worst(parser, TRIES, SEED)
     assert found.seconds < parser.limit_s, f"seed {SEED}, {found}"
 
 
-def test_messages_on_the_bus_are_of_the_version_that_is_spoken() -> None:
-    """Of any other version they are refused before they are read."""
+def test_known_bus_messages_have_the_present_version() -> None:
+    """Messages of another version would be rejected before they are parsed."""
     ours = [one for one in BUS.known if one[0].startswith('{"v":') and "kind" in one[0]]
     assert len(ours) > 4
     for begin, again, end in ours[1:]:

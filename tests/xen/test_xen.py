@@ -37,7 +37,7 @@ def test_a_cap_is_what_is_really_got(port: Port, guests: list[XenGuest], percent
     assert port.read(HOST).in_force.vcpu_quota_us[0] == quota_us
 
 
-def test_what_is_read_is_what_was_used(port: Port, guests: list[XenGuest]) -> None:
+def test_readings_are_the_cpu_time_used(port: Port, guests: list[XenGuest]) -> None:
     """CPU time in core-seconds, as it passes."""
     port.read(HOST)
     port.apply(limit(guests[0].vm, vcpu=25_000))

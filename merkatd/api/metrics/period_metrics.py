@@ -99,15 +99,15 @@ class FairnessMetrics:
 
     def announced(self, announcement: Announcement) -> None:
         """Compute the fairness after a period."""
-        ensureDeferred(self._work_out(announcement.seen.snapshot))
+        ensureDeferred(self._compute_fairness(announcement.seen.snapshot))
 
-    async def _work_out(self, snapshot: Snapshot) -> None:
+    async def _compute_fairness(self, snapshot: Snapshot) -> None:
         try:
-            found = await self._executor.run(lambda: fairness(snapshot))
+            fairness_of_markets = await self._executor.run(lambda: fairness(snapshot))
         except Exception:  # noqa: BLE001 - a missing metric must not cost a period
             _log.failure("The allocation errors could not be computed for the metrics")
             return
-        self._tell(found)
+        self._tell(fairness_of_markets)
 
 
 def fairness(snapshot: Snapshot) -> list[Fairness]:
@@ -165,7 +165,7 @@ class MoveReasons:
         yield from self._judged(announcement.seen)
         steps = announcement.decided.steps
         moves = [step for step in steps if step.kind == Migrate.kind and isinstance(step, Migrate)]
-        waited_for = {one for step in steps for one in step.after} if moves else set()
+        waited_for = {awaited for step in steps for awaited in step.after} if moves else set()
         for step in moves:
             result = MoveResult(announcement.acted.not_done.get(step.id, MoveResult.SENT))
             why = cause(step, announcement.seen, waited_for)

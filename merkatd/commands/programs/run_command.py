@@ -246,7 +246,7 @@ class _Running:
         try:
             self._written.again(configuration.config)
         except OSError as error:
-            configuration.lacks(f"the log continues in its old file: {error.strerror}")
+            configuration.report_problem(f"the log continues in its old file: {error.strerror}")
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value

@@ -111,7 +111,7 @@ def ensure_tenants(
 
 def every(connection: sa.Connection) -> tuple[TenantRow, ...]:
     """Return all tenants, ordered by id."""
-    return _selected(connection, None)
+    return _read_tenants(connection, None)
 
 
 def active(connection: sa.Connection) -> tuple[TenantRow, ...]:
@@ -127,7 +127,7 @@ def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
 
 def get(connection: sa.Connection, owner: int) -> TenantRow | None:
     """Return the tenant of this id."""
-    return next(iter(_selected(connection, owner)), None)
+    return next(iter(_read_tenants(connection, owner)), None)
 
 
 def active_weights(connection: sa.Connection) -> dict[float, int]:
@@ -176,7 +176,7 @@ def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
     return {owner: name for owner, name in rows if name is not None}
 
 
-def _selected(connection: sa.Connection, owner: int | None) -> tuple[TenantRow, ...]:
+def _read_tenants(connection: sa.Connection, owner: int | None) -> tuple[TenantRow, ...]:
     if owner is None:
         rows = connection.execute(_EVERY)
     else:

@@ -82,29 +82,29 @@ def newest(connection: sa.Connection) -> int:
 
 
 def record_bids(
-    connection: sa.Connection, words: Sequence[Bid], began: int | None = None
+    connection: sa.Connection, bids: Sequence[Bid], newest_before: int | None = None
 ) -> frozenset[int]:
     """Record these bids, at most one per VM; return the VMs for which they are now in force.
 
-    `began` is the number of the newest bid at the start of the read that found the templates. A
-    template's bid is only recorded if another bid for its VM was stored after that. Its text still
-    counts as read: reading it again would wrongly replace the later bid.
+    `newest_before` is the number of the newest bid when the read of the templates began. If another
+    bid for a VM was stored after that, the template's bid is recorded but not put in force. Its
+    text still counts as read: reading it again would wrongly replace the later bid.
     """
-    by_vm = {word.vm: word for word in words}
-    if len(by_vm) != len(words):
+    bid_of = {bid.vm: bid for bid in bids}
+    if len(bid_of) != len(bids):
         raise ValueError("a call can record at most one bid per VM")
-    present = newest_bids(connection, by_vm)
-    late = _overtaken(connection, words, began)
-    new = [word for vm, word in by_vm.items() if vm not in present]
-    known = [word for vm, word in by_vm.items() if vm in present]
-    heard = [word for word in known if word.vm not in late]
-    if words:
-        connection.execute(sa.insert(WORDS), [_row(word) for word in words])
+    in_force = newest_bids(connection, bid_of)
+    overtaken = _overtaken(connection, bids, newest_before)
+    new = [bid for vm, bid in bid_of.items() if vm not in in_force]
+    repeated = [bid for vm, bid in bid_of.items() if vm in in_force]
+    replacing = [bid for bid in repeated if bid.vm not in overtaken]
+    if bids:
+        connection.execute(sa.insert(WORDS), [_row(bid) for bid in bids])
     if new:
-        _insert(connection, [_row(w) | {"template_hash": w.template_hash} for w in new])
-    _replace(connection, heard)
-    read_templates(connection, {w.vm: w.template_hash for w in known if w.template_hash})
-    return frozenset(word.vm for word in (*new, *heard))
+        _insert(connection, [_row(bid) | {"template_hash": bid.template_hash} for bid in new])
+    _replace(connection, replacing)
+    read_templates(connection, {bid.vm: bid.template_hash for bid in repeated if bid.template_hash})
+    return frozenset(bid.vm for bid in (*new, *replacing))
 
 
 def read_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> None:

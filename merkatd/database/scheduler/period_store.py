@@ -304,18 +304,18 @@ def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
-    where = {"its_number": number, "states": sorted(_BEFORE[state])}
-    moved = connection.execute(_ADVANCE, {**where, "state": state, **values})
-    if moved.rowcount == 1:
+    condition = {"its_number": number, "states": sorted(_BEFORE[state])}
+    result = connection.execute(_ADVANCE, {**condition, "state": state, **values})
+    if result.rowcount == 1:
         return
     present = get(connection, number)
     times = {name: value for name, value in values.items() if name.endswith("_s")}
     same = all(getattr(present, name, None) == at_s for name, at_s in times.items())
     if same and present is not None and present.state is state:
         return  # an earlier attempt of the same transaction was committed, but not confirmed
-    found = "does not exist" if present is None else f"is {present.state}"
+    actual = "does not exist" if present is None else f"is {present.state}"
     needed = " or ".join(sorted(_BEFORE[state]))
-    raise PeriodStateError(f"period {number} {found}; to become {state} it must be {needed}")
+    raise PeriodStateError(f"period {number} {actual}; to become {state} it must be {needed}")
 
 
 def _one(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> PeriodRow | None:

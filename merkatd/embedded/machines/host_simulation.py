@@ -81,7 +81,7 @@ class HostSimulation:
         check(guest, new, host)
         guest.advance(self._world.now(), self._settings)
         guest.limits = new
-        self._unsettle(guest.host)
+        self._mark_unsettled(guest.host)
         return new
 
     def read(self, vm_ids: Iterable[int] | None = None) -> dict[int, Usage]:
@@ -153,13 +153,13 @@ class HostSimulation:
         """Drop the guest of a VM: its next start begins without any state."""
         guest = self.guests.pop(vm_id, None)
         if guest is not None:
-            self._take_off(guest)
+            self._remove_guest(guest)
             self._world.changed("guest", vm_id)
 
     def crash(self, host_id: int) -> None:
         """Let a host die with all its guests."""
         for guest in list(self._on.get(host_id, {}).values()):
-            self._take_off(guest)
+            self._remove_guest(guest)
             guest.reboot()
             self._keep(guest)
 
@@ -197,7 +197,7 @@ class HostSimulation:
             if vm.lcm not in _STAYS or guest is None:
                 self._run(vm, before)
         elif guest is not None and guest.host >= 0:
-            self._take_off(guest)
+            self._remove_guest(guest)
             if not vm.lcm.name.startswith("SAVE") and vm.state is not OneVmState.SUSPENDED:
                 guest.reboot()
             self._keep(guest)
@@ -232,7 +232,7 @@ class HostSimulation:
             if guest.host >= 0:
                 guest.advance(self._world.now(), self._settings)
                 guest.cpu_s = 0.0
-            self._take_off(guest)
+            self._remove_guest(guest)
             guest.host = host.id
             guest.run += 1
             self._on.setdefault(host.id, {})[vm.id] = guest
@@ -244,20 +244,22 @@ class HostSimulation:
         shares = math.ceil(vm.cpu * self._settings.shares_per_core / 100)
         return GuestLimits(cpu_shares=min(max(2, shares), MOST_SHARES), memory_mib=vm.memory_mib)
 
-    def _take_off(self, guest: SimulatedGuest) -> None:
+    def _remove_guest(self, guest: SimulatedGuest) -> None:
+        """Take a guest off its host, if it is on one."""
         if guest.host < 0:
             return
         guest.advance(self._world.now(), self._settings)
         self._on[guest.host].pop(guest.vm, None)
-        self._unsettle(guest.host)
+        self._mark_unsettled(guest.host)
         guest.host, guest.rate = -1, 0.0
 
     def _keep(self, guest: SimulatedGuest) -> None:
         self._world.changed("guest", guest.vm)
         if guest.host >= 0:
-            self._unsettle(guest.host)
+            self._mark_unsettled(guest.host)
 
-    def _unsettle(self, host_id: int) -> None:
+    def _mark_unsettled(self, host_id: int) -> None:
+        """Have the host's CPU divided again in this moment, after all other changes."""
         if not self._unsettled:
             self._world.agenda.at(self._world.now(), self.settle)
         self._unsettled.add(host_id)
@@ -295,7 +297,7 @@ class HostSimulation:
             if guest.finish_s(self._settings) <= now + 1e-6:
                 guest.complete(now, self._settings)
             if guest.finished and guest.rate > 0:
-                self._unsettle(host_id)
+                self._mark_unsettled(host_id)
         self._plan(host_id)
 
     def _end(self, guest: SimulatedGuest) -> None:

@@ -124,15 +124,15 @@ def vmpool_accounting(call: MethodCall, flag: int, start_s: int, end_s: int) -> 
     """Return history records of all VMs, done or not, in a time range; -1 means no bound."""
     if flag < MY_GROUPS:
         raise OneRefusal(RPC_API, "Incorrect filter_flag")
-    rows = sorted(_vms(call, flag, ANY), key=lambda vm: vm.id)
-    found = [
-        accounting_xml(call.cloud.world, vm, item)
-        for vm in rows
-        for item in vm.history
-        if (start_s == -1 or item.etime > start_s or not item.etime)
-        and (end_s == -1 or item.stime < end_s)
+    vms = sorted(_vms(call, flag, ANY), key=lambda vm: vm.id)
+    records = [
+        accounting_xml(call.cloud.world, vm, record)
+        for vm in vms
+        for record in vm.history
+        if (start_s == -1 or record.etime > start_s or not record.etime)
+        and (end_s == -1 or record.stime < end_s)
     ]
-    return f"<HISTORY_RECORDS>{''.join(found)}</HISTORY_RECORDS>"
+    return f"<HISTORY_RECORDS>{''.join(records)}</HISTORY_RECORDS>"
 
 
 @method("one.hostpool.info")

@@ -146,7 +146,7 @@ class LibvirtHypervisors:
         self._where = dict(vms)
         grouped = await self._aside(lambda: _grouped(vms))
         by_host = {host: some for host, some in grouped.items() if self._is_there(host)}
-        answers = await self._all(
+        answers = await self._run_on_hosts(
             {host: partial(read_host, vms=some, look=look) for host, some in by_host.items()}
         )
         # A host may be removed while the rows are put together.
@@ -167,7 +167,9 @@ class LibvirtHypervisors:
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
         """Return the domain ids by host and VM, with one call per host."""
-        answers = await self._all({host: read_runs for host in hosts if self._is_there(host)})
+        answers = await self._run_on_hosts(
+            {host: read_runs for host in hosts if self._is_there(host)}
+        )
         return {host: one for host, one in answers.items() if not isinstance(one, Exception)}
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
@@ -183,7 +185,7 @@ class LibvirtHypervisors:
             else:
                 by_host.setdefault(host, []).append(step)
         told = {host: StepResults() for host in by_host}
-        answers = await self._all(
+        answers = await self._run_on_hosts(
             {
                 host: partial(
                     apply_steps,
@@ -213,7 +215,7 @@ class LibvirtHypervisors:
         for vm in vms:
             by_host.setdefault(vm.host, []).append(vm)
         found: dict[int, dict[int, ReleaseResult]] = {host: {} for host in by_host}
-        answers = await self._all(
+        answers = await self._run_on_hosts(
             {
                 host: partial(
                     release_host,
@@ -237,19 +239,22 @@ class LibvirtHypervisors:
 
     async def close(self) -> None:
         """Close the connections to all hosts; limits stay in force."""
-        await self._all(dict.fromkeys(self._hosts, _closed))
+        await self._run_on_hosts(dict.fromkeys(self._hosts, _closed))
         self._workers.stop()
 
     # -- calls to the hosts -------------------------------------------------------------------
 
-    async def _all(
+    async def _run_on_hosts(
         self,
         work: Mapping[int, Callable[..., Steps[Any]]],
         *,
         limited: bool = True,
         may: Callable[[], bool] = always,
     ) -> Mapping[int, Any]:
-        """Return the outcome of the work by host, within the time limit if it is limited."""
+        """Run the work on its hosts and return the outcomes by host.
+
+        If `limited`, wait at most `period_limit` for all hosts together.
+        """
         progress = {host: CallProgress(may) for host in work}
         running = {
             host: self._ask(self._known(host), do, progress[host]) for host, do in work.items()

@@ -130,7 +130,7 @@ def _read(text: bytes, most: int) -> DriverRequest:
             huge_tree=True,
         )
         for _, element in parsed:
-            most -= not _one(action, element)
+            most -= not _read_element(action, element)
             if most < 0:
                 raise DriverRequestError("it has too many elements of users")
     except etree.XMLSyntaxError as error:
@@ -140,7 +140,7 @@ def _read(text: bytes, most: int) -> DriverRequest:
     return action
 
 
-def _one(action: DriverRequest, element: Element) -> bool:
+def _read_element(action: DriverRequest, element: Element) -> bool:
     """Read an element of a pool. Return False if it is in no pool, but an attribute of a user."""
     pool = element.getparent()
     root = None if pool is None else pool.getparent()
@@ -156,7 +156,7 @@ def _one(action: DriverRequest, element: Element) -> bool:
     return True
 
 
-def _matched(action: DriverRequest, vm: Element) -> None:
+def _read_vm(action: DriverRequest, vm: Element) -> None:
     number = _whole(vm, "ID")
     hosts, stores = _ids(vm, "HOSTS/ID"), _ids(vm, "DATASTORES/ID")
     networks = {_whole(nic, "ID"): _ids(nic, "VNETS/ID") for nic in vm.findall("NIC")}
@@ -164,7 +164,7 @@ def _matched(action: DriverRequest, vm: Element) -> None:
     action.networks[number] = networks
 
 
-def _host(action: DriverRequest, host: Element) -> None:
+def _read_host(action: DriverRequest, host: Element) -> None:
     number = _whole(host, "ID")
     cluster = _whole(host, "CLUSTER_ID")
     cpu = _whole(host, "HOST_SHARE/MAX_CPU") - _whole(host, "HOST_SHARE/CPU_USAGE")
@@ -173,20 +173,20 @@ def _host(action: DriverRequest, host: Element) -> None:
     action.clusters[number] = cluster
 
 
-def _datastore(action: DriverRequest, store: Element) -> None:
+def _read_datastore(action: DriverRequest, store: Element) -> None:
     place = OfferedHost(_ids(store, "CLUSTERS/ID"), _whole(store, "FREE_MB"))
     action.datastores[_whole(store, "ID")] = place
 
 
-def _vnet(action: DriverRequest, vnet: Element) -> None:
+def _read_vnet(action: DriverRequest, vnet: Element) -> None:
     action.vnets[_whole(vnet, "ID")] = OfferedHost(_ids(vnet, "CLUSTERS/ID"))
 
 
 _READ = {
-    ("REQUIREMENTS", "VM"): _matched,
-    ("HOST_POOL", "HOST"): _host,
-    ("DATASTORE_POOL", "DATASTORE"): _datastore,
-    ("VNET_POOL", "VNET"): _vnet,
+    ("REQUIREMENTS", "VM"): _read_vm,
+    ("HOST_POOL", "HOST"): _read_host,
+    ("DATASTORE_POOL", "DATASTORE"): _read_datastore,
+    ("VNET_POOL", "VNET"): _read_vnet,
 }
 
 

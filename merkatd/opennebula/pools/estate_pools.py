@@ -97,32 +97,32 @@ def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
 def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
     """Return all readable objects of a pool; unreadable ones are left out and logged."""
     try:
-        found = _read_each(rows(pool, name, tag), tag, read)
+        things = _read_each(rows(pool, name, tag), tag, read)
     except BrokenError:
-        found = _read_each(_whole_ones(pool, name, tag), tag, read)
-    return iter(found)
+        things = _read_each(_readable_elements(pool, name, tag), tag, read)
+    return iter(things)
 
 
 def _read_each(
     elements: Iterable[Element], tag: str, read: Callable[[Element], Thing]
 ) -> list[Thing]:
-    found = []
+    things = []
     for element in elements:
         try:
-            found.append(read(element))
+            things.append(read(element))
         except UnreadableError as error:
             _left_out(tag, element.findtext("ID"), error)
-    return found
+    return things
 
 
-def _whole_ones(pool: str, name: str, tag: str) -> Iterator[Element]:
-    """Yield the objects that are XML. Raise BrokenError if the pool is incomplete."""
+def _readable_elements(pool: str, name: str, tag: str) -> Iterator[Element]:
+    """Yield the readable elements of a pool; log others. Raise BrokenError if it is cut off."""
     for piece in separate(pool, name, tag):
         try:
             element = parsed(piece)
         except BrokenError as error:
-            number = _NUMBER.search(piece)
-            _left_out(tag, number[1].decode() if number else None, error)
+            id_match = _NUMBER.search(piece)
+            _left_out(tag, id_match[1].decode() if id_match else None, error)
         else:
             yield element
 

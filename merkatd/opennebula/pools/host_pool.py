@@ -102,13 +102,13 @@ def words_of(*elements: Element | None) -> Values:
     return dict(found)
 
 
-def joined(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]]) -> Values:
+def merge_facts(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]]) -> Values:
     """Return all facts, those of the first mapping first."""
-    found: Values = dict(own)
+    merged: Values = dict(own)
     for other in others:
         for name, texts in other.items():
-            found[name] = [*found[name], *texts] if name in found else texts
-    return found
+            merged[name] = [*merged[name], *texts] if name in merged else texts
+    return merged
 
 
 def _space(disks: Element) -> Mapping[int, float]:
@@ -261,7 +261,7 @@ def with_facts(
     for host in hosts:
         sample = load[host.id].words if host.id in load else nothing
         others = sample, clusters.get(host.cluster, nothing)
-        facts = replace(host.facts, values=joined(host.facts.values, *others))
+        facts = replace(host.facts, values=merge_facts(host.facts.values, *others))
         found.append(host._replace(facts=facts))
     return found
 

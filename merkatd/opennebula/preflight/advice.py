@@ -79,7 +79,7 @@ _RAFT = {0: "it is alone", 3: "it leads its zone"}
 
 
 def findings(facts: ServerFacts, wish: AdviceInput) -> list[Finding]:
-    """Return all findings."""
+    """Return the errors and warnings about mode, other schedulers, clusters, hosts and login."""
     return [
         *_mode(facts, wish),
         *_balancers(facts, wish),

@@ -81,12 +81,12 @@ def _first(read: Callable[[str], float | None], texts: Sequence[str]) -> float |
     return None
 
 
-def _holds_of(found: float, relation: Relation, value: float) -> bool:
+def _holds_of(actual: float, relation: Relation, required: float) -> bool:
     if relation is Relation.ABOVE:
-        return found > value
+        return actual > required
     if relation is Relation.BELOW:
-        return found < value
-    return (found == value) is (relation is Relation.IS)
+        return actual < required
+    return (actual == required) is (relation is Relation.IS)
 
 
 def _has_one(value: Value, texts: Sequence[str]) -> bool:

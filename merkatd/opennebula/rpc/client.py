@@ -186,10 +186,12 @@ class Client:
         if self._zone is None:
             try:
                 text = await self._text("one.system.config")
-                found = only_child(text, "OPENNEBULA_CONFIGURATION").findtext("FEDERATION/ZONE_ID")
+                zone_id = only_child(text, "OPENNEBULA_CONFIGURATION").findtext(
+                    "FEDERATION/ZONE_ID"
+                )
             except (OneForbiddenError, OneBadCallError, BrokenError):
-                found = None
-            self._zone = int(found) if found and found.isdecimal() else 0
+                zone_id = None
+            self._zone = int(zone_id) if zone_id and zone_id.isdecimal() else 0
         return self._zone
 
     # -- pools --------------------------------------------------------------------------------

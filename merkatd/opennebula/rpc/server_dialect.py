@@ -62,11 +62,11 @@ def dialect_of(version: str) -> ServerDialect:
             version=version[:40],
         )
         return ServerDialect(_NEWEST)
-    found = int(match[1]), int(match[2])
-    if found < _OLDEST:
+    release = int(match[1]), int(match[2])
+    if release < _OLDEST:
         _log.warn(
             "OpenNebula {version} is older than all tested versions; expected {oldest} or later",
             version=version[:40],
             oldest="{}.{}".format(*_OLDEST),
         )
-    return ServerDialect(found)
+    return ServerDialect(release)

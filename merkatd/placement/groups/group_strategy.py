@@ -93,7 +93,7 @@ def _with_departures(problem: PlacementProblem, wanted: Ints) -> Ints:
 def regroup(problem: PlacementProblem) -> Ints:
     """Return [vms]: the host of each VM after all three phases."""
     view = problem.view
-    kind = _kinds(problem)
+    kind = _host_kinds(problem)
     fixed = np.where(problem.movable, NO_ROW, view.place)
     capacity = np.where(view.open[:, np.newaxis], view.capacity, 0.0)
     rate = np.ascontiguousarray(view.bid[:, 0])
@@ -121,7 +121,7 @@ def _may_be_anywhere(problem: PlacementProblem) -> Bools:
     return found
 
 
-def _kinds(problem: PlacementProblem) -> Ints:
+def _host_kinds(problem: PlacementProblem) -> Ints:
     """Return [hosts]: the kind; groups can be exchanged between hosts of one kind.
 
     A host with a VM that can't leave is a kind of its own.

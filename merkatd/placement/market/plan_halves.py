@@ -206,10 +206,10 @@ def _harmless(
     free = ~ordered(problem.snapshot, problem.view)
     while True:
         orderly = order_moves(problem.view, problem.rules, wanted)
-        harmful = list(_harmful(problem, harm, orderly, free, planned))
+        harmful = list(_migrations_in_no_wave(problem, harm, orderly, free, planned))
         if planned is not None and not harmful:
             # Waves compare each step with the remaining plan.
-            harmful = list(_harmful(problem, harm, orderly, free, orderly.place))
+            harmful = list(_migrations_in_no_wave(problem, harm, orderly, free, orderly.place))
         stuck = [vm for vm in orderly.stuck if safe[vm] not in (problem.view.place[vm], wanted[vm])]
         if not harmful and not stuck:
             return orderly
@@ -217,22 +217,24 @@ def _harmless(
         wanted[stuck] = safe[stuck]
 
 
-def _harmful(
+def _migrations_in_no_wave(
     problem: PlacementProblem, harm: int, orderly: OrderedMoves, free: Bools, planned: Ints | None
 ) -> tuple[int, ...]:
     """Return the VMs whose migrations are in no wave, if all migrations in waves are made."""
-    late = {vm for vm, first in orderly.after.items() if first}
-    begun = [vm for vm in orderly.moves if vm not in late]
-    judged = {
-        vm: int(orderly.place[vm]) for vm in begun if free[vm] and problem.view.place[vm] != NO_HOST
+    waiting = {vm for vm, first in orderly.after.items() if first}
+    first_moves = [vm for vm in orderly.moves if vm not in waiting]
+    waved = {
+        vm: int(orderly.place[vm])
+        for vm in first_moves
+        if free[vm] and problem.view.place[vm] != NO_HOST
     }
-    if not judged:
+    if not waved:
         return ()
     before = problem.view.place.copy()
-    at_once = [vm for vm in begun if vm not in judged]
+    at_once = [vm for vm in first_moves if vm not in waved]
     before[at_once] = orderly.place[at_once]
     whole = before if planned is None else planned
-    remaining = Remaining(problem.view, problem.stakes, harm, before, judged, whole)
+    remaining = Remaining(problem.view, problem.stakes, harm, before, waved, whole)
     while wave := remaining.wave():
         for vm in wave:
             remaining.made(vm)

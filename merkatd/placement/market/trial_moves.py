@@ -52,20 +52,20 @@ def update_hosts(
     estimates: Estimates,
 ) -> None:
     """Update, for these hosts, the score, the score without each VM, and the estimates."""
-    most = table.counts.max() + 1
-    work = np.empty((2, most))
-    group = np.empty(most, dtype=np.int64)
+    longest = table.counts.max() + 1
+    work = np.empty((2, longest))
+    group = np.empty(longest, dtype=np.int64)
     for host in hosts:
         start, count = table.start[host], table.counts[host]
-        there = table.rows[start : start + count]
-        _estimate(host, there, count, table.capacity[host], terms, work[0], estimates)
-        scores[host] = host_score(there, count, table.capacity[host], terms, objective, work)
+        vms = table.rows[start : start + count]
+        _estimate(host, vms, count, table.capacity[host], terms, work[0], estimates)
+        scores[host] = host_score(vms, count, table.capacity[host], terms, objective, work)
         for i in range(count):
             if scores[host] == 0.0:
-                without[there[i]] = 0.0
+                without[vms[i]] = 0.0
             else:
-                size = without_vm(table.rows, start, count, there[i], group)
-                without[there[i]] = host_score(
+                size = without_vm(table.rows, start, count, vms[i], group)
+                without[vms[i]] = host_score(
                     group, size, table.capacity[host], terms, objective, work
                 )
 

@@ -139,20 +139,20 @@ def _total_after(
     """Return the objective after both moves; infinite if floors don't fit."""
     total = 0.0
     for host in range(len(scores)):
-        now = scores[host]
+        score = scores[host]
         if host == hosts[0] or host == hosts[1] or host == hosts[2] or host == hosts[3]:
             count = 0
             for row in range(len(place)):
-                there = place[row]
+                vm_host = place[row]
                 if row == vm:
-                    there = to
+                    vm_host = to
                 elif row == other:
-                    there = other_to
-                if there == host:
+                    vm_host = other_to
+                if vm_host == host:
                     group[count] = row
                     count += 1
             if not floors_fit(group, count, table.capacity[host], terms.floor):
                 return np.inf
-            now = host_score(group, count, table.capacity[host], terms, objective, work)
-        total = max(total, now) if objective == LARGEST_ERROR else total + now
+            score = host_score(group, count, table.capacity[host], terms, objective, work)
+        total = max(total, score) if objective == LARGEST_ERROR else total + score
     return total

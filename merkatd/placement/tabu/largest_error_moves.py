@@ -47,15 +47,15 @@ class LargestErrorMoves:
         if len(search.scores) == 0:
             return None
         host = int(np.argmax(search.scores))
-        found: tuple[float, float, Changes] | None = None
+        best: tuple[float, float, Changes] | None = None
         for changes in self._moves(host, exchanges):
-            then = self._after(changes)
-            if then is not None and (found is None or then[:2] < found[:2]):
-                found = then
-        if found is None:
+            outcome = self._errors_after(changes)
+            if outcome is not None and (best is None or outcome[:2] < best[:2]):
+                best = outcome
+        if best is None:
             return None
-        extra = sum(search.extra_migrations(vm, to) for vm, to in found[2])
-        return Move(found[2], self.total() - found[0], extra)
+        extra = sum(search.extra_migrations(vm, to) for vm, to in best[2])
+        return Move(best[2], self.total() - best[0], extra)
 
     def _moves(self, worst: int, exchanges: bool) -> Iterator[Changes]:
         search = self._search
@@ -104,7 +104,7 @@ class LargestErrorMoves:
         for other in exchange_partners(search, vm, hosts).tolist():
             yield ((vm, int(search.board.place[other])), (other, worst))
 
-    def _after(self, changes: Changes) -> tuple[float, float, Changes] | None:
+    def _errors_after(self, changes: Changes) -> tuple[float, float, Changes] | None:
         """Return the largest error and the sum of both hosts' errors after the changes.
 
         Return None if the changes are impossible.
@@ -112,14 +112,18 @@ class LargestErrorMoves:
         search = self._search
         vm, host = changes[0]
         source = int(search.board.place[vm])
-        other = changes[1][0] if len(changes) > 1 else NO_HOST
-        ahead = search.score_with(host, vm, other)
-        if ahead == np.inf:
+        exchanged = changes[1][0] if len(changes) > 1 else NO_HOST
+        host_error = search.score_with(host, vm, exchanged)
+        if host_error == np.inf:
             return None
-        behind = float(search.without[vm])
-        if other != NO_HOST:
-            behind = search.score_with(source, other, vm)
-        if behind == np.inf:
+        source_error = float(search.without[vm])
+        if exchanged != NO_HOST:
+            source_error = search.score_with(source, exchanged, vm)
+        if source_error == np.inf:
             return None
-        rest = np.delete(search.scores, [source, host]).max(initial=0.0)
-        return max(ahead, behind, float(rest)), ahead + behind, changes
+        others_error = np.delete(search.scores, [source, host]).max(initial=0.0)
+        return (
+            max(host_error, source_error, float(others_error)),
+            host_error + source_error,
+            changes,
+        )

@@ -85,15 +85,15 @@ def without_refused(
     if PlatformState(platform.state) not in UP_OR_COMING:
         return platform, members
     given_up = _given_up(platform, template, members, sight) if counted.trouble else []
-    keys = {one.key for one in given_up}
-    left = [one for one in members if one.key not in keys]
-    _tell_refused(connection, platform, left, sight, at_s)
+    keys = {member.key for member in given_up}
+    remaining = [member for member in members if member.key not in keys]
+    _tell_refused(connection, platform, remaining, sight, at_s)
     if not given_up:
-        return platform, left
+        return platform, remaining
     PLATFORM_VMS.mark_gone(connection, keys, at_s)
-    fewer = Counter(one.cluster for one in given_up)
+    fewer = Counter(member.cluster for member in given_up)
     sizes = {name: size - fewer[name] for name, size in platform.sizes.items()}
-    doing = PlatformAction(
+    action = PlatformAction(
         platform=platform.id,
         at_s=at_s,
         who=MANAGER,
@@ -101,7 +101,7 @@ def without_refused(
         text=f"goes on without {len(given_up)} VMs: {counted.trouble}",
         refused=True,
     )
-    return record_size(connection, platform, sizes, doing), left
+    return record_size(connection, platform, sizes, action), remaining
 
 
 def _given_up(

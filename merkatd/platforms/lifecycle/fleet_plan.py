@@ -124,8 +124,8 @@ def ending(
 ) -> FleetChange:
     """Return the changes that end all VMs of a platform."""
     return FleetChange(
-        leave=tuple(one.key for one in members if not one.leaving),
-        steps=tuple(step for one in members if (step := _end(one, sight, state)) is not None),
+        leave=tuple(member.key for member in members if not member.leaving),
+        steps=tuple(step for member in members if (step := _end(member, sight, state)) is not None),
     )
 
 

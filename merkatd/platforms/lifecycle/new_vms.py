@@ -52,8 +52,8 @@ def member_factory(
     Creation keys can't be guessed without knowing the entropy.
     """
 
-    def new(cluster: str, at: int) -> PlatformMember:
-        number = highest + at
+    def new(cluster: str, place_among_new: int) -> PlatformMember:
+        number = highest + place_among_new
         key = creation_key(f"{platform}/{number}", entropy)
         return PlatformMember(key=key, platform=platform, cluster=cluster, number=number)
 

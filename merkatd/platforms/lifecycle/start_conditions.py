@@ -81,7 +81,7 @@ def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
 
     Conditions that waiting can't fulfil come first.
     """
-    for check in (_in_time, _not_too_late, _not_too_early, *_PRICED):
+    for check in (_in_time, _check_latest, _check_not_before, *_PRICED):
         found = check(terms, offer)
         if found is not None:
             return found
@@ -195,14 +195,14 @@ def _what_deadline(terms: Terms, offer: MarketOffer) -> str:
     return f"the least deadline that could be met is {utc_text(ceil(begin_s + least_s))}"
 
 
-def _not_too_late(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
+def _check_latest(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if terms.latest_s is None or _begin_s(terms, offer) <= terms.latest_s:
         return None
     why = f"it had to start by {utc_text(terms.latest_s)}"
     return StartVerdict(StartAnswer.CANCEL, why, "a later `start.latest`")
 
 
-def _not_too_early(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
+def _check_not_before(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if terms.not_before_s is None or terms.not_before_s <= offer.now_s:
         return None
     needs = f"{duration_text(terms.not_before_s - offer.now_s)} more"
@@ -211,13 +211,13 @@ def _not_too_early(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     )
 
 
-def _priced(_terms: Terms, offer: MarketOffer) -> StartVerdict | None:
+def _check_prices_known(_terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if offer.prices is not None:
         return None
     return StartVerdict(StartAnswer.WAIT, "no price is known yet", "the end of a period")
 
 
-def _cheap(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
+def _check_ceilings(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     prices = offer.prices or {}
     dear = {
         name: ceiling
@@ -299,4 +299,4 @@ def _too_dear_in_time(terms: Terms, offer: MarketOffer, case: Case) -> StartVerd
     return StartVerdict(StartAnswer.WAIT, why, needs + _what_deadline(terms, offer))
 
 
-_PRICED = (_priced, _cheap, _roomy, _rested, _affordable)
+_PRICED = (_check_prices_known, _check_ceilings, _roomy, _rested, _affordable)

@@ -197,13 +197,13 @@ def _credits(value: Any) -> float:
 
 
 def _start(table: TomlTable) -> StartTerms:
-    found = StartTerms(
+    terms = StartTerms(
         not_before=table.take("not_before", moment, None),
         latest=table.take("latest", moment, None),
         price_ceiling=_amounts(table.table("price_ceiling")),
     )
     table.end()
-    return found
+    return terms
 
 
 def _amounts(table: TomlTable) -> Amounts:

@@ -134,18 +134,18 @@ def _rows_before(observed: Observed, last: Mapping[str, Any]) -> Ints:
 
     Those still have the same history record.
     """
-    found = np.full(len(observed.snapshot.vms), -1)
+    rows_before = np.full(len(observed.snapshot.vms), -1)
     records = observed.observation.records
     if records is None or "record" not in last:
-        return found
-    now = np.column_stack([records.seq, records.ran_from_s])
-    runs = np.isin(observed.snapshot.vms.state, ACTIVE)
-    before = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
-    for row in np.flatnonzero(runs).tolist():
-        at = before.get(int(observed.snapshot.vms.id[row]))
-        if at is not None and (last["record"][at, :2] == now[row]).all():
-            found[row] = at
-    return found
+        return rows_before
+    records_now = np.column_stack([records.seq, records.ran_from_s])
+    running = np.isin(observed.snapshot.vms.state, ACTIVE)
+    last_rows = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
+    for row in np.flatnonzero(running).tolist():
+        last_row = last_rows.get(int(observed.snapshot.vms.id[row]))
+        if last_row is not None and (last["record"][last_row, :2] == records_now[row]).all():
+            rows_before[row] = last_row
+    return rows_before
 
 
 def core_periods(

@@ -175,7 +175,7 @@ class GuestWatch:
         if use.run is None:
             return
         known = use.vm_id, use.run, use.cpu_s
-        steps = await context.executor.run(lambda: self._steps(*known))
+        steps = await context.executor.run(lambda: self._steps_for_started(*known))
         if steps:
             await _send(context, steps)
 
@@ -212,25 +212,25 @@ class GuestWatch:
         known = {**self._expected.others, **self._where}
         return {vm: host for vm, host in known.items() if host in began}
 
-    def _steps(self, vms: Ints, runs: Ints, cpu_s: Floats) -> list[OnHost]:
-        """Return the limits of guests that have started."""
+    def _steps_for_started(self, vms: Ints, runs: Ints, cpu_s: Floats) -> list[OnHost]:
+        """Return the steps that limit the guests which have started since the last look."""
         # A guest that can't be read yet is handled by the next look.
-        known = zip(vms.tolist(), runs.tolist(), strict=True)
+        run_of_vm = zip(vms.tolist(), runs.tolist(), strict=True)
         computed_s = dict(zip(vms.tolist(), cpu_s.tolist(), strict=True))
-        anew = {vm: run for vm, run in known if vm in self._where and self._new(vm, run)}
+        started = {vm: run for vm, run in run_of_vm if vm in self._where and self._new(vm, run)}
         # Once for each start, also if setting the limits fails.
-        self._runs.update(anew)
-        for vm in anew:
+        self._runs.update(started)
+        for vm in started:
             self.limited.setdefault(vm, []).append(computed_s[vm])
         expected = self._expected
-        coming = [step for vm in anew for step in expected.steps.get(vm, ())]
-        ran = [vm for vm in anew if vm not in expected.steps]
+        first_steps = [step for vm in started for step in expected.steps.get(vm, ())]
+        restarted = [vm for vm in started if vm not in expected.steps]
         steps = []
-        for step in (*coming, *(expected.again(ran) if ran else ())):
+        for step in (*first_steps, *(expected.again(restarted) if restarted else ())):
             # The period itself may have sent the first step for this host.
             turn = self._turns.get(step.vm, 0 if step.vm in expected.steps else 1)
             steps.append(_in_turn(step, turn))
-        for vm in anew:
+        for vm in started:
             self._turns[vm] = self._turns.get(vm, 0 if vm in expected.steps else 1) + 1
         return steps
 

@@ -252,20 +252,20 @@ def begins_with(observed: Observed) -> tuple[Floats, Floats]:
 
 
 def beyond_mib(
-    arrays: Mapping[str, Any], rows: Ints, anew: Collection[int], use: GuestUse | None
+    arrays: Mapping[str, Any], rows: Ints, restarted: Collection[int], use: GuestUse | None
 ) -> Floats:
-    """[rows]: the memory of each VM beyond its share; `anew` are rows that started meanwhile.
+    """[rows]: the memory of each VM beyond its share; `restarted` are rows that started meanwhile.
 
     `use` is the hosts' measurement at the end of the period; None if it is no longer known.
     """
     if "begins_mib" not in arrays:
         return np.zeros(len(rows))
     begins, size = arrays["begins_mib"][rows], arrays["size_mib"][rows]
-    begins = np.where(np.isin(rows, list(anew)) & ~np.isnan(begins), size, begins)
+    begins = np.where(np.isin(rows, list(restarted)) & ~np.isnan(begins), size, begins)
     ends = begins
     if use is not None and len(use.vm_id):
-        at = rows_of(use.vm_id, arrays["vm"][rows])
-        ends = np.where(at >= 0, np.fmin(use.held_mib[at], begins), begins)
+        measured_rows = rows_of(use.vm_id, arrays["vm"][rows])
+        ends = np.where(measured_rows >= 0, np.fmin(use.held_mib[measured_rows], begins), begins)
     mean = (begins + ends) / 2
-    found: Floats = np.nan_to_num(np.maximum(mean - arrays["allocation"][rows, COLUMN], 0.0))
-    return found
+    beyond: Floats = np.nan_to_num(np.maximum(mean - arrays["allocation"][rows, COLUMN], 0.0))
+    return beyond

@@ -40,14 +40,14 @@ class Look:
     """By id of unreadable VMs: the number of the last record, or UNKNOWN."""
 
     def numbers(self, vms: Ints) -> Ints:
-        """[vms]: the number of the last record of each of them, or UNKNOWN."""
+        """Return [vms]: the number of the last record of each VM, or UNKNOWN."""
         known, columns = self.records.columns_of(vms)
         hidden = self.hidden
-        found: Ints = np.where(known, columns[:, 0], UNKNOWN)
+        record_numbers: Ints = np.where(known, columns[:, 0], UNKNOWN)
         if hidden:
             for row in np.flatnonzero(np.isin(vms, list(hidden))).tolist():
-                found[row] = hidden[int(vms[row])]
-        return found
+                record_numbers[row] = hidden[int(vms[row])]
+        return record_numbers
 
 
 def records_column(seen: Observation) -> Arrays:

@@ -91,7 +91,7 @@ def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFun
     claimed = _claimed(context, observed)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
-    bound = np.array([*(one.bids_bound for one in context.markets), False])[vms.market]
+    bound = np.array([*(market.bids_bound for market in context.markets), False])[vms.market]
     basis = memory_in_use.UseBasis(
         needed=needed[:, MEMORY],
         measured=~np.isnan(observed.in_force.used_mib),
@@ -100,13 +100,13 @@ def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFun
         sold=claimed & bound,
         scarce=asked[:, MEMORY] > least[:, MEMORY] * (1 + 1e-9),
         interval_s=context.rhythm.interval_s,
-        most_part=np.array([*(one.floor_part for one in context.markets), 0.0])[vms.market],
+        most_part=np.array([*(market.floor_part for market in context.markets), 0.0])[vms.market],
     )
     floor, uses = memory_in_use.floors_in_use(snapshot, floor, basis, purse.last)
     floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(observed))
     claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
     waiting = replace(snapshot, vms=replace(vms, floor=floor))
-    kinds = np.array([one.bids_bound for one in context.markets])
+    kinds = np.array([market.bids_bound for market in context.markets])
     snapshot = claims_of_waiting_vms(waiting, claims.kept, kinds)
     kept = _with_room(observed, snapshot, snapshot.vms.floor)
     return replace(observed, snapshot=kept, in_use=uses, claims=claims)

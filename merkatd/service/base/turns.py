@@ -28,7 +28,7 @@ class FairTurns:
         self._waiting: OrderedDict[Hashable, deque[_Waiting]] = OrderedDict()
         self._number_waiting = 0
         self._came_last: Hashable = None
-        self._handing_out = False
+        self._starting_jobs = False
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
         """Wait for a turn of this key, then return the work's result.
@@ -39,7 +39,7 @@ class FairTurns:
         self._waiting.setdefault(key, deque()).append(turn)
         self._number_waiting += 1
         self._came_last = key
-        self._hand_out()
+        self._start_jobs()
         await turn
         try:
             return await work()
@@ -48,16 +48,16 @@ class FairTurns:
             self._held[key] -= 1
             if not self._held[key]:
                 del self._held[key]
-            self._hand_out()
+            self._start_jobs()
 
-    def _hand_out(self) -> None:
+    def _start_jobs(self) -> None:
         """Start all jobs that can start, then reject the jobs beyond the bound.
 
         A job that ends at once calls this again: that call does nothing, so calls do not nest.
         """
-        if self._handing_out:
+        if self._starting_jobs:
             return
-        self._handing_out = True
+        self._starting_jobs = True
         try:
             while True:
                 if (key := self._next()) is not None:
@@ -72,7 +72,7 @@ class FairTurns:
                 else:
                     break
         finally:
-            self._handing_out = False
+            self._starting_jobs = False
 
     def _next(self) -> Any:
         if self._free <= 0:

@@ -99,7 +99,9 @@ class LimitService:
             raise InvalidRequestError(f"the hosts can't be reached: {error}") from error
         elapsed_s = world.now() - seen.observation.at_s
         wanted = [row for row in rows if there[row]]
-        return await world.executor.run(lambda: _shown(world, now, seen, use, elapsed_s, wanted))
+        return await world.executor.run(
+            lambda: _limit_rows(world, now, seen, use, elapsed_s, wanted)
+        )
 
     async def pause_for_release(self, caller: Caller) -> list[int]:
         """Pause the daemon; return the ids of all running VMs. Raise RequestError."""
@@ -160,7 +162,7 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
     return named
 
 
-def _shown(
+def _limit_rows(
     context: PeriodContext,
     view: PeriodView,
     observed: Observed,
@@ -176,12 +178,12 @@ def _shown(
     }
     used = _used_units(observed.use, use, elapsed_s)
     held = dict(zip(use.vm_id.tolist(), use.held_mib.tolist(), strict=True))
-    found = []
+    shown_rows = []
     for row in rows:
         vm = int(snapshot.vms.id[row])
         sells = snapshot.vms.market[row] != NO_MARKET
         set_mib = int(in_force.memory_mib[row])
-        found.append(
+        shown_rows.append(
             LimitRow(
                 id=vm,
                 name=snapshot.vms.name[row],
@@ -199,7 +201,7 @@ def _shown(
                 note=_note(observed, use, row, held, bool(in_force.balloon[row])),
             )
         )
-    return found
+    return shown_rows
 
 
 def _further(

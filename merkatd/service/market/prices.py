@@ -111,7 +111,7 @@ class PriceService:
 
 
 def _history(connection: sa.Connection, markets: Sequence[str], points: int) -> list[PastPriceRow]:
-    """Return the newest prices of each market, so many points of each."""
+    """Return the newest `points` prices of each market."""
     began_s: dict[int, float] = {}
     prices: dict[tuple[int, str], dict[str, float | None]] = {}
     for market in markets:

@@ -121,7 +121,7 @@ class StepHistory:
         wanted = _filter_of(query)
 
         def read(connection: sa.Connection) -> list[StepRow]:
-            return _rows(_found(connection, wanted, own, limit), snapshot)
+            return _rows(_newest_steps(connection, wanted, own, limit), snapshot)
 
         return await run(lambda: self._scheduler.world.database.read(read))
 
@@ -138,7 +138,7 @@ def _filter_of(query: StepQuery) -> StepFilter:
     )
 
 
-def _found(
+def _newest_steps(
     connection: sa.Connection, wanted: StepFilter, vms: list[int] | None, limit: int
 ) -> Sequence[StoredStep]:
     """Return the newest steps, of all VMs or of these."""

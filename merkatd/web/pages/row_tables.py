@@ -39,8 +39,8 @@ async def goals_of(request: PageRequest) -> list[Goal]:
     """
     goals = [goal for goal in request.goals.told() if request.admin or goal.owner == request.uid]
     goals += [of_platform(row) for row in await request.platforms()]
-    world = request.house.world
-    since_s = world.now() - _LATELY_PERIODS * world.rhythm.interval_s
+    context = request.house.world
+    since_s = context.now() - _LATELY_PERIODS * context.rhythm.interval_s
     under_way = [goal for goal in goals if goal.ended_s is None]
     over = [goal for goal in goals if goal.ended_s is not None and goal.ended_s >= since_s]
     return [

@@ -1,4 +1,4 @@
-"""A Merkat whose cloud is a process of its own: the daemon may be killed, its VMs go on."""
+"""A Merkat with its cloud in a process of its own: VMs continue if the daemon is killed."""
 
 import contextlib
 import os
@@ -15,18 +15,18 @@ from tests.real.host import ROOT, RealHost, until
 _PASSWORD = "secret"  # noqa: S105 - of a cloud that lasts for a test
 _CORES, _MEMORY_MIB = 2, 2048
 _NOTICED_S = 20.0
-"""So long libvirt may take to notice that a container has ended."""
+"""The longest time in which libvirt may notice that a container has ended."""
 
 
 class Apart(Containers):
-    """One host of two cores."""
+    """A site with one host of two cores, whose cloud outlives the daemon."""
 
     def __init__(self, directory: Path, host: RealHost, **options: Any) -> None:
         super().__init__(directory, host, cores=_CORES, memory_mib=_MEMORY_MIB, **options)
         self._cloud: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """The cloud first, whose address and login are where a daemon's own would be."""
+        """Start the cloud first, and put its address and login where the daemon's own would be."""
         state = self.directory / "state"
         state.mkdir(exist_ok=True)
         (state / "one_auth").write_text(f"oneadmin:{_PASSWORD}\n")
@@ -46,13 +46,13 @@ class Apart(Containers):
         super().start()
 
     def _tell(self, cloud: str) -> None:
-        """Have the daemon go to this cloud, instead of one of its own."""
+        """Write this cloud into the daemon's configuration."""
         before, _, rest = self.configuration.read_text().partition("[cloud]\n")
         _, _, after = rest.partition("[hypervisor]\n")
         self.configuration.write_text(f"{before}[cloud]\n{cloud}\n[hypervisor]\n{after}")
 
     def close(self) -> None:
-        """The cloud last."""
+        """End the daemon, then the cloud."""
         try:
             super().close()
         finally:
@@ -63,10 +63,10 @@ class Apart(Containers):
                 self._cloud.stdout.close()
 
     def kill_vm(self, vm: int) -> None:
-        """End all of a VM's processes; what OpenNebula's monitoring sees then the cloud is told.
+        """Kill all processes of a VM, and tell the cloud what its monitoring would see.
 
-        On a busy machine libvirt was seen, in one of ten runs, to list a container for two minutes
-        after its first process had been killed. Then it is told to end it.
+        On a busy machine, in one of ten runs, libvirt listed a container for two minutes after its
+        first process had been killed. In that case the test asks libvirt to end it.
         """
         os.kill(self._first_of(vm), signal.SIGKILL)
         try:
@@ -77,7 +77,7 @@ class Apart(Containers):
         self.call("embedded.guest.off", vm)
 
     def _first_of(self, vm: int) -> int:
-        """The id here of a container's first process."""
+        """Return the id of a container's first process on this machine."""
         wanted = str(self.directory / f"vm-{vm}" / "init.sh").encode()
         for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -94,7 +94,7 @@ class Apart(Containers):
 
 @contextlib.contextmanager
 def apart(directory: Path, host: RealHost) -> Iterator[Apart]:
-    """A site that is closed in any case."""
+    """Yield a site, and close it in any case."""
     found = Apart(directory / "site", host)
     try:
         found.start()

@@ -1,4 +1,4 @@
-"""A platform whose VMs compute together, as its tenant sees it: its log, its bids, its screen."""
+"""A platform whose VMs compute together, as its tenant sees it: log, bids, state."""
 
 import json
 import os
@@ -54,7 +54,7 @@ parameters = {{ log = "{folder}/run.log", status = "{folder}/status", every_s = 
 
 
 def step_s(folder: Path) -> float:
-    """CPU time of one step of one process, whatever else this machine does."""
+    """Return the CPU time of one step of one process, independent of the machine's load."""
     steps = 20
     words = [sys.executable, "-m", "tests.real.applications.heat", str(folder)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -66,18 +66,18 @@ def step_s(folder: Path) -> float:
     assert [one.wait(120.0) for one in both] == [0, 0]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    start_s = 0.25  # of two interpreters with numpy
+    start_s = 0.25  # the start of two interpreters with numpy
     return max(used_s - 2 * start_s, 0.1) / steps / PROCESSES
 
 
 def made(log: Path) -> list[tuple[int, float]]:
-    """Each step of a log, and what it took."""
+    """Return each step of a log, with its duration."""
     said = log.read_text() if log.exists() else ""
     return [(int(step), float(took)) for step, took in _STEP.findall(said)]
 
 
 class Run:
-    """A platform that computes, and what its log says."""
+    """A platform that computes, and its log."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Run:
         parameters: str = "",
         credits_: float = CREDITS,
     ) -> None:
-        """`name` is its tenant's, too."""
+        """`name` is also the name of its tenant."""
         self.site = site
         self.folder = site.folder(f"heat-{name}")
         self.steps = steps
@@ -110,50 +110,50 @@ class Run:
 
     @property
     def made(self) -> list[tuple[int, float]]:
-        """Each step and what it took."""
+        """Return each step, with its duration."""
         return made(self.folder / "run.log")
 
     @property
     def state(self) -> str:
-        """Of the platform."""
+        """Return the state of the platform."""
         return self.site.platform(self.id).state
 
     @property
     def vms(self) -> list[int]:
-        """Those it has."""
+        """Return the VMs of the platform that are not leaving."""
         found = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
         return [one.vm for one in found if one.vm is not None and not one.leaving]
 
     @property
     def bid(self) -> float:
-        """What its VMs bid for CPU, all together."""
+        """Return the sum of its VMs' bids for CPU."""
         vms = self.vms
         found = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
         return sum(one.bid.get("cpu", 0.0) for one in found.values())
 
     @property
     def spent(self) -> float:
-        """What it paid."""
+        """Return the credits that it has paid."""
         told = self.site.command("platform", "show", str(self.id), "--json")
         return float(json.loads(told)["spent"])
 
     def missed_s(self) -> float:
-        """How long after its deadline the last step was made; below 0 where it was met."""
+        """Return how long after the deadline the last step ended; negative if it was before."""
         one = self.site.platform(self.id)
         assert one.deadline_s is not None
         return (self.folder / "run.log").stat().st_mtime - one.deadline_s
 
     def pace_s(self, newest: int) -> float:
-        """The median of what its newest steps took."""
+        """Return the median duration of its newest steps."""
         return statistics.median(took for _, took in self.made[-newest:])
 
     def until(self, met: Callable[[], object], what: str) -> None:
-        """Wait for a condition, for as long as the platform runs."""
+        """Wait for a condition while the platform runs."""
         until(lambda: met() or self.state in _OVER, what, patience_s=MOST_S)
         assert met(), f"{what}: {self.told()}"
 
     def until_made(self, steps: int) -> None:
-        """Wait for so many steps."""
+        """Wait until this number of steps is done."""
         until(
             lambda: self.state in _OVER or (self.made or [(0, 0.0)])[-1][0] >= steps,
             f"step {steps}: {self.site.failed} {self.site.said()[-3000:]}",
@@ -161,7 +161,7 @@ class Run:
         )
 
     def finished(self) -> str:
-        """How it ended."""
+        """Wait until the platform has ended, and return its final state."""
         until(
             lambda: self.state in _OVER,
             f"the end: {self.site.platform(self.id)}",
@@ -170,12 +170,12 @@ class Run:
         return self.state
 
     def told(self) -> str:
-        """What a failed test is to show."""
+        """Return the information that a failed test prints."""
         report = self.site.platform(self.id).report
         consoles = self.site.directory.glob("vm-*/console")
         said = "\n".join(f"{one}: {one.read_text()[-2000:]}" for one in sorted(consoles))
         return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}\n{said}"
 
     def shown(self) -> str:
-        """The one screen."""
+        """Return the output of `merkatd platform show`."""
         return self.site.command("platform", "show", str(self.id))

@@ -1,4 +1,4 @@
-"""An elastic platform of a real batch system, and what the tests of each kind share."""
+"""An elastic platform of a real batch system, and the tests that all batch systems share."""
 
 import contextlib
 import json
@@ -66,38 +66,38 @@ cpu = 10
 
 
 class System(Protocol):
-    """A kind of batch system: a module, as `slurm` is."""
+    """A kind of batch system: a module such as `slurm`."""
 
     KIND: str
-    """What a template calls it."""
+    """Its name in templates."""
     NODES: tuple[str, ...]
-    """The command that lists the hosts it has, by name; it succeeds once the head is ready."""
+    """The command that lists the names of its hosts; it succeeds once the head is ready."""
     TOLD: tuple[str, ...]
-    """The commands that show what is wrong."""
+    """The commands whose output a failed test prints."""
     TASK: str
-    """Where a job finds its number."""
+    """The environment variable with a job's number."""
 
     def prepare(self, folder: Path, head: int) -> None:
-        """The configuration, for the VM with this id as head."""
+        """Write the configuration, for the VM with this id as head."""
 
     def environment(self, folder: Path) -> str:
-        """What its commands need, as words like NAME=VALUE."""
+        """Return the environment of its commands, as words like NAME=VALUE."""
 
     def as_head(self, folder: Path) -> str:
-        """The head's command."""
+        """Return the command that the head runs."""
 
     def as_worker(self, folder: Path) -> str:
-        """A worker's, by which it joins."""
+        """Return the command with which a worker joins."""
 
     def words(self, folder: Path, *command: str) -> list[str]:
-        """One of its commands, as it is called on the host."""
+        """Return the words with which the host runs a command of the batch system."""
 
     def submission(self, script: Path, jobs: int) -> list[str]:
-        """The command that submits so many jobs alike, numbered from 1."""
+        """Return the command that submits this number of equal jobs, numbered from 1."""
 
 
 class Batch:
-    """The platform, and what its head answers."""
+    """A platform with a batch system, and the answers of its head."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Batch:
         most: int = 4,
         **more: float,
     ) -> None:
-        """Its head is the VM that is made next."""
+        """The head is the next VM that is created."""
         self.site = site
         self.system = system
         self.folder = site.folder(f"{system.KIND}-{tenant}")
@@ -135,7 +135,7 @@ class Batch:
         self.until(lambda: self.say(*system.NODES) is not None, "a head")
 
     def say(self, *words: str) -> str | None:
-        """What a command of the batch system says; None where that does not answer."""
+        """Return the output of a command of the batch system; None if the command fails."""
         done = self._run(*words)
         return done.stdout if done.returncode == 0 else None
 
@@ -150,13 +150,13 @@ class Batch:
 
     @property
     def workers(self) -> list[VmRow]:
-        """VMs of the platform beside the head."""
+        """Return the VMs of the platform without the head."""
         present = self.site.read(lambda c: PLATFORM_VMS.living(c, self.id))
         wanted = {one.vm for one in present} - {self.head}
         return [row for vm, row in self.site.vms().items() if vm in wanted]
 
     def submit(self, jobs: int, work: str = WORK) -> None:
-        """So many, each of which writes its number when it begins and at its end."""
+        """Submit this number of jobs; each writes its number at its start and at its end."""
         script = self.folder / "job"
         number = f"echo ${self.system.TASK} >>{self.folder}"
         script.write_text(f"#!/bin/sh\n{number}/began\n{work}\n{number}/ended\n")
@@ -164,11 +164,11 @@ class Batch:
         assert done.returncode == 0, done.stderr
 
     def began(self) -> list[int]:
-        """The numbers of the jobs, each as often as it was begun."""
+        """Return the numbers of started jobs, once for each start."""
         return self._numbers("began")
 
     def ended(self) -> list[int]:
-        """And as often as it came to its end."""
+        """Return the numbers of finished jobs, once for each end."""
         return self._numbers("ended")
 
     def _numbers(self, name: str) -> list[int]:
@@ -176,23 +176,23 @@ class Batch:
         return sorted(map(int, file.read_text().split())) if file.exists() else []
 
     def look(self) -> Queue:
-        """What a controller is told of it."""
+        """Return the queue as a controller receives it."""
         batch = batch_of({"batch": self.system.KIND})
         return batch.read(self.say("sh", "-c", batch.look()) or "")
 
     def nodes(self) -> int:
-        """That the batch system has."""
+        """Return the number of nodes that the batch system has besides the head."""
         return len({*(self.say(*self.system.NODES) or "").split()} - {f"one-{self.head}"})
 
     def until(self, met: Callable[[], object], what: str) -> None:
-        """Wait; where it is in vain, show what everybody says."""
+        """Wait for a condition; if it is not met in time, raise an error with all information."""
         try:
             until(met, what, patience_s=MOST_S)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told()}") from None
 
     def told(self) -> str:
-        """By the batch system, and by the platform."""
+        """Return the information of the batch system and of the platform."""
         said = [self.say(*words.split()) or "" for words in self.system.TOLD]
         said.append(self.site.command("platform", "show", str(self.id)))
         said.append(f"began: {self.began()}\nended: {self.ended()}")
@@ -204,9 +204,9 @@ class Batch:
 
 @contextlib.contextmanager
 def opened(directory: Path, host: RealHost, cores: int = 4) -> Iterator[Containers]:
-    """One host that is said to have four cores: a market sells no VM all there is."""
+    """Yield a site with one host of a nominal size, because no VM can buy a whole host."""
     with containers(directory, host, cores=cores, memory_mib=1024 * cores) as site:
-        # On the host, as a site's name server would.
+        # The host resolves the names, as a site's name server would.
         names = "".join(f"{NETWORK}.{vm} one-{vm}\\n" for vm in range(_NAMES))
         names += f"{GATEWAY} {LOGIN}\\n"
         host.run("sh", "-c", f"printf '{names}' >> /etc/hosts")
@@ -214,7 +214,7 @@ def opened(directory: Path, host: RealHost, cores: int = 4) -> Iterator[Containe
 
 
 def grows_and_shrinks(batch: Batch, jobs: int) -> None:
-    """From no worker to some and back to none; each job has run once, to its end."""
+    """Check growth from no worker and back to none; each job runs once, to its end."""
     assert batch.workers == []
     batch.submit(jobs)
     batch.until(lambda: batch.nodes() >= 2, "two nodes")
@@ -225,7 +225,7 @@ def grows_and_shrinks(batch: Batch, jobs: int) -> None:
 
 
 def follows_the_price(batch: Batch, jobs: int) -> None:
-    """Somebody rich takes workers for a while; no job is lost, and none runs twice."""
+    """Check that a rich tenant takes workers for a while; no job is lost or runs twice."""
     batch.submit(jobs)
     batch.until(lambda: len(batch.workers) >= 3, "three workers")
     many = len(batch.workers)
@@ -241,7 +241,7 @@ def follows_the_price(batch: Batch, jobs: int) -> None:
 
 
 def ends_before_it_goes(batch: Batch) -> None:
-    """A worker is drained while its job runs, which takes as long as it likes."""
+    """Check that a drained worker stays until its job has ended, however long that takes."""
     go = batch.folder / "go"
     batch.submit(JOBS_AT_ONCE, f"until test -e {go}; do sleep 0.5; done")
     batch.until(lambda: len(batch.began()) >= JOBS_AT_ONCE, "a job on each worker")
@@ -261,13 +261,13 @@ def ends_before_it_goes(batch: Batch) -> None:
 
 
 def outlives_a_worker(batch: Batch) -> None:
-    """One dies with its job, which runs again on another; the batch system forgets it."""
+    """Check that a dead worker's job runs again on another, and its node is removed."""
     go = batch.folder / "go"
     batch.submit(JOBS_AT_ONCE, f"until test -e {go}; do sleep 0.5; done")
     batch.until(lambda: len(batch.began()) >= JOBS_AT_ONCE, "a job on each worker")
     victim = batch.workers[0].id
     batch.site.guest(victim).destroy()
-    # As the cloud's own monitoring would find.
+    # The cloud's own monitoring would find the same.
     batch.site.call("embedded.guest.off", victim)
     batch.until(lambda: len(batch.began()) > JOBS_AT_ONCE, "its job again")
     batch.until(lambda: f"one-{victim}" not in batch.look().workers, "one host less")

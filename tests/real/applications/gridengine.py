@@ -1,7 +1,7 @@
-"""A Grid Engine of one head and workers that come and go, as commands that VMs run.
+"""A Grid Engine of a head and workers that come and go, as commands that VMs run.
 
-The cell lies in a folder that all share, as at most sites. A worker may not change it: it asks the
-head, over SSH with a key that is good for nothing else, to let it in.
+The cell is in a folder that all VMs share, as at most sites. A worker must not change the cell: it
+asks the head to admit it, over SSH with a key that allows only that.
 """
 
 import re
@@ -37,7 +37,7 @@ _OTHERWISE = {
     "load_report_time": "00:00:02",
     "max_unheard": "00:01:00",
 }
-"""Than in Debian's configuration; the test's only user is root."""
+"""Changes to Debian's configuration; the test's only user is root."""
 _HEAD = """\
 cd {folder}
 export {environment} EDITOR=true SGE_ND=1
@@ -80,11 +80,11 @@ until ssh -i key -o BatchMode=yes -o StrictHostKeyChecking=no {network}.{head} $
 do sleep 1; done
 until sge_execd; do sleep 1; done
 """
-"""Its first report makes it an execution host."""
+"""The first report of sge_execd makes the worker an execution host."""
 
 
 def prepare(folder: Path, head: int) -> None:
-    """The cell, for the VM with this id as head."""
+    """Write the cell, for the VM with this id as head."""
     for name in ("default/common", "spool/job_scripts", "nodes", "log"):
         (folder / name).mkdir(parents=True)
     (folder / "default/common/bootstrap").write_text(
@@ -106,27 +106,27 @@ def prepare(folder: Path, head: int) -> None:
 
 
 def environment(folder: Path) -> str:
-    """Where the cell is, and the programs: Debian's wrappers take longer than what they wrap."""
+    """Return the paths of the cell and of the programs, because Debian's wrappers are slow."""
     ports = "SGE_QMASTER_PORT=16444 SGE_EXECD_PORT=16445"
     return f"SGE_ROOT={folder} SGE_CELL=default {ports} PATH={_PROGRAMS}:/usr/sbin:/usr/bin"
 
 
 def words(folder: Path, *command: str) -> list[str]:
-    """On a machine that has a name of its own, as Grid Engine asks for one."""
+    """Return the words that run a command with the host name that Grid Engine needs."""
     named = f'hostname {LOGIN}; exec env {environment(folder)} "$@"'
     return ["unshare", "--uts", "sh", "-c", named, LOGIN, *command]
 
 
 def submission(script: Path, jobs: int) -> list[str]:
-    """Of jobs whose output nobody wants."""
+    """Return the command that submits jobs without output."""
     return ["qsub", "-o", "/dev/null", "-j", "y", "-t", f"1-{jobs}", str(script)]
 
 
 def as_head(folder: Path) -> str:
-    """A new cell with one queue, and sge_qmaster."""
+    """Return the command that creates a cell with one queue and runs sge_qmaster."""
     return f"sh -x {folder}/head"
 
 
 def as_worker(folder: Path) -> str:
-    """An execution host that joins by itself, under its VM's name."""
+    """Return the command of an execution host that joins by itself, with its VM's name."""
     return f"sh -x {folder}/worker"

@@ -1,9 +1,10 @@
 """Heat spreads over a plate: an iterative application of several processes, one in each VM.
 
-Each process has a strip of the plate, and gives the rows at its edges to its neighbours after
-every step; so all are as fast as the slowest. The first writes a log. Every few steps all write
-down their strips: whoever is killed and started again, in whichever VM, goes on from there with
-the others. Who is which process is settled by locks in a folder that all can see.
+Each process computes a strip of the plate, and sends the rows at its edges to its neighbours after
+every step, so all processes are as fast as the slowest. The first process writes a log. Every few
+steps all processes save their strips. A process that is killed and started again, in any VM,
+continues from there with the others. Locks in a shared folder decide which process computes which
+strip.
 
 python heat.py FOLDER PROCESSES STEPS WORK
 """
@@ -25,11 +26,11 @@ _SILENT_S = 5.0
 
 
 class BrokenError(Exception):
-    """A neighbour is gone: all begin again from the last common state."""
+    """A neighbour is gone: all processes start again from the last common state."""
 
 
 def main(folder: Path, processes: int, steps: int, work: int) -> None:
-    """Until all steps are made."""
+    """Compute until all steps are done."""
     rank, _lock = _place(folder, processes)
     with socket.create_server((os.environ.get("HEAT_ADDRESS", "127.0.0.1"), 0)) as listener:
         while True:
@@ -41,7 +42,7 @@ def main(folder: Path, processes: int, steps: int, work: int) -> None:
 
 
 def _place(folder: Path, processes: int) -> tuple[int, object]:
-    """The first place that nobody has."""
+    """Lock and return the first strip that no other process has."""
     while True:
         for rank in range(processes):
             lock = (folder / f"lock-{rank}").open("w")
@@ -57,7 +58,7 @@ def _place(folder: Path, processes: int) -> tuple[int, object]:
 def _run(
     folder: Path, rank: int, processes: int, steps: int, work: int, listener: socket.socket
 ) -> bool:
-    """From the last common state on; whether all is done."""
+    """Compute from the last common state; return whether all steps are done."""
     _publish(folder / f"address-{rank}", "{}:{}".format(*listener.getsockname()))
     upper, lower = _neighbours(folder, rank, processes, listener)
     try:
@@ -81,7 +82,7 @@ def _run(
 def _neighbours(
     folder: Path, rank: int, processes: int, listener: socket.socket
 ) -> tuple[socket.socket | None, socket.socket | None]:
-    """Each calls the one above; who is above is called by the one below."""
+    """Connect to the upper neighbour, and accept the connection of the lower one."""
     upper = lower = None
     if rank > 0:
         host, _, port = (folder / f"address-{rank - 1}").read_text().rpartition(":")
@@ -90,7 +91,8 @@ def _neighbours(
     if rank < processes - 1:
         listener.settimeout(_SILENT_S)
         lower, _ = listener.accept()
-        while select.select([listener], [], [], 0)[0]:  # an older call of one that began again
+        # The first connection may be an older one of a process that was started again.
+        while select.select([listener], [], [], 0)[0]:
             lower.close()
             lower, _ = listener.accept()
         lower.settimeout(None)
@@ -100,7 +102,7 @@ def _neighbours(
 def _agreed(
     folder: Path, rank: int, upper: socket.socket | None, lower: socket.socket | None
 ) -> tuple[np.ndarray, int]:
-    """The newest state that all have: the least of what each has, passed down and up again."""
+    """Return the newest state that all processes have: the least number, sent down and up again."""
     own = max(
         (int(path.stem.rpartition("-")[2]) for path in folder.glob(f"strip-{rank}-*.npy")),
         default=0,
@@ -128,7 +130,7 @@ def _step(strip: np.ndarray, work: int) -> np.ndarray:
 def _exchanged(
     strip: np.ndarray, upper: socket.socket | None, lower: socket.socket | None
 ) -> np.ndarray:
-    """With the rows of the neighbours beside its own."""
+    """Return the strip with the neighbours' edge rows on both sides."""
     if upper is not None:
         upper.sendall(strip[1].tobytes())
     if lower is not None:
@@ -154,7 +156,7 @@ def _keep(folder: Path, rank: int, step: int, strip: np.ndarray) -> None:
     with half.open("wb") as file:
         np.save(file, strip)
     half.rename(folder / f"strip-{rank}-{step}.npy")
-    # A neighbour may be one state behind.
+    # A neighbour may have only the state before.
     for path in folder.glob(f"strip-{rank}-*.npy"):
         if int(path.stem.rpartition("-")[2]) < step - 2 * _KEPT_EVERY:
             path.unlink()

@@ -1,4 +1,4 @@
-"""A Merkat whose VMs are containers with an sshd each, in which applications really run."""
+"""A Merkat whose VMs are containers with an sshd each, in which real applications run."""
 
 import base64
 import contextlib
@@ -20,9 +20,9 @@ from tests.real.site import Cloud
 NETWORK, GATEWAY = "10.78.1", "10.78.0.1"
 _BRIDGE, _PREFIX = "vms", 16
 LOGIN = "login"
-"""What the host is called there."""
+"""The host's name in the VMs' network."""
 _RESERVED = "60"
-"""Percent of a core for the daemon, its controllers and monitors, which run on the same cores."""
+"""Percent of a core reserved for the daemon, controllers and monitors on the same cores."""
 _PORT = 22
 _DOMAIN = """\
 <domain type='lxc'>
@@ -49,7 +49,7 @@ UsePAM no
 SetEnv SHLVL=5{environment}
 PidFile none
 """
-"""At that level bash leaves its user's .bashrc alone."""
+"""At this SHLVL bash does not read its user's .bashrc."""
 _HEAT = """\
 heat() {{
     mkdir -p "$1"
@@ -69,7 +69,7 @@ ssh_command = "60s"
 
 
 class Containers(Cloud):
-    """On one host. What a VM runs its template says: RUN; SETENV is for who logs in there."""
+    """Containers on one host: a VM's template has its command (RUN) and its SETENV."""
 
     def __init__(self, directory: Path, host: RealHost, *, more: str = "", **options: Any) -> None:
         self.host = host
@@ -87,19 +87,19 @@ class Containers(Cloud):
         )
 
     def start(self) -> None:
-        """With a host that keeps something for itself, as an administrator would have it."""
+        """Start a host that reserves some CPU, as an administrator would configure it."""
         super().start()
         self.call("one.host.update", 0, f'RESERVED_CPU="{_RESERVED}"', 1)
 
     def described(self, start: StartGuest) -> str:
-        """What contextualisation does at a first boot, then sshd and the application."""
+        """Return a container that is contextualised, then runs sshd and the VM's command."""
         place = self.directory / f"vm-{start.vm}"
         place.mkdir(exist_ok=True)
         said = self.template_of(start.vm)
         lines = [
             "#!/bin/sh",
             f"exec >>{place}/console 2>&1",
-            # Each has a name and an address of its own, as a VM has.
+            # Each container has its own name and address, like a VM.
             f"export VM={start.vm} ADDRESS={NETWORK}.{start.vm} PLACE={place}",
             f"hostname one-{start.vm}",
             "ip link set lo up",
@@ -137,7 +137,7 @@ class Containers(Cloud):
         )
 
     def template_of(self, vm: int) -> dict[str, str]:
-        """The plain attributes of a VM's own template."""
+        """Return the plain attributes of a VM's template."""
         state = self.directory / "state"
         proxy = xmlrpc.client.ServerProxy((state / "one_xmlrpc").read_text().strip())
         with proxy:
@@ -149,11 +149,11 @@ class Containers(Cloud):
         return dict(found)
 
     def guest(self, vm: int) -> Guest:
-        """A VM's container."""
+        """Return the container of a VM."""
         return Guest(self.host, vm, "lxc")
 
     def burning(self, bid: float, vcpus: int = 2, memory_mib: int = 64) -> int:
-        """A best-effort VM outside of any platform, that always bids the same."""
+        """Create a best-effort VM outside of platforms, with a constant bid; return its id."""
         loops = "; ".join(["while :; do :; done &"] * vcpus).replace("&;", "&")
         return int(
             self.call(
@@ -166,45 +166,45 @@ class Containers(Cloud):
         )
 
     def tenant(self, name: str) -> str:
-        """Somebody new, who has credits like everybody; the id."""
+        """Create a tenant with the usual credits; return its id."""
         owner = str(self.call("one.user.allocate", name, "secret", "core"))
         self.after_periods(2)
         self.command("tenant", "weight", owner, "1")
         return owner
 
     def submit(self, tenant: str, template: str) -> int:
-        """The id of a new platform."""
+        """Submit a platform; return its id."""
         file = self.directory / "template.toml"
         file.write_text(template)
         self.command("platform", "submit", str(file), "--tenant", tenant)
         return max(one.id for one in self.read(platform_store.listed))
 
     def platform(self, platform: int) -> PlatformRow:
-        """As it is stored."""
+        """Return the platform's row in the database."""
         found = self.read(lambda c: platform_store.get(c, platform))
         assert found is not None
         return found
 
     def folder(self, name: str) -> Path:
-        """Where an application's processes meet."""
+        """Return the shared folder of an application's processes."""
         place = self.directory / name
         place.mkdir()
         return place
 
 
 def heat(folder: Path, processes: int, steps: int, work: int) -> str:
-    """The command of one process of the application."""
+    """Return the command of one process of the application."""
     return f"heat {folder} {processes} {steps} {work}"
 
 
 def say(figures: str) -> None:
-    """Figures for who reads what the tests said (`-rP`)."""
+    """Print figures for readers of the tests' output (`-rP`)."""
     sys.stdout.write(f"{figures}\n")
 
 
 @contextlib.contextmanager
 def containers(directory: Path, host: RealHost, **options: Any) -> Iterator[Containers]:
-    """A site that is closed in any case."""
+    """Yield a site, and close it in any case."""
     found = Containers(directory / "site", host, **options)
     try:
         found.start()

@@ -1,4 +1,4 @@
-"""A Slurm of one controller and workers that come and go, as commands that VMs run."""
+"""A Slurm of a controller and workers that come and go, as commands that VMs run."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def prepare(folder: Path, head: int) -> None:
-    """The configuration, for the VM with this id as head."""
+    """Write the configuration, for the VM with this id as head."""
     for name in ("state", "spool", "log", "munge"):
         (folder / name).mkdir()
     (folder / "slurm.conf").write_text(_CONF.format(folder=folder, head=head, network=NETWORK))
@@ -57,22 +57,22 @@ def prepare(folder: Path, head: int) -> None:
 
 
 def environment(folder: Path) -> str:
-    """Where the configuration is."""
+    """Return the path of the configuration."""
     return f"SLURM_CONF={folder}/slurm.conf"
 
 
 def words(folder: Path, *command: str) -> list[str]:
-    """On any machine that reaches the head."""
+    """Return the words of a command, which runs on any machine that reaches the head."""
     return ["env", environment(folder), *command]
 
 
 def submission(script: Path, jobs: int) -> list[str]:
-    """Of jobs whose output nobody wants."""
+    """Return the command that submits jobs without output."""
     return ["sbatch", "-o", "/dev/null", f"--array=1-{jobs}", str(script)]
 
 
 def as_head(folder: Path) -> str:
-    """munged, which all reach by its socket, and slurmctld."""
+    """Return the command that runs slurmctld, and munged, which all VMs reach by its socket."""
     munge = folder / "munge"
     return (
         f"munged --force --key-file={munge}/key --socket={munge}/socket --pid-file={munge}/pid"
@@ -83,7 +83,7 @@ def as_head(folder: Path) -> str:
 
 
 def as_worker(folder: Path) -> str:
-    """A node that joins by itself, under its VM's name."""
+    """Return the command of a node that joins by itself, with its VM's name."""
     return (
         f"{environment(folder)} slurmd -D -Z -N one-$VM --conf"
         " 'CPUs=1 RealMemory=60 NodeHostname=one-'$VM' NodeAddr='$ADDRESS"

@@ -1,4 +1,4 @@
-"""Deadlines in containers: best effort slows, a deadline is met and has its price."""
+"""Deadlines in containers: best effort slows down; a deadline is met and costs credits."""
 
 import statistics
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from tests.real.applications.site import Containers, containers, heat, say
 from tests.real.host import RealHost, until
 
 BID = 10.0
-"""Of each in the crowd."""
+"""The bid of each VM of the crowd."""
 CROWD = 4
 OTHERS = (0, 2, 4, 9)
-"""So many in turn, who want two cores each."""
+"""The numbers of other VMs, one after the other; each wants two cores."""
 
 
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory: pytest.TempPathFactory) -> int:
-    """So many take ten seconds of a core's time, about."""
+    """Return the number of steps that take about ten seconds of a core's time."""
     return int(10.0 / step_s(tmp_path_factory.mktemp("heat")))
 
 
@@ -27,7 +27,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> int:
 def site(
     mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Containers]:
-    """One host of two cores."""
+    """Yield a site with one host of two cores."""
     with containers(
         tmp_path_factory.mktemp("s"), mortal_hosts[0], cores=2, memory_mib=4096
     ) as found:
@@ -35,7 +35,7 @@ def site(
 
 
 def test_best_effort_slows_as_others_arrive(site: Containers, steps: int) -> None:
-    """Figure 6: who bids the same whatever happens gets ever less of two cores."""
+    """Figure 6: a VM with a constant bid gets less of two cores with each new VM."""
     folder = site.folder("heat")
     site.call(
         "one.vm.allocate",
@@ -61,7 +61,7 @@ def test_best_effort_slows_as_others_arrive(site: Containers, steps: int) -> Non
 def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
     site: Containers, steps: int
 ) -> None:
-    """Figures 7 and 8: of the same work, at the same time, beside best-effort VMs."""
+    """Figures 7 and 8: the same work at the same time, beside best-effort VMs."""
     for _ in range(CROWD):
         site.burning(BID, vcpus=1)
     runs = {
@@ -80,7 +80,7 @@ def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
 
 
 def test_a_deadline_that_is_brought_forward_is_met(site: Containers, steps: int) -> None:
-    """Figures 9 and 10: relaxed it costs little and is slow; then it bids more, and makes it."""
+    """Figures 9 and 10: the relaxed run costs little; then it bids more and meets its deadline."""
     run = Run(site, "ann", steps, 900.0)
     run.until_made(steps // 10)
     for _ in range(CROWD):

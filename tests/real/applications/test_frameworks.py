@@ -1,4 +1,4 @@
-"""Two batch systems of different kinds and aims share a cloud, each for as much as it needs."""
+"""Two batch systems with different aims share a cloud, each as far as it needs."""
 
 import statistics
 from collections.abc import Iterator
@@ -12,23 +12,23 @@ from tests.real.host import RealHost
 
 CORES = 12
 NEARLY_ALL = 9
-"""Workers: the heads want a core each, and the host keeps something for itself."""
+"""The most workers: each head needs a core, and the host reserves some."""
 MANY, SOME = 800, 100
 SETTLING = 10
-"""So many periods it takes until both have what they get, once each has some."""
+"""The periods until the numbers of workers settle, once both systems have some."""
 
 
 @pytest.fixture
 def site(
     mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Containers]:
-    """The jobs only wait, of which a machine can do more than it has."""
+    """Yield a site whose jobs only sleep, so that they need few cores."""
     with opened(tmp_path_factory.mktemp("s"), mortal_hosts[0], CORES) as found:
         yield found
 
 
 def test_alone_one_takes_all_and_two_share_in_halves(site: Containers) -> None:
-    """Figure 11: for throughput, with a long queue, and for little waiting, with a short one."""
+    """Figure 11: one aims at throughput with a long queue, one at short waits with a short one."""
     sweep = Batch(site, gridengine, most=CORES)
     short = Batch(site, slurm, "bob", head=1, aim="wait", most=CORES, target_s=2.0)
     sweep.submit(MANY)

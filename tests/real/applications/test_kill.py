@@ -1,4 +1,4 @@
-"""Whoever is killed in mid-run, the application goes on and ends."""
+"""The application continues and ends, whichever process is killed during the run."""
 
 import contextlib
 import os
@@ -18,15 +18,15 @@ DEADLINE_S = 300.0
 
 @pytest.fixture
 def site(mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
-    """One host of two cores."""
+    """Yield a site with one host of two cores."""
     with apart(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as found:
         yield found
 
 
-def test_it_goes_on_whoever_is_killed(
+def test_the_application_survives_every_kill(
     site: Apart, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Controller, monitor, daemon, a VM: each comes again, and no step is left out."""
+    """Controller, monitor, daemon and a VM: each is replaced, and no step is missing."""
     steps = int(IDEAL_S / step_s(tmp_path_factory.mktemp("heat")))
     run = Run(site, "ann", steps, DEADLINE_S)
     part = steps // 6
@@ -37,7 +37,7 @@ def test_it_goes_on_whoever_is_killed(
     site.kill_daemon()
     until(lambda: not (_process("controller") or _process("monitor")), "nobody looks after it")
     made = run.made[-1][0]
-    run.until_made(made + part // 2)  # with nobody who looks after it
+    run.until_made(made + part // 2)  # without any process that manages it
     site.start_daemon()
     until(lambda: _process("controller"), "a controller", patience_s=60.0)
     victim, other = run.vms
@@ -50,7 +50,7 @@ def test_it_goes_on_whoever_is_killed(
 
 
 def _killed(role: str) -> None:
-    """And started again by the daemon."""
+    """Kill a process, and wait until the daemon has started it again."""
     pid = _process(role)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -58,7 +58,7 @@ def _killed(role: str) -> None:
 
 
 def _process(role: str) -> int | None:
-    """The id of the process that runs a controller or monitor here."""
+    """Return the id on this machine of a controller's or monitor's process."""
     wanted = f"controllers\0{role}\0".encode()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

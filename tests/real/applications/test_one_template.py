@@ -1,4 +1,4 @@
-"""The template that the embedded cloud is given, on real hosts: its application really computes."""
+"""The embedded cloud's template on real hosts, where its application really computes."""
 
 from collections.abc import Iterator
 
@@ -9,22 +9,22 @@ from tests.real.applications.site import Containers, containers
 from tests.real.host import RealHost, until
 
 BID = 10.0
-"""Of one who wants a core, and all the time."""
+"""The bid of a VM that always wants a core."""
 
 
 @pytest.fixture
 def site(
     mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Containers]:
-    """One host of two cores."""
+    """Yield a site with one host of two cores."""
     with containers(
         tmp_path_factory.mktemp("s"), mortal_hosts[0], cores=2, memory_mib=2048
     ) as found:
         yield found
 
 
-def test_its_tenant_reads_that_it_will_make_it_and_it_does(site: Containers) -> None:
-    """Beside somebody who always wants a core; all of its iterations are in its log."""
+def test_its_tenant_reads_that_it_meets_its_deadline_and_it_does(site: Containers) -> None:
+    """Beside a VM that always wants a core, the log has all iterations before the deadline."""
     site.burning(BID, vcpus=1)
     platform = site.submit(site.tenant("ann"), TEMPLATE.read_text())
 
@@ -37,7 +37,7 @@ def test_its_tenant_reads_that_it_will_make_it_and_it_does(site: Containers) -> 
         return site.command("platform", "show", str(platform))
 
     until(sure, "on track")
-    # After its deadline it would have failed.
+    # A platform that misses its deadline fails.
     until(lambda: site.platform(platform).state in {"done", "failed"}, "the end")
     assert site.platform(platform).state == "done", shown()
     log = site.host.run("cat", "/run/heat/run.log").splitlines()

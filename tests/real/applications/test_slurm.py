@@ -16,16 +16,16 @@ JOBS, MANY = 8, 16
 def site(
     mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Containers]:
-    """For one framework."""
+    """Yield a site for one batch system."""
     with opened(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as found:
         yield found
 
 
 def test_a_slurm_grows_with_its_queue_and_shrinks_when_it_is_done(site: Containers) -> None:
-    """From no worker to some and back to none; each job has run once, to its end."""
+    """It grows from no worker and shrinks to none; each job runs once, to its end."""
     grows_and_shrinks(Batch(site, slurm), JOBS)
 
 
 def test_the_price_takes_workers_and_gives_them_back(site: Containers) -> None:
-    """While somebody rich is there; no job is lost, and none runs twice."""
+    """A rich tenant takes workers for a while; no job is lost, and none runs twice."""
     follows_the_price(Batch(site, slurm), MANY)

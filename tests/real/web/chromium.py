@@ -32,16 +32,19 @@ _FLAGS = (
 
 
 class PageError(AssertionError):
-    """The browser would not do it, or what it runs failed."""
+    """The browser refused a command, or a script failed in the page."""
 
 
 class Chromium:
-    """One browser with one page; it is ended with all that it started."""
+    """A browser with one page. Closing it ends all processes that it started."""
 
     def __init__(self, folder: Path) -> None:
         program = shutil.which("chromium")
         assert program is not None, "chromium is not installed"
-        ours, theirs = os.pipe(), os.pipe()  # what it reads, and what it writes
+        ours, theirs = (
+            os.pipe(),
+            os.pipe(),
+        )  # the pipe that the browser reads, and the pipe that it writes
         words = [program, *_FLAGS, f"--user-data-dir={folder}", "about:blank"]
         with (folder.parent / "chromium.log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -58,7 +61,7 @@ class Chromium:
         self._number = 0
         self._session = ""
         self.said: list[str] = []
-        """What pages wrote to the console, and which errors they ended with."""
+        """The console output and the uncaught errors of all pages."""
         self._traced: list[dict[str, Any]] = []
         self._tracing = False
         self._open()
@@ -80,7 +83,7 @@ class Chromium:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._write.close()  # a browser whose pipe ends, ends
+        self._write.close()  # the browser ends when its pipe is closed
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -91,7 +94,7 @@ class Chromium:
     # -- the protocol -------------------------------------------------------------------------
 
     def tell(self, method: str, **parameters: Any) -> Any:
-        """What the browser answers. Raises PageError."""
+        """Send a command and return the browser's answer. Raise PageError."""
         self._number += 1
         message: dict[str, Any] = {
             "id": self._number,
@@ -132,10 +135,10 @@ class Chromium:
         elif name == "Runtime.consoleAPICalled" and about["type"] in {"error", "warning"}:
             self.said.append(str(about["args"]))
 
-    # -- what people do -----------------------------------------------------------------------
+    # -- actions of users ---------------------------------------------------------------------
 
     def size(self, width: int, height: int, *, phone: bool = False, dark: bool = False) -> None:
-        """A window of this size."""
+        """Set the size of the window."""
         self.tell(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -152,7 +155,7 @@ class Chromium:
         self.until("document.readyState === 'complete'", f"{address} loaded")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page. Raises PageError."""
+        """Return the value of an expression in the page. Raise PageError."""
         found = self.tell(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -161,12 +164,12 @@ class Chromium:
         return found["result"].get("value")
 
     def until(self, script: str, what: str, met: Callable[[Any], bool] = bool) -> Any:
-        """Wait until an expression is true; its value."""
+        """Wait until an expression is true, and return its value."""
         ending = time.monotonic() + PATIENCE_S
         while True:
             try:
                 found = self.run(script)
-            except PageError:  # the page is being changed for another
+            except PageError:  # the page is being replaced by another
                 found = None
             if met(found):
                 return found
@@ -176,22 +179,22 @@ class Chromium:
             time.sleep(0.05)
 
     def there(self, selector: str, what: str) -> None:
-        """Wait until something that this selects is in the page."""
+        """Wait until an element with this selector is in the page."""
         self.until(f"Boolean(document.querySelector({json.dumps(selector)}))", what)
 
     def press(self, key: str, code: int = 0, text: str = "") -> None:
-        """A key, pressed and let go."""
+        """Press and release a key."""
         words = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         said = {"text": text} if text else {}
         self.tell("Input.dispatchKeyEvent", type="keyDown", **words, **said)
         self.tell("Input.dispatchKeyEvent", type="keyUp", **words)
 
     def tab(self) -> None:
-        """To what comes next."""
+        """Press Tab, which moves the focus to the next element."""
         self.press("Tab", 9)
 
     def tab_to(self, selector: str) -> None:
-        """By the Tab key alone, as far as it takes; the focus can be seen there."""
+        """Press Tab until an element has the focus, and check that the focus is visible."""
         for _ in range(_MOST_TABS):
             self.tab()
             there = "document.activeElement"
@@ -201,29 +204,29 @@ class Chromium:
         raise AssertionError(f"{selector} is not reached by the Tab key")
 
     def point(self, x: float, y: float) -> None:
-        """As who moves the mouse there."""
+        """Move the mouse to this point."""
         self.tell("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def enter(self) -> None:
-        """As who presses Enter."""
+        """Press Enter."""
         self.press("Enter", 13, "\r")
 
     def type(self, text: str) -> None:
-        """As who types."""
+        """Type a text."""
         self.tell("Input.insertText", text=text)
 
     def click(self, selector: str) -> None:
-        """As who clicks, and wait until the next page is loaded."""
+        """Click an element, and wait until the next page is loaded."""
         self.run("window.left = false")
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
         self.until("window.left === undefined && document.readyState === 'complete'", selector)
 
     def fill(self, selector: str, text: str) -> None:
-        """Another text in a field."""
+        """Replace the text of a field."""
         self.run(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(text)}")
 
     def sign_in(self, address: str, login: str) -> None:
-        """As a user of OpenNebula."""
+        """Sign in as a user of OpenNebula."""
         user, _, password = login.partition(":")
         self.tell("Network.clearBrowserCookies")
         self.go(f"{address}sign-in")
@@ -233,7 +236,7 @@ class Chromium:
 
     @contextmanager
     def traced(self, *categories: str) -> Iterator[list[dict[str, Any]]]:
-        """What the browser does meanwhile; the list is full once the context has ended."""
+        """Record the browser's events; the list is complete when the context has ended."""
         found: list[dict[str, Any]] = []
         self._traced = found
         config = {"includedCategories": list(categories), "excludedCategories": ["*"]}
@@ -247,6 +250,6 @@ class Chromium:
                 self._heard(self._next())
 
     def picture(self, *, whole: bool = False) -> bytes:
-        """What is to be seen, as a PNG."""
+        """Return the visible page as a PNG."""
         found = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(found["data"])

@@ -1,4 +1,4 @@
-"""How much script a frame costs, from what the browser itself writes down of its main thread."""
+"""The CPU time of scripts in each frame, from the trace of the browser's main thread."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -29,9 +29,9 @@ _ANIMATED = "FireAnimationFrame"
 
 
 def script_ms(events: Iterable[Mapping[str, Any]]) -> list[float]:
-    """Of each frame of the page that scripts have a part in, the processor's time that they took.
+    """Return the CPU time of scripts, for each frame of the page in which scripts ran.
 
-    It is the thread's own time: what other programs take of the machine is none of it.
+    This is the time of the thread itself, so other programs on the machine do not count.
     """
     known = sorted(
         (one for one in events if one.get("ph") == "X" or one["name"] == _FRAME),
@@ -47,7 +47,7 @@ def script_ms(events: Iterable[Mapping[str, Any]]) -> list[float]:
         at, lasted = float(one["ts"]), float(one.get("dur", 0.0))
         if one["name"] not in _SCRIPT or at < ending:
             continue
-        # What is called by what is counted already is in that.
+        # A nested call is already part of the call that contains it.
         ending = at + lasted
         taken[bisect_right(ended, at)] += float(one["tdur"]) / 1000.0
     return list(taken.values())

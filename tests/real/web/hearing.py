@@ -1,4 +1,4 @@
-"""What a page that listens is told, and when."""
+"""The updates that a listening page receives, and their times."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ from tests.web.browser import Browser
 
 
 def heard_periods(shown: Shown, count: int) -> dict[int, float]:
-    """The next periods that end, with the time by the clock on the wall at which that is told."""
+    """Return the next announced periods, each with the wall-clock time of its announcement."""
     browser = Browser(shown.address)
     browser.sign_in(shown.admin)
     found: dict[int, float] = {}

@@ -24,7 +24,7 @@ PICTURES = (
     ("bid-quote", 800, False),
     ("plan", 1280, False),
 )
-"""The screen, the width and whether it is dark; the pages of docs/ show each of them."""
+"""Screen, width, and whether it is dark; the pages of docs/ show each picture."""
 MAX_BYTES = 60_000
 _PERIOD = 27
 """The first period in which all tenants of the demo have VMs."""
@@ -77,7 +77,7 @@ def take(chromium: Chromium, width: int, height: int, *, phone: bool, dark: bool
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Take all pictures anew; delete those that are not in the list."""
+    """Take all pictures again; delete those that are not in the list."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
         old.unlink()

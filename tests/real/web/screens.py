@@ -1,4 +1,4 @@
-"""Every screen of the page: who looks at it, where it is, and what is done to see it."""
+"""Every screen of the web page: its user, its address, and the actions that lead to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from tests.real.web.chromium import Chromium
 from tests.real.web.sites import Shown
 
 WIDTHS = ((1280, 900, False), (800, 900, False), (390, 844, True))
-"""With the height, and whether it is a phone."""
+"""By width: the height, and whether it is a phone."""
 TENANT = "ana:demo"
 _FORM = "form:not(.button) button"
 _DRAWN = """
@@ -18,24 +18,24 @@ _DRAWN = """
       0, 0, canvas.width, canvas.height).data.buffer).some((one) => one)))
 && document.querySelectorAll('[data-charts].nothing').length === 0
 """
-"""Whether all charts are there, and something is drawn in each."""
+"""Whether all charts exist and none of them is blank."""
 
 Act = Callable[[Chromium, Shown], None]
 
 
 @dataclass(frozen=True)
 class Screen:
-    """One of them."""
+    """A screen of the web page."""
 
     name: str
     path: str
-    """With {vm}, {tenant}, {platform} where ids belong."""
+    """The address, with {vm}, {tenant} and {platform} in place of ids."""
     then: Act | None = None
-    """What is done there to see it,"""
+    """The actions that show the screen."""
     after: Act | None = None
-    """and how that is taken back."""
+    """The actions that undo them."""
     login: str | None = ""
-    """Who looks: the administrator where it is empty, nobody where it is None."""
+    """The login of the user: empty for the administrator, None for no user."""
 
 
 def _quote_bid(chromium: Chromium, _: Shown) -> None:
@@ -70,7 +70,7 @@ def _sign_in_wrongly(chromium: Chromium, _: Shown) -> None:
 
 
 def choose_mode(chromium: Chromium, shown: Shown, mode: str) -> None:
-    """How much is done of what is decided; as an administrator."""
+    """Set the mode of the daemon; as an administrator."""
     chromium.go(f"{shown.address}orders")
     chromium.run(f"document.querySelector('input[value={mode}]').checked = true")
     chromium.click(_FORM)
@@ -85,7 +85,7 @@ def _await_plan(chromium: Chromium, shown: Shown) -> None:
 
 
 def drain_a_host(chromium: Chromium, shown: Shown) -> None:
-    """The first with a VM, which has to be moved; as an administrator."""
+    """Drain the first host with a VM, so that a VM must migrate; as an administrator."""
     chromium.go(shown.address)
     chromium.there(".vmbar", "bars")
     chromium.go(chromium.run("document.querySelector('.hostrow:has(.vmbar) .hostname').href"))
@@ -98,7 +98,7 @@ def _go_on(chromium: Chromium, shown: Shown) -> None:
 
 
 def use_all_hosts(chromium: Chromium, shown: Shown) -> None:
-    """Also those that were drained; as an administrator."""
+    """Use all drained hosts again; as an administrator."""
     chromium.go(f"{shown.address}hosts")
     drained = "[...document.querySelectorAll('tr:has(.badge.warn) a')].map((one) => one.href)"
     for address in chromium.run(drained):
@@ -135,7 +135,7 @@ SCREENS = (
 
 
 def open_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
-    """What somebody has to do to see it, until all charts are drawn."""
+    """Open a screen as a user would, and wait until all its charts are drawn."""
     if screen.login is None:
         chromium.tell("Network.clearBrowserCookies")
     else:
@@ -148,6 +148,6 @@ def open_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
 
 
 def leave_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
-    """As it was before."""
+    """Undo the changes that the screen needed."""
     if screen.after is not None:
         screen.after(chromium, shown)

@@ -1,4 +1,4 @@
-"""Daemons with a page worth looking at: the demo with its tenants, and a thousand hosts."""
+"""Daemons whose web pages the tests open: the demo with its tenants, and a thousand hosts."""
 
 import re
 import subprocess
@@ -51,21 +51,21 @@ hosts = 1000
 
 @dataclass(frozen=True)
 class Shown:
-    """A page, and who may sign in to it."""
+    """A web page and the logins for it."""
 
     address: str
     admin: str
     vm: int = -1
-    """Of the platform; ana's, as are"""
+    """A VM of the platform; VM, tenant and platform are ana's."""
     tenant: int = -1
     platform: int = -1
 
 
 @contextmanager
 def demo(folder: Path, period: int) -> Iterator[Shown]:
-    """The page of a demo, whose address it prints itself, from this period on.
+    """Yield the page of a demo, once this period is over; the demo prints its address itself.
 
-    Ana has a platform whose controller has reported.
+    Tenant ana has a platform whose controller has reported.
     """
     log = folder / "demo.log"
     with _program(log, *_DEMO) as program:
@@ -84,7 +84,7 @@ def demo(folder: Path, period: int) -> Iterator[Shown]:
 
 @contextmanager
 def thousand_hosts(folder: Path) -> Iterator[Shown]:
-    """The page of a daemon with so many."""
+    """Yield the page of a daemon with a thousand hosts."""
     config, log, state = folder / "merkatd.toml", folder / "log", folder / "state"
     config.write_text(_MANY.format(folder=folder))
     with _program(log, "run", "--config", str(config)) as program:

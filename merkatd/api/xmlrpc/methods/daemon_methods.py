@@ -61,9 +61,9 @@ _STEPS = {
 )
 async def daemon_info(services: DaemonServices, _caller: Caller) -> Any:
     """Return whether the daemon is active, and which of its decisions it executes."""
-    found = services.daemon.state()
+    state = services.daemon.state()
     names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
-    return {name: getattr(found, name) for name in names}
+    return {name: getattr(state, name) for name in names}
 
 
 @method(

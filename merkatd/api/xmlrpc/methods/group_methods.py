@@ -94,9 +94,9 @@ async def group_list(services: DaemonServices, caller: Caller, user: int) -> Any
 @method("merkat.group.info", _GROUP, returns=_ONE, example="group")
 async def group_info(services: DaemonServices, caller: Caller, group: int) -> Any:
     """Return a group and its VMs."""
-    there = services.require_groups()
-    await there.require_used(caller, group)  # a caller without the right waits for no turn
-    return members(await services.long_reads.run(caller.uid, partial(there.group, caller, group)))
+    groups = services.require_groups()
+    await groups.require_used(caller, group)  # a caller without the right waits for no turn
+    return members(await services.long_reads.run(caller.uid, partial(groups.group, caller, group)))
 
 
 @method(

@@ -57,17 +57,17 @@ def main() -> None:
     signal.signal(signal.SIGALRM, _late)
     signal.setitimer(signal.ITIMER_REAL, _FIRST_S)
     try:
-        found = _ANSWER.fullmatch(_answer(" ".join(sys.argv[1:])))
+        answer = _ANSWER.fullmatch(_answer(" ".join(sys.argv[1:])))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if found is None:
+        if answer is None:
             log, plan = "WARN: merkatd's answer can't be understood; nothing is done\n", EMPTY
         else:
-            log, plan = found["log"], found["plan"]
+            log, plan = answer["log"], answer["plan"]
     except _TooLateError:
         log, plan = "WARN: merkatd did not answer in time; nothing is done\n", EMPTY
     except Exception as error:  # noqa: BLE001 - oned must get a plan
-        why = " ".join(str(error).split()) or type(error).__name__
-        log, plan = f"WARN: merkatd can't be asked: {why}; nothing is done\n", EMPTY
+        reason = " ".join(str(error).split()) or type(error).__name__
+        log, plan = f"WARN: merkatd can't be asked: {reason}; nothing is done\n", EMPTY
     sys.stderr.write(log)
     sys.stdout.write(plan + "\n")
 
