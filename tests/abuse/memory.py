@@ -82,11 +82,12 @@ class Hoarder:
 class Memory:
     """One host of 16 GiB."""
 
-    def __init__(self, rule: PriceRule) -> None:
+    def __init__(self, rule: PriceRule, *others: MarketRules) -> None:
+        """`others` are further markets, without hosts."""
         self.site = Site(
             hosts=1,
             size=HostSize(800, HOST_MIB),
-            markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+            markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)), *others),
             money=MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
         self.eve = self.site._tenant("eve")

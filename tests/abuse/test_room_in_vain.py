@@ -5,9 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.market.price import PriceRule
+from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.memory import HIGH, HOST_MIB, SIZE_MIB, Hoarder, Memory, Moves
 
 PERIODS = 40
+OTHER = "other"
+"""A market without hosts."""
 
 
 def claiming(me: Hoarder) -> int:
@@ -71,12 +74,42 @@ def bids_then_nothing(me: Hoarder) -> Moves:
         yield
 
 
+def shrinks(me: Hoarder) -> Moves:
+    """Each VM is made tiny once room was made for it; then it comes, and ends."""
+    while True:
+        vm = claiming(me)
+        yield
+        raw = me.memory.site.bench.raw
+        raw("one.vm.resize", vm, 'MEMORY="128"', False, session=me.session)
+        yield
+        me.act(vm, "terminate-hard")
+
+
+def elsewhere_now_and_then(me: Hoarder) -> Moves:
+    """In every second period the VM is in a market without hosts."""
+    vm = claiming(me)
+    while True:
+        yield
+        tell(me, vm, MERKAT_MARKET=OTHER)
+        yield
+        tell(me, vm, MERKAT_MARKET="default")
+
+
 @pytest.mark.parametrize(
-    "play", [ended, held, claims_now_and_then, requires_now_and_then, bids_then_nothing]
+    "play",
+    [
+        ended,
+        held,
+        claims_now_and_then,
+        requires_now_and_then,
+        bids_then_nothing,
+        shrinks,
+        elsewhere_now_and_then,
+    ],
 )
 def test_neighbours_keep_the_memory_that_they_pay_for(play: Callable[[Hoarder], Moves]) -> None:
     """Nine of ten parts at least."""
-    memory = Memory(PriceRule.CLEARING)
+    memory = Memory(PriceRule.CLEARING, MarketRules(name=OTHER, clusters=frozenset({99})))
     try:
         memory.neighbours()
         memory.site.periods(6)

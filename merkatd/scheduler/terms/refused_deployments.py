@@ -26,8 +26,9 @@ The balloons of a host shrink for a VM that waits for memory there. The VM pays 
 comes. If its owner withdraws it before, its neighbours have lost memory that they pay for. Example:
 in every second period an owner creates a VM that claims half of a host, and ends it while it waits.
 The neighbours had 37 % less memory in each of these periods, for nothing. So a VM that is withdrawn
-counts like one that was refused: it is gone, held or locked, its bid is less than half, its claim
-differs, or its requirements exclude the host that made room. Controllers may change bids a little.
+counts like one that was refused: it is gone, held or locked, its bid or its memory is less than
+half, its claim differs or exceeds its memory, it is in another market, or its requirements exclude
+the host that made room. Controllers may change bids a little.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,9 +40,11 @@ import numpy as np
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import HostState, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
+from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 
@@ -62,7 +65,9 @@ class _Expected(NamedTuple):
 
     owner: int
     host: int
+    market: int
     bid: tuple[float, ...]
+    most_mib: float
     claim: Mapping[str, float]
 
 
@@ -108,8 +113,14 @@ class RefusedDeployments:
         for vm, host in coming.items():
             row = observed.snapshot.vm_row(vm)
             if vms.state[row] == VmState.PENDING:
-                bid = tuple(vms.bid[row].tolist())
-                expected[vm] = _Expected(int(vms.owner[row]), host, bid, _claim(observed, vm))
+                expected[vm] = _Expected(
+                    owner=int(vms.owner[row]),
+                    host=host,
+                    market=int(vms.market[row]),
+                    bid=tuple(vms.bid[row].tolist()),
+                    most_mib=float(vms.cap[row, MEMORY]),
+                    claim=_claim(observed, vm),
+                )
         self._expected = expected
 
     def _note_withdrawn(self, observed: Observed) -> None:
@@ -213,10 +224,15 @@ def _is_withdrawn(observed: Observed, vm: int, before: _Expected) -> bool:
     lower = any(now < then * _MUCH_LESS for now, then in bids)
     if lower or _claim(observed, vm) != before.claim:
         return True
-    required = int(vms.requirement[row])
-    if host is None or required == NO_ROW or snapshot.hosts.state[host] != HostState.ON:
+    # The claim counts up to the VM's size, which its owner may change too.
+    claimed_mib = min(before.claim.get(RESOURCES[MEMORY], 0.0), before.most_mib)
+    if vms.cap[row, MEMORY] < max(before.most_mib * _MUCH_LESS, claimed_mib):
+        return True
+    if host is None or snapshot.hosts.state[host] != HostState.ON:
         return False
-    return not snapshot.requirements.allowed[required, host]
+    required = int(vms.requirement[row])
+    excluded = required != NO_ROW and not snapshot.requirements.allowed[required, host]
+    return excluded or bool(vms.market[row] != before.market)
 
 
 def _kind_of(why: str) -> str:
