@@ -119,6 +119,30 @@ def test_neighbours_keep_the_memory_that_they_pay_for(play: Callable[[Hoarder], 
     assert found.fair_held >= 0.9 * HOST_MIB * PERIODS, found
 
 
+def prefers_each_host_in_turn(me: Hoarder, vm: int) -> Moves:
+    """Before each period the VM ranks the two equal hosts the other way round."""
+    while True:
+        tell(me, vm, SCHED_RANK="ID")
+        yield
+        tell(me, vm, SCHED_RANK="- ID")
+        yield
+
+
+def test_a_vm_comes_where_a_host_made_room() -> None:
+    """Hosts that make room in turn for a VM that never comes would get nothing for it."""
+    memory = Memory(PriceRule.CLEARING, hosts=2)
+    try:
+        memory.neighbours()
+        memory.neighbours()
+        memory.site.periods(6)
+        me = Hoarder(memory)
+        vm = claiming(me)
+        memory.play(prefers_each_host_in_turn(me, vm), 3)
+        assert memory.site.state(vm) == "RUNNING"
+    finally:
+        memory.close()
+
+
 def test_a_vm_that_keeps_waiting_comes() -> None:
     """What its owner changes in its favour is no withdrawal."""
     memory = Memory(PriceRule.CLEARING)

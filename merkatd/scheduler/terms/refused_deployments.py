@@ -29,6 +29,10 @@ The neighbours had 37 % less memory in each of these periods, for nothing. So a 
 counts like one that was refused: it is gone, held or locked, its bid or its memory is less than
 half, its claim differs or exceeds its memory, it is in another market, or its requirements exclude
 the host that made room. Controllers may change bids a little.
+
+A VM that keeps waiting goes to the host that made room, if that host may still take it. Otherwise
+an owner could change the VM's rank before each period, so that two equal hosts make room for it in
+turn, and it never comes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster import HostState, VmState
+from merkatd.cluster import Bools, HostState, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
@@ -46,6 +50,7 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
+from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 
 LONGEST_REST_S = 600.0
@@ -123,11 +128,15 @@ class RefusedDeployments:
                 )
         self._expected = expected
 
-    def _note_withdrawn(self, observed: Observed) -> None:
-        """Count the VMs that their owners have withdrawn since hosts began to make room."""
+    def _note_withdrawn(self, observed: Observed) -> Mapping[int, int]:
+        """Count the VMs that their owners have withdrawn since hosts began to make room.
+
+        Return these hosts for the other VMs, by VM id.
+        """
         expected, self._expected = self._expected, {}
         owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(observed, vm, one)}
         self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
+        return {vm: one.host for vm, one in expected.items() if vm not in owners}
 
     def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:
         """Count one more attempt of these VMs; owners and reasons are by VM id."""
@@ -145,7 +154,8 @@ class RefusedDeployments:
     def affordable(self, context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(context, seen, purse)
-        self._note_withdrawn(seen)
+        stay = self._note_withdrawn(seen)
+        affordable = replace(affordable, seen=_with_only_hosts(affordable.seen, stay))
         self._take_in_starts(seen)
         if not self._vms:
             return affordable
@@ -233,6 +243,24 @@ def _is_withdrawn(observed: Observed, vm: int, before: _Expected) -> bool:
     required = int(vms.requirement[row])
     excluded = required != NO_ROW and not snapshot.requirements.allowed[required, host]
     return excluded or bool(vms.market[row] != before.market)
+
+
+def _with_only_hosts(observed: Observed, hosts: Mapping[int, int]) -> Observed:
+    """Return the cloud in which these waiting VMs go to these hosts (by VM id) or nowhere.
+
+    A VM whose host may not take it now is not restricted.
+    """
+    snapshot, vms = observed.snapshot, observed.snapshot.vms
+    only: dict[int, Bools] = {}
+    for vm, host in hosts.items():
+        row, at = row_of(vms.id, vm), row_of(snapshot.hosts.id, host)
+        if row is None or at is None or vms.state[row] != VmState.PENDING:
+            continue
+        required = int(vms.requirement[row])
+        allowed = required == NO_ROW or snapshot.requirements.allowed[required, at]
+        if allowed and snapshot.hosts.state[at] == HostState.ON:
+            only[row] = np.arange(len(snapshot.hosts)) == at
+    return replace(observed, snapshot=narrowed_to(snapshot, only, "the host that made room for it"))
 
 
 def _kind_of(why: str) -> str:
