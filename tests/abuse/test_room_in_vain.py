@@ -6,6 +6,7 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.terms import refused_deployments
 from tests.abuse.memory import HIGH, HOST_MIB, SIZE_MIB, Hoarder, Memory, Moves
 
 PERIODS = 40
@@ -128,8 +129,15 @@ def prefers_each_host_in_turn(me: Hoarder, vm: int) -> Moves:
         yield
 
 
-def test_a_vm_comes_where_a_host_made_room() -> None:
-    """Hosts that make room in turn for a VM that never comes would get nothing for it."""
+@pytest.mark.parametrize(("most", "state"), [(1, "RUNNING"), (0, "PENDING")])
+def test_a_vm_comes_where_a_host_made_room(
+    monkeypatch: pytest.MonkeyPatch, most: int, state: str
+) -> None:
+    """Hosts that make room in turn for a VM that never comes would get nothing for it.
+
+    After the most periods at a host the VM may go to another one.
+    """
+    monkeypatch.setattr(refused_deployments, "MOST_PERIODS_AT_A_HOST", most)
     memory = Memory(PriceRule.CLEARING, hosts=2)
     try:
         memory.neighbours()
@@ -138,7 +146,7 @@ def test_a_vm_comes_where_a_host_made_room() -> None:
         me = Hoarder(memory)
         vm = claiming(me)
         memory.play(prefers_each_host_in_turn(me, vm), 3)
-        assert memory.site.state(vm) == "RUNNING"
+        assert memory.site.state(vm) == state
     finally:
         memory.close()
 

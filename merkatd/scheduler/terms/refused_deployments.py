@@ -32,7 +32,8 @@ the host that made room. Controllers may change bids a little.
 
 A VM that keeps waiting goes to the host that made room, if that host may still take it. Otherwise
 an owner could change the VM's rank before each period, so that two equal hosts make room for it in
-turn, and it never comes.
+turn, and it never comes. This ends after some periods, because the guests of a host may be slow to
+give memory back, while another host has room.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,6 +61,8 @@ FREE = 3
 """The number of an owner's VMs that can be refused in that time before its other VMs wait."""
 
 
+MOST_PERIODS_AT_A_HOST = 10
+"""The most periods for which a VM waits for the room of the same host alone."""
 _MUCH_LESS = 0.5
 _REFUSED = "OpenNebula did not deploy it; "
 _WITHDRAWN = "its owner withdrew it while its host made room for it"
@@ -74,6 +77,8 @@ class _Expected(NamedTuple):
     bid: tuple[float, ...]
     most_mib: float
     claim: Mapping[str, float]
+    periods: int
+    """The number of periods for which this host has made room."""
 
 
 @dataclass(slots=True)
@@ -101,6 +106,7 @@ class RefusedDeployments:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
         self._expected: Mapping[int, _Expected] = {}
+        self._expected_before: Mapping[int, _Expected] = {}
 
     def note(self, observed: Observed, refused: Mapping[int, str]) -> bool:
         """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
@@ -118,6 +124,7 @@ class RefusedDeployments:
         for vm, host in coming.items():
             row = observed.snapshot.vm_row(vm)
             if vms.state[row] == VmState.PENDING:
+                before = self._expected_before.get(vm)
                 expected[vm] = _Expected(
                     owner=int(vms.owner[row]),
                     host=host,
@@ -125,18 +132,24 @@ class RefusedDeployments:
                     bid=tuple(vms.bid[row].tolist()),
                     most_mib=float(vms.cap[row, MEMORY]),
                     claim=_claim(observed, vm),
+                    periods=before.periods + 1 if before and before.host == host else 1,
                 )
         self._expected = expected
 
     def _note_withdrawn(self, observed: Observed) -> Mapping[int, int]:
         """Count the VMs that their owners have withdrawn since hosts began to make room.
 
-        Return these hosts for the other VMs, by VM id.
+        Return these hosts for the other VMs, by VM id, without those that have waited long.
         """
         expected, self._expected = self._expected, {}
+        self._expected_before = expected
         owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(observed, vm, one)}
         self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
-        return {vm: one.host for vm, one in expected.items() if vm not in owners}
+        return {
+            vm: one.host
+            for vm, one in expected.items()
+            if vm not in owners and one.periods <= MOST_PERIODS_AT_A_HOST
+        }
 
     def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:
         """Count one more attempt of these VMs; owners and reasons are by VM id."""
