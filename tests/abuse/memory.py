@@ -80,13 +80,14 @@ class Hoarder:
 
 
 class Memory:
-    """One host of 16 GiB."""
+    """One host of 16 GiB, or more."""
 
-    def __init__(self, rule: PriceRule) -> None:
+    def __init__(self, rule: PriceRule, *others: MarketRules, hosts: int = 1) -> None:
+        """`others` are further markets, without hosts."""
         self.site = Site(
-            hosts=1,
+            hosts=hosts,
             size=HostSize(800, HOST_MIB),
-            markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+            markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)), *others),
             money=MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
         self.eve = self.site._tenant("eve")

@@ -137,6 +137,14 @@ def test_a_vm_that_was_off_and_has_new_records_may_have_run(
     assert starts(before, now, histories) == {0: Starts(0.0, (seconds,) if seconds else (0, 0, 0))}
 
 
+def test_a_vm_whose_new_records_are_left_out_counts_as_running() -> None:
+    """With OpenNebula's clock hours behind, they seem to have ended long before the first look."""
+    before = looked(9000, (7, True, GuestRecord(0, 900)))
+    now = looked(9060, (7, False, GuestRecord(1, 1025, 1055)))
+    assert seconds_run(before, now, {7: []}).tolist() == [60]
+    assert seconds_run(before, now, {7: [GuestRecord(0, 900, 1020)]}).tolist() == [60]
+
+
 def test_a_vm_that_ended_ran_until_its_end() -> None:
     """The page of recently ended VMs or the VM's history shows the end."""
     before = looked(1000, (7, True, GuestRecord(0, 900)), (8, True, GuestRecord(0, 900)))

@@ -26,8 +26,14 @@ The balloons of a host shrink for a VM that waits for memory there. The VM pays 
 comes. If its owner withdraws it before, its neighbours have lost memory that they pay for. Example:
 in every second period an owner creates a VM that claims half of a host, and ends it while it waits.
 The neighbours had 37 % less memory in each of these periods, for nothing. So a VM that is withdrawn
-counts like one that was refused: it is gone, held or locked, its bid is less than half, its claim
-differs, or its requirements exclude the host that made room. Controllers may change bids a little.
+counts like one that was refused: it is gone, held or locked, its bid or its memory is less than
+half, its claim differs or exceeds its memory, it is in another market, or its requirements exclude
+the host that made room. Controllers may change bids a little.
+
+A VM that keeps waiting goes to the host that made room, if that host may still take it. Otherwise
+an owner could change the VM's rank before each period, so that two equal hosts make room for it in
+turn, and it never comes. This ends after some periods, because the guests of a host may be slow to
+give memory back, while another host has room.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,12 +43,15 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster import HostState, VmState
+from merkatd.cluster import Bools, HostState, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
+from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
+from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 
 LONGEST_REST_S = 600.0
@@ -52,6 +61,8 @@ FREE = 3
 """The number of an owner's VMs that can be refused in that time before its other VMs wait."""
 
 
+MOST_PERIODS_AT_A_HOST = 10
+"""The most periods for which a VM waits for the room of the same host alone."""
 _MUCH_LESS = 0.5
 _REFUSED = "OpenNebula did not deploy it; "
 _WITHDRAWN = "its owner withdrew it while its host made room for it"
@@ -62,8 +73,12 @@ class _Expected(NamedTuple):
 
     owner: int
     host: int
+    market: int
     bid: tuple[float, ...]
+    most_mib: float
     claim: Mapping[str, float]
+    periods: int
+    """The number of periods for which this host has made room."""
 
 
 @dataclass(slots=True)
@@ -91,6 +106,7 @@ class RefusedDeployments:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
         self._expected: Mapping[int, _Expected] = {}
+        self._expected_before: Mapping[int, _Expected] = {}
 
     def note(self, observed: Observed, refused: Mapping[int, str]) -> bool:
         """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
@@ -108,15 +124,32 @@ class RefusedDeployments:
         for vm, host in coming.items():
             row = observed.snapshot.vm_row(vm)
             if vms.state[row] == VmState.PENDING:
-                bid = tuple(vms.bid[row].tolist())
-                expected[vm] = _Expected(int(vms.owner[row]), host, bid, _claim(observed, vm))
+                before = self._expected_before.get(vm)
+                expected[vm] = _Expected(
+                    owner=int(vms.owner[row]),
+                    host=host,
+                    market=int(vms.market[row]),
+                    bid=tuple(vms.bid[row].tolist()),
+                    most_mib=float(vms.cap[row, MEMORY]),
+                    claim=_claim(observed, vm),
+                    periods=before.periods + 1 if before and before.host == host else 1,
+                )
         self._expected = expected
 
-    def _note_withdrawn(self, observed: Observed) -> None:
-        """Count the VMs that their owners have withdrawn since hosts began to make room."""
+    def _note_withdrawn(self, observed: Observed) -> Mapping[int, int]:
+        """Count the VMs that their owners have withdrawn since hosts began to make room.
+
+        Return these hosts for the other VMs, by VM id, without those that have waited long.
+        """
         expected, self._expected = self._expected, {}
+        self._expected_before = expected
         owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(observed, vm, one)}
         self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
+        return {
+            vm: one.host
+            for vm, one in expected.items()
+            if vm not in owners and one.periods <= MOST_PERIODS_AT_A_HOST
+        }
 
     def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:
         """Count one more attempt of these VMs; owners and reasons are by VM id."""
@@ -134,7 +167,8 @@ class RefusedDeployments:
     def affordable(self, context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(context, seen, purse)
-        self._note_withdrawn(seen)
+        stay = self._note_withdrawn(seen)
+        affordable = replace(affordable, seen=_with_only_hosts(affordable.seen, stay))
         self._take_in_starts(seen)
         if not self._vms:
             return affordable
@@ -213,10 +247,33 @@ def _is_withdrawn(observed: Observed, vm: int, before: _Expected) -> bool:
     lower = any(now < then * _MUCH_LESS for now, then in bids)
     if lower or _claim(observed, vm) != before.claim:
         return True
-    required = int(vms.requirement[row])
-    if host is None or required == NO_ROW or snapshot.hosts.state[host] != HostState.ON:
+    # The claim counts up to the VM's size, which its owner may change too.
+    claimed_mib = min(before.claim.get(RESOURCES[MEMORY], 0.0), before.most_mib)
+    if vms.cap[row, MEMORY] < max(before.most_mib * _MUCH_LESS, claimed_mib):
+        return True
+    if host is None or snapshot.hosts.state[host] != HostState.ON:
         return False
-    return not snapshot.requirements.allowed[required, host]
+    required = int(vms.requirement[row])
+    excluded = required != NO_ROW and not snapshot.requirements.allowed[required, host]
+    return excluded or bool(vms.market[row] != before.market)
+
+
+def _with_only_hosts(observed: Observed, hosts: Mapping[int, int]) -> Observed:
+    """Return the cloud in which these waiting VMs go to these hosts (by VM id) or nowhere.
+
+    A VM whose host may not take it now is not restricted.
+    """
+    snapshot, vms = observed.snapshot, observed.snapshot.vms
+    only: dict[int, Bools] = {}
+    for vm, host in hosts.items():
+        row, at = row_of(vms.id, vm), row_of(snapshot.hosts.id, host)
+        if row is None or at is None or vms.state[row] != VmState.PENDING:
+            continue
+        required = int(vms.requirement[row])
+        allowed = required == NO_ROW or snapshot.requirements.allowed[required, at]
+        if allowed and snapshot.hosts.state[at] == HostState.ON:
+            only[row] = np.arange(len(snapshot.hosts)) == at
+    return replace(observed, snapshot=narrowed_to(snapshot, only, "the host that made room for it"))
 
 
 def _kind_of(why: str) -> str:
