@@ -21,6 +21,7 @@ from merkatd.cluster.vms import RolePairs
 from merkatd.market.market_view import market_view
 from merkatd.placement import STRATEGIES, strategy_named
 from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
+from tests.lengths import shorten
 
 RNG = np.random.default_rng(0)
 
@@ -77,7 +78,7 @@ def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_wherever_a_step_puts_a_vm_it_may_be(strategy: str, seed: int) -> None:
     """And it is deployed only when pending, migrated only when it runs and may move."""
     snapshot = tangled(seed)
@@ -96,7 +97,7 @@ def test_wherever_a_step_puts_a_vm_it_may_be(strategy: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(shorten(40, 20)))
 def test_every_pending_vm_is_deployed_or_told_why_not(strategy: str, seed: int) -> None:
     """Those of a market; others are not ours to place."""
     snapshot = tangled(seed)
@@ -111,7 +112,7 @@ def test_every_pending_vm_is_deployed_or_told_why_not(strategy: str, seed: int) 
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_on_the_way_no_host_is_fuller_than_its_floors_allow(strategy: str, seed: int) -> None:
     """A VM on its way stands on both hosts; a step starts when all it comes after are done."""
     snapshot = tangled(seed)
