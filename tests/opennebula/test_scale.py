@@ -48,7 +48,7 @@ def bare(text: str, tag: str) -> None:
         element.clear()
 
 
-def least_s(*works: Callable[[], object], rounds: int = 5) -> list[float]:
+def least_s(*works: Callable[[], object], rounds: int = 3) -> list[float]:
     """CPU seconds of each, the least of some rounds in turn.
 
     Collections of garbage look at none of the tests' own objects, as in the daemon.
