@@ -26,6 +26,13 @@ from merkatd.ledger import debts
 from merkatd.ledger.budgets import end_application
 
 WHO = "OpenNebula"
+_HOLDING = (
+    sa.select(ACCOUNTS.c.owner)
+    .join(TENANTS, TENANTS.c.owner == ACCOUNTS.c.owner)
+    .where(TENANTS.c.retired_s.is_not(None), (ACCOUNTS.c.balance > 0) | (ACCOUNTS.c.debt > 0))
+    .distinct()
+    .order_by(ACCOUNTS.c.owner)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +86,4 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> RetirementResu
 
 def holding(connection: sa.Connection) -> tuple[int, ...]:
     """Return the retired tenants with credits or debts: they received a late refund."""
-    query = (
-        sa.select(ACCOUNTS.c.owner)
-        .join(TENANTS, TENANTS.c.owner == ACCOUNTS.c.owner)
-        .where(TENANTS.c.retired_s.is_not(None), (ACCOUNTS.c.balance > 0) | (ACCOUNTS.c.debt > 0))
-        .distinct()
-        .order_by(ACCOUNTS.c.owner)
-    )
-    return tuple(connection.scalars(query))
+    return tuple(connection.scalars(_HOLDING))

@@ -12,8 +12,9 @@ from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
+from tests.lengths import pair, shorten
 
-PERIODS = 12
+PERIODS = shorten(12, 8)
 DELETE = 3
 """How `one.vm.recover` ends a VM that failed."""
 PAYS = 0.95
@@ -98,9 +99,16 @@ def fails_to_boot(bid: float) -> Play:
     return play
 
 
-@pytest.mark.parametrize("rule", PriceRule)
-@pytest.mark.parametrize("bid", [20, 300])
-@pytest.mark.parametrize("kind", [undeployed, always_another, powered_off, crumbs, fails_to_boot])
+PLAYS = [
+    (kind, bid)
+    for at, kind in enumerate((undeployed, always_another, powered_off, crumbs, fails_to_boot))
+    for bid in ((20, 300) if at % 2 else (300, 20))
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "bid", "rule"), [(*play, rule) for play, rule in pair(PLAYS, tuple(PriceRule))]
+)
 def test_what_neighbours_lose_is_paid_for(
     kind: Callable[[float], Play], bid: float, rule: PriceRule
 ) -> None:

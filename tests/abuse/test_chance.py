@@ -13,8 +13,9 @@ from tests.abuse.arena import CORES, PERIOD_S, RESERVE, Arena, Outcome, Player
 from tests.abuse.chance import Anything, Kind, arena, kind
 from tests.abuse.listed import Moves
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
+from tests.lengths import shorten
 
-PERIODS = 25
+PERIODS = shorten(25, 15)
 LEAST = 0.95
 """Of what a core-second costs honest tenants, or of the reserve price where cores are idle."""
 LEAST_BY_USE = 0.85

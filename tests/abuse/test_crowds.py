@@ -4,7 +4,6 @@ They are played like those of `test_market.py`: in short by `make test`, for fou
 market's time by `make soak`.
 """
 
-import os
 from collections.abc import Generator
 from contextlib import suppress
 
@@ -27,11 +26,11 @@ from tests.abuse.arena import (
     Play,
     Player,
 )
+from tests.lengths import SOAK, shorten
 
 Moves = Generator[float, None, None]
 
-LONG = "MERKAT_SOAK" in os.environ
-PERIODS = 240 if LONG else 10
+PERIODS = shorten(240, 8)
 RULES = tuple(PriceRule)
 LEAST = 0.95
 """Of what a core-second costs honest tenants."""
@@ -43,7 +42,7 @@ SUPPLY = 400_000.0
 
 def rules(at: int) -> tuple[PriceRule, ...]:
     """Both in the long form, else one of them in turns."""
-    return RULES if LONG else (RULES[at % len(RULES)],)
+    return RULES if SOAK else (RULES[at % len(RULES)],)
 
 
 def _forever() -> Moves:
@@ -238,7 +237,7 @@ def test_a_crowd_without_bids_computes_no_more_than_its_least_limits(rule: Price
     assert found.part >= LEAST or found.core_s <= 0.05 * without.fair_core_s
 
 
-@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("rule", rules(0))
 def test_cores_that_nobody_else_wants_cost_the_reserve_price(rule: PriceRule) -> None:
     """However low the bid is: it buys no more than it pays for at that price."""
 

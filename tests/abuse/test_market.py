@@ -1,10 +1,9 @@
 """No tenant gets a core-hour for less than honest tenants pay, or makes them pay beyond their bids.
 
-In `make test` each strategy is played for twelve minutes of the market time under one of the two
+In `make test` each strategy is played for eight minutes of the market time under one of the two
 price rules; in `make soak` for four hours under each.
 """
 
-import os
 from functools import cache
 
 import pytest
@@ -13,17 +12,12 @@ from merkatd.market.price import PriceRule
 from tests.abuse import bids, evasions  # noqa: F401 - they list their strategies
 from tests.abuse.arena import Arena, Outcome
 from tests.abuse.listed import STRATEGIES
+from tests.lengths import pair, shorten
 
-LONG = "MERKAT_SOAK" in os.environ
-PERIODS = 240 if LONG else 12
+PERIODS = shorten(240, 8)
 LEAST = 0.95
 """Of what a core-second costs honest tenants."""
-RULES = tuple(PriceRule)
-GAMES = [
-    (name, rule)
-    for at, name in enumerate(STRATEGIES)
-    for rule in (RULES if LONG else (RULES[at % len(RULES)],))
-]
+GAMES = pair(STRATEGIES, tuple(PriceRule))
 
 
 @cache

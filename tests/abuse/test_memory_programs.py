@@ -16,6 +16,7 @@ from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import FAIR_BID, HOST_MIB, Memory
 from tests.abuse.programs import NONE
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
+from tests.lengths import shorten
 from tests.scheduler.frontend import PASSWORD
 
 STEP_S = 5
@@ -23,7 +24,7 @@ STEPS = 12
 """In a period."""
 FREE_PERIODS = 12
 """In which a few starts cost nothing."""
-PERIODS = 20
+PERIODS = shorten(20, 10)
 LEAST = 0.7
 """Of what a MiB costs neighbours: what a guest held is known at the looks alone."""
 LITTLE_MIB = HOST_MIB / 20

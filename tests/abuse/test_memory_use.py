@@ -2,20 +2,18 @@
 
 A strategy's first four periods are not counted: a guest brings all of its memory when it starts,
 and its balloon needs minutes to take memory that it uses. After that a MiB costs at least 95 % of
-what it costs honest tenants, or a VM holds no more than every VM keeps. In `make test` 40 periods
+what it costs honest tenants, or a VM holds no more than every VM keeps. In `make test` 20 periods
 are counted, in `make soak` four hours.
 """
-
-import os
 
 import pytest
 
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import HIGH, HOST_MIB, USE_MIB, Hoarder, Memory, Moves, Sums
+from tests.lengths import SOAK, shorten
 
-LONG = "MERKAT_SOAK" in os.environ
-PERIODS = 240 if LONG else 40
+PERIODS = shorten(240, 20)
 BEGIN = 4
 LEAST = 0.95
 RULES = tuple(PriceRule)
@@ -94,7 +92,7 @@ PLAYS = (
 GAMES = [
     (play, rule)
     for at, play in enumerate(PLAYS)
-    for rule in (RULES if LONG or at in {0, 3} else (PriceRule.CLEARING,))
+    for rule in (RULES if SOAK or at in {0, 3} else (PriceRule.CLEARING,))
 ]
 
 

@@ -15,9 +15,10 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.terms.refused_deployments import FREE
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player, fair_vm
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
+from tests.lengths import shorten
 from tests.scheduler.frontend import PASSWORD
 
-PERIODS = 30
+PERIODS = shorten(30, 15)
 DELETE = 3
 """How `one.vm.recover` ends a VM that failed."""
 

@@ -1,12 +1,16 @@
 """A process killed at any moment leaves complete transactions and loses none that it reported."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
@@ -18,20 +22,48 @@ from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.database.scheduler.step_store import StepState
 from tests.database.worker import OWED, PAYERS, VMS
 
-KILLS = 10
+KILLS = 20
 
 
-def run_and_kill(url: str, wait_s: float) -> list[tuple[str, int]]:
-    """Return the reports of a worker that is killed some time after its first one."""
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A database of its own."""
+    return f"sqlite:///{tmp_path / 'merkat.db'}"
+
+
+@pytest.fixture
+def workers(url: str) -> Iterator[subprocess.Popen[str]]:
+    """What starts a worker for each line that it is sent."""
     command = [sys.executable, "-m", "tests.database.worker", url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
-        assert worker.stdout is not None
-        first = worker.stdout.readline()
-        time.sleep(wait_s)
-        worker.kill()
-        said = (first + worker.stdout.read()).splitlines(keepends=True)
-    whole = [line.split() for line in said if line.endswith("\n")]
-    return [(what, int(number)) for what, number in whole]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as found:
+        yield found
+        found.communicate(timeout=60)
+
+
+def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[str, int]]:
+    """What a worker said until it was killed, so long after its first word."""
+    assert workers.stdin is not None
+    assert workers.stdout is not None
+    workers.stdin.write("\n")
+    workers.stdin.flush()
+    process, killed = 0, False
+    said: list[tuple[str, int]] = []
+    for line in workers.stdout:
+        what, number = line.split()
+        if what == "ended":
+            break
+        if what == "process":
+            process = int(number)
+        else:
+            said.append((what, int(number)))
+        if process and said and not killed:
+            time.sleep(wait_s)
+            os.kill(process, signal.SIGKILL)
+            killed = True
+    assert killed
+    return said
 
 
 def check_books(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
@@ -62,13 +94,14 @@ def check_books(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
     assert account_store.treasury(connection).balance == OWED * PAYERS * len(charged)
 
 
-def test_ten_kills_leave_ledger_and_journal_complete(tmp_path: Path) -> None:
+def test_kills_leave_the_books_and_the_journal_whole(
+    url: str, workers: subprocess.Popen[str]
+) -> None:
     """Each worker continues where the killed worker stopped."""
-    url = f"sqlite:///{tmp_path / 'merkat.db'}"
     rng = np.random.default_rng(7)
     said: list[tuple[str, int]] = []
     for _ in range(KILLS):
-        said += run_and_kill(url, float(rng.uniform(0.0, 0.12)))
+        said += killed_after(workers, float(rng.uniform(0.0, 0.12)))
         engine = make_engine(url)
         with engine.connect() as connection:
             check_books(connection, said)

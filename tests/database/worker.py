@@ -1,5 +1,10 @@
-"""A daemon without a cloud that charges and records steps until it is killed."""
+"""A daemon without a cloud: charges and records steps until somebody kills it.
 
+`main` starts such a daemon for each line of its input, as a process of its own: a fork, which
+needs no time to import.
+"""
+
+import os
 import sys
 from functools import partial
 
@@ -47,7 +52,7 @@ def settle(connection: sa.Connection, number: int) -> None:
     period_store.charged(connection, number, 2.0)
 
 
-def main(url: str) -> None:
+def work(url: str) -> None:
     """Print the number of each period when it has begun, and again when it is charged."""
     engine = make_engine(url)
     migrations.upgrade(engine)
@@ -60,6 +65,19 @@ def main(url: str) -> None:
         transaction(engine, partial(act, number=number))
         transaction(engine, partial(settle, number=number))
         sys.stdout.write(f"charged {number}\n")
+        sys.stdout.flush()
+
+
+def main(url: str) -> None:
+    """Start a worker for each line of the input; write its process id, and when it has ended."""
+    for _ in sys.stdin:
+        process = os.fork()
+        if not process:
+            work(url)
+        sys.stdout.write(f"process {process}\n")
+        sys.stdout.flush()
+        os.waitpid(process, 0)
+        sys.stdout.write("ended 0\n")
         sys.stdout.flush()
 
 

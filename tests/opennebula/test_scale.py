@@ -48,7 +48,7 @@ def parse_only(text: str, tag: str) -> None:
         element.clear()
 
 
-def least_s(*works: Callable[[], object], rounds: int = 5) -> list[float]:
+def least_s(*works: Callable[[], object], rounds: int = 3) -> list[float]:
     """Return the CPU seconds of each function, the least of several alternating rounds.
 
     Garbage collections skip the tests' own objects, as in the daemon.

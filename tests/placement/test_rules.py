@@ -21,6 +21,7 @@ from merkatd.cluster.vms import RolePairs
 from merkatd.market.market_view import market_view
 from merkatd.placement import STRATEGIES, strategy_named
 from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
+from tests.lengths import shorten
 
 RNG = np.random.default_rng(0)
 
@@ -77,7 +78,7 @@ def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_every_step_obeys_the_hard_constraints(strategy: str, seed: int) -> None:
     """Only pending VMs are deployed, and only running, movable VMs are migrated."""
     snapshot = tangled(seed)
@@ -96,7 +97,7 @@ def test_every_step_obeys_the_hard_constraints(strategy: str, seed: int) -> None
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(shorten(40, 20)))
 def test_every_pending_vm_is_deployed_or_gets_a_reason(strategy: str, seed: int) -> None:
     """Each pending VM of a market has either a deploy step or a reason."""
     snapshot = tangled(seed)
@@ -111,7 +112,7 @@ def test_every_pending_vm_is_deployed_or_gets_a_reason(strategy: str, seed: int)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_floors_fit_on_every_host_during_a_plan(strategy: str, seed: int) -> None:
     """A VM in migration counts on both hosts; a step waits for the steps that make its room."""
     snapshot = tangled(seed)

@@ -1,6 +1,5 @@
 """The period on the embedded cloud: placement, shares, limits, charges and messages."""
 
-import os
 import time
 from typing import Any
 
@@ -14,9 +13,10 @@ from merkatd.database.scheduler.order_store import Order
 from merkatd.database.scheduler.step_store import StepState
 from merkatd.embedded.model.settings import HostSize
 from merkatd.scheduler.phases.announce import Announcement
+from tests.lengths import shorten
 from tests.scheduler.frontend import Frontend, entries_by_reference
 
-PERIODS = 1_000 if "MERKAT_SOAK" in os.environ else 200
+PERIODS = shorten(1_000, 80)
 
 
 class TestOnePeriod:
@@ -245,7 +245,7 @@ class TestRhythm:
         alive: list[int] = []
         begin = time.process_time()
         for _ in range(PERIODS):
-            if rng.random() < 0.3 and len(alive) < 12:
+            if rng.random() < 0.8 and len(alive) < 12:
                 session = sessions[int(rng.integers(3))]
                 alive.append(frontend.vm(float(rng.lognormal()), owner=session))
             if rng.random() < 0.15 and alive:

@@ -43,6 +43,13 @@ _WAITING = sa.select(
 ).join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
 
 
+_PAYING_ACCOUNTS = (
+    sa.select(MEMBERS.c.vm, PLATFORMS.c.account)
+    .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+    .where(MEMBERS.c.gone_s.is_(None), MEMBERS.c.vm.is_not(None))
+)
+
+
 class Refusals(NamedTuple):
     """Refusals of the creation of a VM."""
 
@@ -107,13 +114,8 @@ def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusa
 
 def applications(connection: sa.Connection) -> dict[int, int]:
     """Return the account that pays for each VM of a platform, by VM id."""
-    query = (
-        sa.select(MEMBERS.c.vm, PLATFORMS.c.account)
-        .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
-        .where(MEMBERS.c.gone_s.is_(None), MEMBERS.c.vm.is_not(None))
-    )
     return {
         vm: account
-        for vm, account in connection.execute(query)
+        for vm, account in connection.execute(_PAYING_ACCOUNTS)
         if vm is not None and account is not None
     }

@@ -60,12 +60,12 @@ _FIND = sa.select(ACCOUNTS).where(
     ACCOUNTS.c.owner == sa.bindparam("its_owner"),
     ACCOUNTS.c.name == sa.bindparam("its_name"),
 )
-_GET = (
+_READ_IDS = (
     sa.select(ACCOUNTS)
     .where(ACCOUNTS.c.id.in_(sa.bindparam("ids", expanding=True)))
     .order_by(ACCOUNTS.c.id)
 )
-_LOCK = _GET.with_for_update()
+_LOCK_IDS = _READ_IDS.with_for_update()
 _LOCK_TREASURY = (
     sa.select(ACCOUNTS.c.id)
     .where(
@@ -78,6 +78,16 @@ _LOCK_TREASURY = (
 _LOCK_DEBTORS = (
     sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id).with_for_update()
 )
+_TENANTS_OF = sa.select(ACCOUNTS.c.owner, ACCOUNTS.c.id).where(
+    ACCOUNTS.c.kind == AccountKind.TENANT,
+    ACCOUNTS.c.owner.in_(sa.bindparam("owners", expanding=True)),
+)
+_HOLDING = (
+    sa.select(ACCOUNTS)
+    .where(~((ACCOUNTS.c.kind == AccountKind.APPLICATION) & (ACCOUNTS.c.balance == 0)))
+    .order_by(ACCOUNTS.c.id)
+)
+_LOCK_HOLDING = _HOLDING.with_for_update()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +146,8 @@ def find(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
 ) -> AccountRow | None:
     """Return the account of this kind, owner and name."""
-    which = {"its_kind": kind, "its_owner": _stored(owner), "its_name": name}
-    row = connection.execute(_FIND, which).one_or_none()
+    values = {"its_kind": kind, "its_owner": _stored(owner), "its_name": name}
+    row = connection.execute(_FIND, values).one_or_none()
     return None if row is None else _account(row)
 
 
@@ -178,9 +188,8 @@ def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, in
     """Return the account ids of those of these users that are tenants, by user id."""
     found: dict[int, int] = {}
     for some in chunks(sorted(set(owners))):
-        query = sa.select(ACCOUNTS.c.owner, ACCOUNTS.c.id)
-        mine = (ACCOUNTS.c.kind == AccountKind.TENANT) & ACCOUNTS.c.owner.in_(some)
-        found.update((owner, account) for owner, account in connection.execute(query.where(mine)))
+        rows = connection.execute(_TENANTS_OF, {"owners": some})
+        found.update((owner, account) for owner, account in rows)
     return found
 
 
@@ -200,9 +209,7 @@ def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[Account
 
     There are many empty ones: accounts of ended applications are kept as long as their history.
     """
-    empty = (ACCOUNTS.c.kind == AccountKind.APPLICATION) & (ACCOUNTS.c.balance == 0)
-    query = sa.select(ACCOUNTS).where(~empty).order_by(ACCOUNTS.c.id)
-    rows = connection.execute(query.with_for_update() if locked else query)
+    rows = connection.execute(_LOCK_HOLDING if locked else _HOLDING)
     return tuple(_account(row) for row in rows)
 
 
@@ -254,8 +261,9 @@ def _selected(
     connection: sa.Connection, ids: Iterable[int], *, lock: bool
 ) -> dict[int, AccountRow]:
     found = {}
+    query = _LOCK_IDS if lock else _READ_IDS
     for some in chunks(sorted(set(ids))):
-        for row in connection.execute(_LOCK if lock else _GET, {"ids": some}):
+        for row in connection.execute(query, {"ids": some}):
             found[row.id] = _account(row)
     return found
 

@@ -69,7 +69,9 @@ class EntryColumns(TypedColumns):
 
 TRANSACTIONS = table("transactions", TransactionColumns, sa.Index(None, "at_s"))
 ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
-_IDS = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+_REFERENCES = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+_LATER = _REFERENCES.where(TRANSACTIONS.c.id > sa.bindparam("newest"))
+_IDS = _REFERENCES.where(TRANSACTIONS.c.reference.in_(sa.bindparam("references", expanding=True)))
 
 
 class BookingError(ValueError):
@@ -232,9 +234,8 @@ def _of_owner(owner: int) -> sa.Join:
 def transactions_below(connection: sa.Connection, prefix: str) -> dict[str, int]:
     """Return the ids of transactions by reference, for a prefix that ends in a slash."""
     # A range of references: LIKE uses the index only on some servers.
-    query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id).where(
-        TRANSACTIONS.c.reference > prefix, TRANSACTIONS.c.reference < prefix[:-1] + AFTER_SLASH
-    )
+    reference = TRANSACTIONS.c.reference
+    query = _REFERENCES.where(reference > prefix, reference < prefix[:-1] + AFTER_SLASH)
     rows = connection.execute(query)
     return {reference: number for reference, number in rows}  # noqa: C416 - rows are no pairs to mypy
 
@@ -276,7 +277,7 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
         connection.execute(sa.insert(TRANSACTIONS), rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction posted the same reference first") from error
-    found = connection.execute(_IDS.where(TRANSACTIONS.c.id > newest))
+    found = connection.execute(_LATER, {"newest": newest})
     ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
     entries = [
         {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
@@ -292,7 +293,7 @@ def transaction_ids(connection: sa.Connection, references: Iterable[str]) -> dic
     """Return the ids of transactions, by reference."""
     found: dict[str, int] = {}
     for some in chunks(sorted(references)):
-        rows = connection.execute(_IDS.where(TRANSACTIONS.c.reference.in_(some)))
+        rows = connection.execute(_IDS, {"references": some})
         found.update((reference, number) for reference, number in rows)
     return found
 

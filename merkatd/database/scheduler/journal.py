@@ -38,6 +38,11 @@ from merkatd.database.scheduler.step_store import (
 )
 
 _NEWEST_FIRST = (STEPS.c.period.desc(), STEPS.c.position.desc(), STEPS.c.id)
+# Each period runs these statements many times: to build one takes longer than to run it.
+_KNOWN = sa.select(STEPS.c.id).where(STEPS.c.id.in_(sa.bindparam("ids", expanding=True)))
+_LOCK_IN_STATE = _KNOWN.where(
+    STEPS.c.state.in_(sa.bindparam("states", expanding=True))
+).with_for_update()
 _ASKED = 3
 """Number of times that a guest is asked to shut down."""
 
@@ -237,7 +242,7 @@ def _obstacle(
 def _known(connection: sa.Connection, ids: list[str]) -> set[str]:
     found: set[str] = set()
     for some in chunks(ids):
-        found.update(connection.scalars(sa.select(STEPS.c.id).where(STEPS.c.id.in_(some))))
+        found.update(connection.scalars(_KNOWN, {"ids": some}))
     return found
 
 
@@ -282,9 +287,8 @@ def _in_state(
     """
     found: set[str] = set()
     for some in chunks(sorted(ids)):
-        query = sa.select(STEPS.c.id).where(STEPS.c.id.in_(some), STEPS.c.state.in_(states))
-        query = query.where(*further)
-        found.update(connection.scalars(query.with_for_update()))
+        query = _LOCK_IN_STATE.where(*further) if further else _LOCK_IN_STATE
+        found.update(connection.scalars(query, {"ids": some, "states": states}))
     return frozenset(found)
 
 

@@ -27,6 +27,29 @@ class FailingVm:
     """The reason of the last failure, from OpenNebula if it gave one."""
 
 
+# Each period runs these statements: to build one takes longer than to run it.
+_FAILED = (
+    sa.select(STEPS.c.vm, STEPS.c.ended_s, STEPS.c.reply)
+    .where(
+        STEPS.c.kind == Migrate.kind,
+        STEPS.c.state.in_((StepState.REFUSED, StepState.EXPIRED)),
+        STEPS.c.planned_s >= sa.bindparam("since_s"),
+        STEPS.c.sent_s.is_not(None),
+    )
+    .order_by(STEPS.c.ended_s, STEPS.c.id)
+)
+_CONFIRMED = (
+    sa.select(STEPS.c.vm, sa.func.max(STEPS.c.ended_s))
+    .where(
+        STEPS.c.kind == Migrate.kind,
+        STEPS.c.state == StepState.CONFIRMED,
+        STEPS.c.planned_s >= sa.bindparam("since_s"),
+    )
+    .group_by(STEPS.c.vm)
+)
+_CONFIRMED_OF = _CONFIRMED.where(STEPS.c.vm.in_(sa.bindparam("vms", expanding=True)))
+
+
 @dataclass(frozen=True, slots=True)
 class RecentMigrations:
     """The results of recent migrations, by VM id."""
@@ -42,16 +65,7 @@ def recent(connection: sa.Connection, at_s: float, window_s: float) -> RecentMig
     Confirmed migrations count if they were planned in the last `window_s` seconds.
     """
     moved = dict(_confirmed(connection, at_s - window_s))
-    rows = connection.execute(
-        sa.select(STEPS.c.vm, STEPS.c.ended_s, STEPS.c.reply)
-        .where(
-            STEPS.c.kind == Migrate.kind,
-            STEPS.c.state.in_((StepState.REFUSED, StepState.EXPIRED)),
-            STEPS.c.planned_s >= at_s - REMEMBERED_S,
-            STEPS.c.sent_s.is_not(None),
-        )
-        .order_by(STEPS.c.ended_s, STEPS.c.id)
-    ).all()
+    rows = connection.execute(_FAILED, {"since_s": at_s - REMEMBERED_S}).all()
     failed = [row for row in rows if not (row.reply or "").startswith(NOT_SENT)]
     last_moved = dict(_confirmed(connection, at_s - REMEMBERED_S, {row.vm for row in failed}))
     failing: dict[int, FailingVm] = {}
@@ -66,17 +80,9 @@ def _confirmed(
     connection: sa.Connection, since_s: float, vms: Iterable[int] | None = None
 ) -> Iterable[tuple[int, float]]:
     """Yield each VM, or each of these VMs, with the end of its last confirmed migration."""
-    query = (
-        sa.select(STEPS.c.vm, sa.func.max(STEPS.c.ended_s))
-        .where(
-            STEPS.c.kind == Migrate.kind,
-            STEPS.c.state == StepState.CONFIRMED,
-            STEPS.c.planned_s >= since_s,
-        )
-        .group_by(STEPS.c.vm)
-    )
     if vms is None:
-        yield from map(tuple, connection.execute(query))
+        yield from map(tuple, connection.execute(_CONFIRMED, {"since_s": since_s}))
         return
     for some in chunks(sorted(vms)):
-        yield from map(tuple, connection.execute(query.where(STEPS.c.vm.in_(some))))
+        rows = connection.execute(_CONFIRMED_OF, {"since_s": since_s, "vms": some})
+        yield from map(tuple, rows)

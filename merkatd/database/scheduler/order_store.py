@@ -73,6 +73,9 @@ class OrderColumns(TypedColumns):
 
 
 ORDERS = table("orders", OrderColumns, sa.Index(None, "host"))
+_NEWEST = sa.select(ORDERS).where(
+    ORDERS.c.id.in_(sa.select(sa.func.max(ORDERS.c.id)).group_by(ORDERS.c.host))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +144,7 @@ def history(connection: sa.Connection, limit: int = 50) -> tuple[StoredOrder, ..
 
 def _newest(connection: sa.Connection) -> dict[int, StoredOrder]:
     """Return the newest order of each subject."""
-    ids = sa.select(sa.func.max(ORDERS.c.id)).group_by(ORDERS.c.host)
-    rows = connection.execute(sa.select(ORDERS).where(ORDERS.c.id.in_(ids)))
-    return {row.host: _given(row) for row in rows}
+    return {row.host: _given(row) for row in connection.execute(_NEWEST)}
 
 
 def _given(row: sa.Row[Any]) -> StoredOrder:
