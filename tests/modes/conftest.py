@@ -1,4 +1,4 @@
-"""A daemon in virtual time whose mode is changed."""
+"""A daemon in virtual time in changing modes."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.modes.site import Site
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """Three hosts of four cores and 8 GiB, nothing on them."""
+    """Return a site of three empty hosts of four cores and 8 GiB."""
     made = Site()
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""A frontend whose mode is changed, whose plans are answered, and whose every call is heard."""
+"""A frontend that changes modes, answers plans and records every call to the cloud."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,15 +14,15 @@ from tests.served import questions_at
 READS = ("config", "info", "infoset", "infoextended", "monitoring", "table", "version")
 
 
-class Heard(MemoryTransport):
-    """The daemon's way to the cloud, on which every call is heard."""
+class RecordingTransport(MemoryTransport):
+    """A transport that records every call to the cloud."""
 
     def __init__(self, cloud: Any) -> None:
         super().__init__(cloud)
         self.calls: list[str] = []
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Call it."""
+        """Record the call and make it."""
         self.calls.append(method)
         return await super().call(method, *arguments)
 
@@ -34,13 +34,13 @@ class Site(Frontend):
         super().__init__(**({"markets": (PAPER_MARKET,)} | settings))
 
     def start_daemon(self) -> None:
-        """A daemon, the first or after one was killed, and who asks it."""
-        self.transport = self.heard = Heard(self.cloud)
+        """Start a daemon, the first one or the successor of a killed one."""
+        self.transport = self.recorder = RecordingTransport(self.cloud)
         super().start_daemon()
         self.questions = questions_at(self.scheduler)
 
     def ask(self, question: str, **arguments: Any) -> Any:
-        """The answer to an administrator's question."""
+        """Return the answer to an administrator's question."""
         return self.result(ensureDeferred(self.questions.answer(question, arguments)))
 
     def mode(self, mode: Mode) -> None:
@@ -48,19 +48,19 @@ class Site(Frontend):
         self.ask("mode", to=str(mode), who="root")
 
     def minutes(self, count: int = 1) -> None:
-        """So many periods, a minute apart, as a daemon has them that is asked about them."""
+        """Run this number of periods, one minute apart, and publish each to the questions."""
         for _ in range(count):
             self.scheduler.latest = self.period()
             self.clock.advance(60)
 
     def changes(self) -> list[str]:
-        """The daemon's calls until now that change something."""
-        return [call for call in self.heard.calls if call.rpartition(".")[2] not in READS]
+        """Return the daemon's calls until now that change the cloud."""
+        return [call for call in self.recorder.calls if call.rpartition(".")[2] not in READS]
 
     def places(self, vms: list[int], room: Mapping[int, HostRoom] | None = None) -> list[Any]:
-        """What OpenNebula is handed where it asks for places, all hosts being right.
+        """Return the steps that OpenNebula receives for these VMs; all hosts are allowed.
 
-        `room`: what it has left to reserve on some hosts, where that is not plenty.
+        `room` is the capacity left to reserve on some hosts; the others have plenty.
         """
         hosts = frozenset(range(3))
         left = {host: HostRoom(cpu=1e6, memory_mib=1e6) for host in hosts} | dict(room or {})

@@ -1,4 +1,4 @@
-"""The commands about modes, and what every other command says where nothing is done."""
+"""The commands about modes, and the warning of every other command in a mode that does not act."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.commands.asking import Daemon, Shell
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """Two hosts, two VMs that wait; commands ask it."""
+    """Return a daemon with two hosts and two pending VMs; commands ask it."""
     made = Daemon()
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     for name in ("web", "db"):
@@ -22,13 +22,13 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
 
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Output goes into a pipe, as far as commands can see."""
+    """Return a shell whose output goes into a pipe."""
     monkeypatch.delenv("COLUMNS", raising=False)
     return Shell(capsys)
 
 
-def test_the_mode_is_shown_ordered_and_given_back(daemon: Daemon, shell: Shell) -> None:
-    """In words that say what it does."""
+def test_the_mode_is_shown_changed_and_restored(daemon: Daemon, shell: Shell) -> None:
+    """The output says what the mode does."""
     assert shell.ok("mode").out == "The mode is on: all decisions are carried out.\n"
     assert "The mode is ask: VMs are placed" in shell.ok("mode ask").out
     said = shell.ok("mode ask").lines
@@ -43,8 +43,10 @@ ASKING = ("status", "list vms", "list hosts", "price", "log", "plan", "explain w
 
 
 @pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
-def test_every_command_says_that_nothing_is_done(mode: Mode, daemon: Daemon, shell: Shell) -> None:
-    """Beside what it shows, not in it: rows stay rows."""
+def test_every_command_warns_that_decisions_are_not_carried_out(
+    mode: Mode, daemon: Daemon, shell: Shell
+) -> None:
+    """The warning goes to stderr; the rows on stdout stay valid."""
     shell("mode", str(mode))
     daemon.period(2)
     for words in ASKING:
@@ -55,15 +57,15 @@ def test_every_command_says_that_nothing_is_done(mode: Mode, daemon: Daemon, she
         assert "not carried out" not in shell(*words.split(), "--json").out
 
 
-def test_the_live_view_says_so(daemon: Daemon, shell: Shell) -> None:
-    """In its first line."""
+def test_the_live_view_shows_the_mode(daemon: Daemon, shell: Shell) -> None:
+    """It is in the first line."""
     shell("mode", "dry")
     daemon.period()
     assert "MODE DRY" in shell("top", "--once").out
 
 
 def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
-    """From the first look to what became of it."""
+    """The plan is shown before the approval and afterwards with its outcome."""
     assert "there is no plan yet; only the mode ask makes plans" in shell.refused("plan show")
     shell("mode", "ask")
     daemon.period()
@@ -88,8 +90,8 @@ def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
     ]
 
 
-def test_a_plan_is_refused(daemon: Daemon, shell: Shell) -> None:
-    """And stays so."""
+def test_a_refused_plan_stays_refused(daemon: Daemon, shell: Shell) -> None:
+    """It is still refused two periods later."""
     shell("mode", "ask")
     daemon.period()
     assert "Plan 1 is refused" in shell.ok("plan refuse").out
@@ -98,7 +100,7 @@ def test_a_plan_is_refused(daemon: Daemon, shell: Shell) -> None:
 
 
 def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
-    """How many, how often the same, and each."""
+    """The output has a summary, the share of equal placements, and a row a VM."""
     assert "No other scheduler placed a VM" in shell.ok("shadow").out
     shell("mode", "shadow")
     daemon.period()
@@ -119,10 +121,10 @@ def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
     assert rows == ["host001,host000"]
 
 
-def test_who_is_not_asked_about_the_mode_is_not_disturbed(
+def test_a_command_succeeds_without_an_answer_about_the_mode(
     daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon that ends between two answers has answered the first."""
+    """A daemon may end between the first answer and the second."""
 
     def ask(path: Path, question: str, arguments: object = None) -> object:
         if question == "mode":

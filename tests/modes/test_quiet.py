@@ -1,4 +1,4 @@
-"""The quiet start: no mass moves in the first periods of a daemon, whatever it finds."""
+"""The quiet start: a daemon makes few migrations in its first periods."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ VMS = 8
 
 @pytest.fixture
 def lopsided(site: Site) -> Site:
-    """All VMs are on a host that is to be emptied, and a daemon has just been started."""
+    """Return a restarted daemon with all VMs on a host to be drained."""
     for _ in range(VMS):
         site.bench.ok("one.vm.deploy", site.vm(MEMORY=512), 0)
     site.clock.advance(60)
@@ -27,7 +27,7 @@ def lopsided(site: Site) -> Site:
 
 
 def moves(site: Site) -> list[int]:
-    """How many moves were decided in each period from the first on."""
+    """Return the number of migrations decided in each period, from the first on."""
     rows = site.read(lambda c: journal.recent(c, journal.StepFilter(kind="migrate"), 1000))
     counts = [0] * 40
     for row in rows:
@@ -36,7 +36,7 @@ def moves(site: Site) -> list[int]:
 
 
 def test_few_vms_are_moved_in_the_first_periods(lopsided: Site) -> None:
-    """Then as many as it takes."""
+    """Later periods move all the others."""
     lopsided.minutes(6)
     counts = moves(lopsided)
     assert counts[:3] == [1, 1, 1]
@@ -45,8 +45,8 @@ def test_few_vms_are_moved_in_the_first_periods(lopsided: Site) -> None:
     lopsided.agree()
 
 
-def test_a_plan_with_as_many_moves_as_are_allowed_stays_as_it_is(site: Site) -> None:
-    """Only one with more is decided anew, with the best of them."""
+def test_a_plan_within_the_limit_of_moves_is_unchanged(site: Site) -> None:
+    """A plan with too many moves is decided again, with the best of them."""
     vms = [site.vm() for _ in range(3)]
     seen = site.period().seen
     moves = Plan.ordered(
@@ -59,24 +59,24 @@ def test_a_plan_with_as_many_moves_as_are_allowed_stays_as_it_is(site: Site) -> 
     assert fewer.snapshot.vms.id[fewer.snapshot.vms.movable].tolist() == vms[:2]
 
 
-def test_what_waits_is_placed_all_the_same(lopsided: Site) -> None:
-    """Placing moves nobody."""
+def test_pending_vms_are_placed_without_delay(lopsided: Site) -> None:
+    """A placement does not count as a migration."""
     new = [lopsided.vm(MEMORY=512) for _ in range(4)]
     lopsided.minutes(2)
     assert {lopsided.state(vm) for vm in new} == {"RUNNING"}
     assert moves(lopsided)[:2] == [1, 1]
 
 
-def test_the_rehearsal_says_as_much(lopsided: Site) -> None:
-    """`merkatd plan` shows what the next period would do, and `merkatd mode` why."""
+def test_the_preview_respects_the_limit(lopsided: Site) -> None:
+    """`merkatd plan` previews the next period, and `merkatd mode` shows the limit."""
     plan = lopsided.ask("plan")
     assert [step["kind"] for step in plan["steps"]].count("migrate") == 1
     assert lopsided.ask("mode")["most_moves"] == 1
 
 
 @pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW, Mode.ASK])
-def test_a_change_of_mode_to_on_begins_quietly_too(mode: Mode, site: Site) -> None:
-    """What was only watched for a week is not all done in a minute."""
+def test_a_change_to_mode_on_starts_quietly_too(mode: Mode, site: Site) -> None:
+    """Decisions accumulated while watching are not all carried out at once."""
     for _ in range(VMS):
         site.bench.ok("one.vm.deploy", site.vm(MEMORY=512), 0)
     site.world_settings = {"acting": ActingSettings(mode=mode, quiet_periods=2, quiet_migrations=1)}
@@ -90,8 +90,8 @@ def test_a_change_of_mode_to_on_begins_quietly_too(mode: Mode, site: Site) -> No
     assert sum(moves(site)) == VMS
 
 
-def test_so_does_going_on_after_a_pause(site: Site) -> None:
-    """The world may have changed meanwhile."""
+def test_a_resumed_daemon_starts_quietly_too(site: Site) -> None:
+    """The cloud may have changed during the pause."""
     site.world_settings = {"acting": ActingSettings(quiet_periods=2, quiet_migrations=1)}
     site.start_daemon()
     for _ in range(VMS):

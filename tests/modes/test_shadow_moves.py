@@ -1,4 +1,4 @@
-"""Mode shadow compares moves too: those of others with ours, and ours with what others did."""
+"""Mode shadow compares migrations, both those of other schedulers and Merkat's own."""
 
 import pytest
 
@@ -11,7 +11,7 @@ HOST, OTHER = 0, 1
 
 @pytest.fixture
 def crowd(site: Site) -> list[int]:
-    """VMs that all stand on one host of three, watched for the first time."""
+    """Return VMs that all run on one of three hosts, observed for the first time."""
     site.mode(Mode.SHADOW)
     vms = [site.vm(4.0, CPU=4, VCPU=4) for _ in range(6)]
     for vm in vms:
@@ -20,25 +20,25 @@ def crowd(site: Site) -> list[int]:
     return vms
 
 
-def wanted(site: Site) -> dict[int, int]:
-    """By VM id: where Merkat would have it now."""
+def proposed(site: Site) -> dict[int, int]:
+    """Return the host that Merkat proposes for each VM that it would migrate."""
     assert site.scheduler.latest is not None
     plan = site.scheduler.latest.decided.decision.plan
     return {step.vm: step.host for step in plan.of(Migrate)}
 
 
-def until_wanted(site: Site) -> dict[int, int]:
-    """The same, once there is something that it would move."""
+def until_proposed(site: Site) -> dict[int, int]:
+    """Run periods until Merkat proposes a migration; return the proposals."""
     for _ in range(20):
-        if found := wanted(site):
+        if found := proposed(site):
             return found
         site.minutes(1)
-    raise AssertionError("nothing would be moved")
+    raise AssertionError("Merkat proposes no migration")
 
 
-def test_what_it_alone_would_move_is_told_once(site: Site, crowd: list[int]) -> None:
-    """With where it is, where it would be and why; not again as long as nothing changes."""
-    moves = until_wanted(site)
+def test_a_move_that_only_merkat_proposes_is_reported_once(site: Site, crowd: list[int]) -> None:
+    """The row has the current host, the proposed host and the reason."""
+    moves = until_proposed(site)
     site.minutes(1)
     found = site.ask("differences")
     assert found["compared"] == found["moved"] == 0
@@ -51,19 +51,19 @@ def test_what_it_alone_would_move_is_told_once(site: Site, crowd: list[int]) -> 
         assert row["why"]
     before = found["ours_alone"]
     assert before == len(moves)
-    still = moves.keys() & wanted(site).keys()
+    still = moves.keys() & proposed(site).keys()
     site.minutes(5)
-    told = [row["vm"] for row in site.ask("differences")["vms"]]
-    assert all(told.count(vm) == 1 for vm in still)
+    reported = [row["vm"] for row in site.ask("differences")["vms"]]
+    assert all(reported.count(vm) == 1 for vm in still)
 
 
-def test_a_move_that_both_make_agrees(site: Site, crowd: list[int]) -> None:
-    """The other one does at once what was decided here."""
+def test_a_move_that_both_schedulers_make_counts_as_equal(site: Site, crowd: list[int]) -> None:
+    """The other scheduler makes each proposed migration at once."""
     assert crowd
-    moves = until_wanted(site)
+    moves = until_proposed(site)
     for vm, host in moves.items():
         site.bench.ok("one.vm.migrate", vm, host, True, False, -1, 0)
-    # In the first of them they are on their way.
+    # The VMs are still migrating in the first period.
     site.minutes(3)
     found = site.ask("differences")
     assert (found["moved"], found["moved_alike"]) == (len(moves), len(moves))
@@ -72,8 +72,8 @@ def test_a_move_that_both_make_agrees(site: Site, crowd: list[int]) -> None:
     }
 
 
-def test_a_move_that_nobody_here_would_make_differs(site: Site) -> None:
-    """A VM that is alone on its host is moved away by hand."""
+def test_a_move_that_merkat_would_not_make_counts_as_different(site: Site) -> None:
+    """A VM alone on its host is migrated by hand."""
     site.mode(Mode.SHADOW)
     vm = site.vm(1.0, CPU=1)
     site.bench.ok("one.vm.deploy", vm, HOST)
@@ -87,8 +87,8 @@ def test_a_move_that_nobody_here_would_make_differs(site: Site) -> None:
     assert row["why"] == "it would have stayed"
 
 
-def test_what_was_moved_while_it_did_not_look_is_not_compared(site: Site) -> None:
-    """Nobody knows what it would have done."""
+def test_a_move_in_another_mode_is_not_compared(site: Site) -> None:
+    """Merkat compares only in mode shadow."""
     site.mode(Mode.SHADOW)
     vm = site.vm(1.0, CPU=1)
     site.bench.ok("one.vm.deploy", vm, HOST)

@@ -1,4 +1,4 @@
-"""Modes dry and shadow: all is decided, nothing is done, and everything says so."""
+"""Modes dry and shadow: the daemon decides, changes nothing, and reports its mode."""
 
 import pytest
 from twisted.logger import capturedLogs, formatEvent
@@ -14,9 +14,9 @@ from tests.modes.site import Site
 
 
 @pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
-class TestNothingIsDone:
+class TestNoChanges:
     def test_no_call_changes_the_cloud(self, mode: Mode, site: Site) -> None:
-        """VMs that wait, VMs that are too large, hosts that contend: nobody is told anything."""
+        """Pending VMs, oversized VMs and contention cause no change either."""
         site.mode(mode)
         vms = [site.vm(bid) for bid in (1.0, 3.0)]
         site.vm(MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
@@ -26,8 +26,8 @@ class TestNothingIsDone:
         assert [site.state(vm) for vm in vms] == ["PENDING", "RUNNING"]
         assert site.read(lambda c: journal.recent(c, journal.StepFilter())) == ()
 
-    def test_nobody_is_charged(self, mode: Mode, site: Site) -> None:
-        """Neither while it watches nor afterwards for that time."""
+    def test_no_tenant_is_charged(self, mode: Mode, site: Site) -> None:
+        """The watched time is not charged later either."""
         ann = site.user("ann")
         vm = site.vm(5.0, owner=ann)
         site.mode(mode)
@@ -42,8 +42,8 @@ class TestNothingIsDone:
         assert sum(site.balances().values()) < sum(before.values())
         site.agree()
 
-    def test_prices_are_known_all_the_same(self, mode: Mode, site: Site) -> None:
-        """A week of them says what tenants would pay."""
+    def test_prices_are_computed(self, mode: Mode, site: Site) -> None:
+        """They show the prices that tenants would pay."""
         site.mode(mode)
         site.vm(6.0)
         site.minutes(2)
@@ -52,8 +52,8 @@ class TestNothingIsDone:
         assert site.read(lambda c: price_store.load_prices(c, 2))["default"]["cpu"] > 0
         assert site.ask("price")[0]["price"] > 0
 
-    def test_what_was_given_before_is_still_paid_for(self, mode: Mode, site: Site) -> None:
-        """The last period that acted is charged once, for no longer than it lasted."""
+    def test_the_last_period_that_acted_is_charged(self, mode: Mode, site: Site) -> None:
+        """It is charged once, for its own duration only."""
         ann = site.user("ann")
         site.vm(5.0, owner=ann)
         site.minutes(3)
@@ -65,8 +65,8 @@ class TestNothingIsDone:
         site.minutes(3)
         assert site.balances() == after
 
-    def test_everything_says_so(self, mode: Mode, site: Site) -> None:
-        """Status, and a VM is shown where it is, not where it would be."""
+    def test_the_mode_is_reported(self, mode: Mode, site: Site) -> None:
+        """The status shows the mode; a VM is listed on its actual host, not on the proposed one."""
         site.mode(mode)
         site.vm()
         site.minutes(1)
@@ -75,10 +75,8 @@ class TestNothingIsDone:
         assert site.scheduler.latest is not None
         assert site.scheduler.latest.mode is mode
 
-    def test_what_is_proposed_and_undone_is_no_failure_of_the_database(
-        self, mode: Mode, site: Site
-    ) -> None:
-        """What platforms and groups propose is rolled back, and the figures stay clean."""
+    def test_a_rollback_is_not_a_database_failure(self, mode: Mode, site: Site) -> None:
+        """Proposals of platforms and groups are rolled back without a counted failure."""
 
         async def proposals(database: Transactions, _seen: Observed) -> tuple[()]:
             await database.run(period_store.newest)
@@ -92,8 +90,8 @@ class TestNothingIsDone:
         assert database.answered > 0
         assert database.failed == 0
 
-    def test_a_configured_mode_holds_from_the_first_period_on(self, mode: Mode, site: Site) -> None:
-        """And an order counts for more, also for the daemon that is started after it."""
+    def test_a_configured_mode_applies_from_the_first_period(self, mode: Mode, site: Site) -> None:
+        """An order overrides it, also for the next daemon."""
         site.world_settings = {"acting": ActingSettings(mode=mode)}
         site.start_daemon()
         vm = site.vm()
@@ -108,8 +106,8 @@ class TestNothingIsDone:
 
 
 class TestShadow:
-    def test_where_the_other_one_places_elsewhere_is_kept(self, site: Site) -> None:
-        """Three hosts; the other one fills the first, Merkat would spread them."""
+    def test_different_placements_are_recorded(self, site: Site) -> None:
+        """The other scheduler fills the first of three hosts; Merkat would spread the VMs."""
         site.mode(Mode.SHADOW)
         site.minutes(1)
         vms = [site.vm() for _ in range(4)]
@@ -132,8 +130,8 @@ class TestShadow:
         site.start_daemon()
         assert site.ask("differences")["compared"] == 4
 
-    def test_what_would_have_waited_is_said_with_the_reason(self, site: Site) -> None:
-        """The other one overcommits a host where Merkat would not."""
+    def test_a_vm_that_merkat_would_not_place_has_a_reason(self, site: Site) -> None:
+        """The other scheduler overcommits a host; Merkat would not."""
         site.mode(Mode.SHADOW)
         site.minutes(1)
         vm = site.vm(MEMORY=8000, MERKAT_MIN_MEMORY=8000, MERKAT_BID_MEMORY=100)
@@ -147,8 +145,8 @@ class TestShadow:
         assert (row["theirs"], row["ours"]) == ("host001", None)
         assert "memory" in row["why"]
 
-    def test_what_was_there_before_is_not_compared(self, site: Site) -> None:
-        """Nor what was placed while it did not look."""
+    def test_earlier_placements_are_not_compared(self, site: Site) -> None:
+        """Placements made in another mode are not compared either."""
         site.vm()
         site.minutes(2)
         site.mode(Mode.SHADOW)
