@@ -1,4 +1,4 @@
-"""A demo as a process of its own, and its words."""
+"""A demo in its own process, and its output."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ PATIENCE_S = 30.0
 
 
 class Running:
-    """A demo that was started, with its output in a pipe or on a terminal."""
+    """A running demo with its output in a pipe or on a terminal."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
@@ -21,11 +21,11 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Of the process, and of its group."""
+        """Return the id of the process and of its group."""
         return self._process.pid
 
     def until(self, text: str) -> None:
-        """Read until a line has this text."""
+        """Read until a line contains this text."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._seen += line
@@ -34,32 +34,32 @@ class Running:
         raise AssertionError(self._seen.decode())
 
     def rest(self) -> str:
-        """All that it says, from the first word to the last."""
+        """Return the whole output once the demo has ended."""
         if self._process.stdout is not None:
             self._seen += self._process.stdout.read()
         return self._seen.decode()
 
     def close_output(self) -> None:
-        """Read no more."""
+        """Close the pipe of the output."""
         assert self._process.stdout is not None
         self._process.stdout.close()
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Interrupt the demo as Ctrl-C does."""
         self.signal(signal.SIGINT)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it."""
+        """Send a signal."""
         self._process.send_signal(number)
 
     def end(self) -> int:
-        """The exit code, once it has ended."""
+        """Wait for the demo to end; return its exit code."""
         return self._process.wait(PATIENCE_S)
 
 
 @contextlib.contextmanager
 def started(place: Path, *words: str, terminal: int | None = None) -> Iterator[Running]:
-    """A demo with its temporary files in a place; it is gone afterwards."""
+    """Start a demo with its temporary files in a folder; kill it afterwards."""
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "merkatd.cli", "demo", *words],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""A busy moment to draw."""
+"""The display state of a busy demo."""
 
 from merkatd.demo.demo_script import CAST
 from merkatd.demo.display_state import (
@@ -12,7 +12,7 @@ from merkatd.demo.display_state import (
 
 
 def busy(hosts: int = 4, decisions: int = 60) -> DisplayState:
-    """Full hosts, every standing, prices that rise, and long reasons."""
+    """Return full hosts, tenants of every standing, rising prices and long reasons."""
     return DisplayState(
         period=37,
         left_s=22.6,

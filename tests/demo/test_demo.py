@@ -1,4 +1,4 @@
-"""The program: it ends well however it is ended, and leaves nothing behind."""
+"""The demo program ends in order however it is ended, and leaves no files or processes."""
 
 import contextlib
 import os
@@ -20,13 +20,13 @@ PATIENCE_S = 30.0
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Where the program puts what is temporary; near the root, for sockets' paths are short."""
+    """Return the folder for temporary files; its path is short, as sockets require."""
     with TemporaryDirectory() as found:
         yield Path(found)
 
 
-def test_plain_it_ends_by_itself(place: Path) -> None:
-    """A line a period, a line a decision, a summary."""
+def test_the_plain_demo_ends_by_itself(place: Path) -> None:
+    """The log has a line a period, a line a decision, and a summary."""
     with started(place, "--plain", "--seconds", "3.5") as demo:
         out = demo.rest()
         assert demo.end() == 0
@@ -38,8 +38,8 @@ def test_plain_it_ends_by_itself(place: Path) -> None:
     assert_nothing_left(demo, place)
 
 
-def test_a_pipe_that_is_no_terminal_gets_the_log(place: Path) -> None:
-    """And Ctrl-C ends it with its summary."""
+def test_a_pipe_gets_the_log(place: Path) -> None:
+    """Ctrl-C ends the demo, which prints its summary."""
     with started(place, "--seconds", "60") as demo:
         demo.until("period 2: ")
         demo.interrupt()
@@ -49,8 +49,8 @@ def test_a_pipe_that_is_no_terminal_gets_the_log(place: Path) -> None:
     assert_nothing_left(demo, place)
 
 
-def test_whoever_reads_no_more_ends_it(place: Path) -> None:
-    """As in a pipe to head."""
+def test_a_closed_pipe_ends_the_demo(place: Path) -> None:
+    """A pipe to `head` closes in this way."""
     with started(place, "--seconds", "60") as demo:
         demo.until("period 1: ")
         demo.close_output()
@@ -59,8 +59,8 @@ def test_whoever_reads_no_more_ends_it(place: Path) -> None:
 
 
 @pytest.mark.parametrize("ended_by", ["itself", "Ctrl-C", "hang-up"])
-def test_on_a_terminal_it_draws(place: Path, ended_by: str) -> None:
-    """The first frame comes soon, and the terminal is restored before the summary is written."""
+def test_the_demo_draws_on_a_terminal(place: Path, ended_by: str) -> None:
+    """The first frame appears soon, and the terminal is restored before the summary."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (24, 80))
     before = termios.tcgetattr(slave)
@@ -68,7 +68,7 @@ def test_on_a_terminal_it_draws(place: Path, ended_by: str) -> None:
     began_s = time.monotonic()
     with started(place, "--seconds", seconds, terminal=slave) as demo:
         screen = _read_until(master, "HOSTS")
-        assert time.monotonic() - began_s < 60.0  # on a machine that does much else; 3 s else
+        assert time.monotonic() - began_s < 60.0  # for a loaded machine; 3 s on an idle one
         assert screen.startswith("\x1b[?1049h\x1b[?25l")
         if ended_by == "Ctrl-C":
             demo.interrupt()
@@ -89,8 +89,8 @@ def test_on_a_terminal_it_draws(place: Path, ended_by: str) -> None:
     "words",
     [["--seconds", "0"], ["--hosts", "41"], ["--speed", "601"], ["--seed", "-1"], ["--hosts", "x"]],
 )
-def test_wrong_words_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """In a line that names the option, and with nothing started."""
+def test_invalid_options_are_rejected(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The error is one line that names the option, and no process starts."""
     with pytest.raises(SystemExit) as ended:
         main(["demo", *words])
     assert ended.value.code == 2
@@ -99,7 +99,7 @@ def test_wrong_words_are_refused(words: list[str], capsys: pytest.CaptureFixture
 
 
 def assert_summary(out: str) -> None:
-    """It names everybody, and what they got for how much."""
+    """Check that the summary lists every tenant and its result."""
     assert "Results of each tenant:" in out
     for name in ("ana", "bo", "cy", "di", "ed", "flo"):
         assert any(line.startswith(f"{name} ") for line in out.splitlines())
@@ -108,14 +108,14 @@ def assert_summary(out: str) -> None:
 
 
 def assert_nothing_left(demo: Running, place: Path) -> None:
-    """No file, no socket, no process."""
+    """Check that no file, socket or process is left."""
     assert not list(place.iterdir())
     with pytest.raises(ProcessLookupError):
         os.killpg(demo.pid, 0)
 
 
 def _read_until(master: int, text: str) -> str:
-    """What the terminal is told until a text is among it."""
+    """Return the terminal's output until it contains a text."""
     seen, ending_s = b"", time.monotonic() + PATIENCE_S
     os.set_blocking(master, False)
     while text.encode() not in seen:

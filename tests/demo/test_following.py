@@ -1,4 +1,4 @@
-"""Real guests follow the cloud's VMs: what has to be done for them, as values."""
+"""Real guests follow the cloud's VMs: the necessary changes are computed as values."""
 
 from merkatd.demo.demo_script import CAST, SIMULATED, errand, of_this_machine, vm_template
 from merkatd.demo.guest_domains import (
@@ -17,7 +17,7 @@ from merkatd.opennebula.pools.vm_pool import VmRow
 def row(
     vm: int, host: int, state: OneVmState = OneVmState.ACTIVE, life: Lcm = Lcm.RUNNING
 ) -> VmRow:
-    """A VM with two virtual CPUs."""
+    """Return a VM with two virtual CPUs."""
     return VmRow(
         id=vm,
         name="vm",
@@ -38,7 +38,7 @@ def row(
 
 
 def test_guests_start_move_and_end_with_their_vms() -> None:
-    """Those that end come first: they make room."""
+    """Ended guests come first, because they free capacity."""
     vms = [
         row(1, 0),
         row(2, 1),
@@ -53,7 +53,7 @@ def test_guests_start_move_and_end_with_their_vms() -> None:
     )
 
 
-def test_nothing_is_done_where_all_are_in_place() -> None:
+def test_guests_in_place_need_no_change() -> None:
     """Pending, failed and ended VMs have no guest."""
     vms = [
         row(1, 0),
@@ -65,7 +65,7 @@ def test_nothing_is_done_where_all_are_in_place() -> None:
 
 
 def test_a_guest_boots_from_the_first_sector() -> None:
-    """As any BIOS wants it, in a domain that OpenNebula could have named."""
+    """The disk suits any BIOS, and the domain has a name that OpenNebula could give."""
     assert disk()[510:512] == b"\x55\xaa"
     assert len(disk()) % 512 == 0
     assert "<name>one-7</name>" in described(GuestKind.KVM, 7, 2, 64, "/x")
@@ -73,7 +73,7 @@ def test_a_guest_boots_from_the_first_sector() -> None:
 
 
 def test_the_script_fits_the_machine() -> None:
-    """A quarter of the cores: a quarter of the work, in real time, with nothing simulated."""
+    """A quarter of the cores gets a quarter of the work, in real time and without simulation."""
     scale = of_this_machine(GuestKind.QEMU, 2, 1.0)
     usual, here = errand(CAST[0], 0, 1, 4), errand(CAST[0], 0, 1, 4, scale)
     assert here.work == round(usual.work / 4, 1)

@@ -1,4 +1,4 @@
-"""The frame fits whatever terminal there is, and leaves no tenant out."""
+"""The frame fits every terminal size and shows every tenant."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ from tests.demo.states import busy
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (200, 24), (140, 30)])
 @pytest.mark.parametrize("hosts", [1, 4, 40])
-def test_it_fits_and_shows_every_tenant(width: int, height: int, hosts: int) -> None:
-    """Each line has the terminal's width, all tenants are there, and so is what is cut off."""
+def test_the_frame_fits_and_shows_every_tenant(width: int, height: int, hosts: int) -> None:
+    """Each line has the terminal's width, and a note counts the hosts that are cut off."""
     lines = [bare(line) for line in frame(busy(hosts), width, height)]
     assert len(lines) <= height
     assert {len(line) for line in lines} == {width}
@@ -26,8 +26,8 @@ def test_it_fits_and_shows_every_tenant(width: int, height: int, hosts: int) -> 
         assert any(line.startswith("and ") and " more" in line for line in lines)
 
 
-def test_at_80_by_24_everything_has_its_place() -> None:
-    """Hosts, both prices, what to try, and the newest decision with the beginning of its reason."""
+def test_the_frame_is_complete_at_80_by_24() -> None:
+    """It shows hosts, both prices, a command to try, and the newest decision."""
     text = "\n".join(bare(line) for line in frame(busy(), 80, 24))
     for shown in ("period 37", "0:23", "merkatd.toml", "host003", "a core", "a GiB", "123456"):
         assert shown in text
@@ -35,8 +35,8 @@ def test_at_80_by_24_everything_has_its_place() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 50)])
-def test_real_guests_show_what_they_got(width: int, height: int) -> None:
-    """Beside what they may use, in every size; simulated ones show nothing of the kind."""
+def test_real_guests_show_their_used_cores(width: int, height: int) -> None:
+    """Used cores stand beside allocated ones; simulated guests have no such column."""
     state = busy()
     away, first, *others = (replace(tenant, got=0.37) for tenant in state.tenants)
     real = replace(state, tenants=(away, first, *others))
@@ -49,37 +49,37 @@ def test_real_guests_show_what_they_got(width: int, height: int) -> None:
     assert not any(" got " in bare(line) for line in frame(state, width, height)[:12])
 
 
-def test_at_200_columns_reasons_are_whole() -> None:
-    """They go on in the next line rather than being cut."""
+def test_reasons_are_complete_at_200_columns() -> None:
+    """Long reasons are wrapped instead of cut."""
     lines = [bare(line) for line in frame(busy(decisions=3), 200, 50)]
     assert sum(line.count("reason") for line in lines) == 27
     assert not any("…" in line for line in lines)
 
 
 @given(st.integers(1, 260), st.integers(1, 80), st.integers(0, 12))
-def test_no_size_breaks_it(width: int, height: int, hosts: int) -> None:
-    """Even where nothing useful can be shown."""
+def test_no_size_breaks_the_frame(width: int, height: int, hosts: int) -> None:
+    """Tiny terminals get a valid frame too."""
     for state in (DisplayState(), busy(hosts)):
         lines = frame(state, width, height)
         assert len(lines) <= height
         assert all(len(bare(line)) == width for line in lines)
 
 
-def test_parts_of_a_whole_unit_are_shown_as_such() -> None:
-    """A quarter of a GiB is not nothing."""
+def test_fractions_of_a_unit_are_shown() -> None:
+    """A quarter of a GiB is not rounded to zero."""
     bar = "".join(piece.text for piece in shares((BarPart(0.25, "A", ""),), 1.0, 60))
     assert "a 0.25 a" in bar
 
 
-def test_a_paused_and_failing_daemon_is_seen() -> None:
-    """In the first line, where nobody misses it."""
+def test_pauses_and_failures_are_shown() -> None:
+    """They are in the first line."""
     title = bare(frame(replace(busy(), paused=True, failures=2), 80, 24)[0])
     assert "paused" in title
     assert "2 periods failed" in title
 
 
-def test_tenants_are_told_apart_without_colours() -> None:
-    """Each VM begins with a capital letter and its share is in it where there is room."""
+def test_tenants_are_distinct_without_colours() -> None:
+    """Each VM begins with a capital letter, and its share is inside the bar if it fits."""
     bar = shares(
         (BarPart(400, "A", "44"), BarPart(400, "A", "44"), BarPart(80, "B", "42")), 1000, 50
     )
@@ -88,21 +88,21 @@ def test_tenants_are_told_apart_without_colours() -> None:
 
 
 def test_a_bar_never_outgrows_its_host() -> None:
-    """Whatever is promised while VMs move."""
+    """Allocations beyond the capacity, as during migrations, are cut."""
     full = shares((BarPart(900, "A", ""), BarPart(900, "B", "")), 1000, 10)
     assert bare(full) == "Aa 900 aaB"
     assert bare(shares((BarPart(1, "A", ""),), 0, 10)) == "·" * 10
 
 
 def test_progress_marks_the_time() -> None:
-    """Work done up to the mark and past it, and what lacks."""
+    """The bar shows the work before the mark, after it, and missing."""
     assert bare(progress(0.5, 0.2, 10)) == "██┃██·····"
     assert bare(progress(0.2, 0.6, 10)) == "██░░░░┃···"
     assert bare(progress(1.0, 2.0, 10)) == "█████████┃"
 
 
-def test_charts_reach_from_nothing_to_the_greatest() -> None:
-    """Infinite prices, as where nothing clears, are left at nothing."""
+def test_charts_reach_from_zero_to_the_maximum() -> None:
+    """Infinite prices, as in a market that does not clear, are drawn as zero."""
     assert chart([0.0, 1.0, float("inf"), 8.0], 9, 1) == ["▁▁▁█"]
     assert chart([1.0, 2.0], 9, 2) == [" █", "██"]
     assert chart([1.0] * 20, 5, 1) == ["█████"]
@@ -110,13 +110,13 @@ def test_charts_reach_from_nothing_to_the_greatest() -> None:
 
 
 def test_wrapped_text_loses_nothing() -> None:
-    """Words that are longer than a line are broken."""
+    """Words longer than a line are broken."""
     assert wrapped("one two three", 8, 5) == ["one two", "three"]
     assert wrapped("abcdefghij", 4, 3) == ["abcd", "efg", "hij"]
 
 
 def test_no_name_moves_the_cursor() -> None:
-    """VMs are named by whoever makes them."""
+    """Users choose the names of VMs, so control characters are removed."""
     told = DisplayedDecision(period=1, tenant=-1, what="deploy \x1b[2J", why="line\nbreak")
     text = "".join(painted(line) for line in frame(DisplayState(decisions=(told,)), 80, 24))
     assert "\x1b[2J" not in text

@@ -1,4 +1,4 @@
-"""Where no real guests can be had, whoever asks for them is told what would help."""
+"""Without real guests, the demo tells its user how to get them."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ libvirt = pytest.importorskip("libvirt")
 
 
 def _at(monkeypatch: pytest.MonkeyPatch, socket: Path) -> None:
-    """Let libvirtd be sought there."""
+    """Replace libvirt's addresses by this socket."""
     for kind in GuestKind:
         address = f"{'lxc' if kind is GuestKind.LXC else 'qemu'}+unix:///system?socket={socket}"
         monkeypatch.setitem(_ADDRESSES, kind, address)
@@ -22,10 +22,10 @@ def _at(monkeypatch: pytest.MonkeyPatch, socket: Path) -> None:
 _ADDRESSES: dict[GuestKind, str] = {}
 
 
-def test_without_libvirtd_it_is_said_what_to_install(
+def test_without_libvirtd_the_error_names_the_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Once, for both kinds of guests that are sought."""
+    """It names the package once, for both kinds of guests."""
     _at(monkeypatch, tmp_path / "socket")
     with pytest.raises(GuestsError, match="can't run real guests") as raised:
         real_guests.kind_here()
@@ -35,7 +35,7 @@ def test_without_libvirtd_it_is_said_what_to_install(
     assert "lxc+unix" in said
 
 
-def test_what_a_watcher_is_told_about_guests() -> None:
-    """Nobody takes emulated machines for what the hardware can do."""
+def test_each_kind_of_guest_is_described() -> None:
+    """Emulated guests are called emulated."""
     assert "emulated by QEMU" in GuestKind.QEMU.words
     assert len({kind.words for kind in GuestKind}) == len(GuestKind)

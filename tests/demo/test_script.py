@@ -1,4 +1,4 @@
-"""The story is the same for the same seed, and tenants bid as their characters say."""
+"""The story depends on the seed alone, and tenants bid by their characters."""
 
 import pytest
 
@@ -16,33 +16,33 @@ from merkatd.demo.demo_script import (
 
 
 def story(seed: int, hosts: int = 4) -> list[ScriptedWork]:
-    """Five rounds of everybody."""
+    """Return five rounds of work of every tenant."""
     return [errand(tenant, number, seed, hosts) for number in range(5) for tenant in CAST]
 
 
-def test_a_seed_makes_a_story() -> None:
-    """The same again, whatever was asked before; another one for another seed."""
+def test_a_seed_determines_the_story() -> None:
+    """The order of the questions has no effect; another seed gives another story."""
     assert story(1) == story(1)
     assert errand(CAST[2], 4, 1, 4) == story(1)[4 * len(CAST) + 2]
     assert story(1) != story(2)
 
 
-def test_tenants_can_be_told_apart() -> None:
-    """By the first letters of their names; and every character has its tenant."""
+def test_tenants_have_distinct_initials() -> None:
+    """Every character has its tenant."""
     assert len({tenant.name[0] for tenant in CAST}) == len(CAST)
     assert {tenant.character for tenant in CAST} == set(Character)
 
 
 def test_more_hosts_get_more_vms() -> None:
-    """So that there is always contention, and always somebody."""
+    """Every number of hosts has contention, and every tenant has at least one VM."""
     vms = [sum(one.vms for one in story(1, hosts)) for hosts in (1, 4, 40)]
     assert vms == sorted(vms)
     assert vms[2] == 10 * vms[1]
     assert all(one.vms >= 1 for one in story(1, 1))
 
 
-def test_a_template_says_all_that_counts() -> None:
-    """A bid for both resources, and the work in core-seconds."""
+def test_a_template_has_bids_and_work() -> None:
+    """It has a bid for both resources, and the work in core-seconds."""
     text = vm_template("ana-1", 60.0, 3.0)
     for said in ('NAME="ana-1"', 'MERKAT_BID_CPU="3"', 'MERKAT_BID_MEMORY="0.75"', 'WORK="3600"'):
         assert said in text
@@ -62,14 +62,14 @@ def test_a_template_says_all_that_counts() -> None:
         (Character.LATE, BidPace(0.7, 0.6), 10.0),
     ],
 )
-def test_characters_bid_as_they_are(character: Character, pace: BidPace, wanted: float) -> None:
-    """From a bid of ten."""
+def test_characters_bid_by_their_rules(character: Character, pace: BidPace, wanted: float) -> None:
+    """Each starts with a bid of ten."""
     assert next_bid(character, 10.0, 10.0, pace) == wanted
 
 
 @pytest.mark.parametrize("character", list(Character))
 def test_bids_have_bounds(character: Character) -> None:
-    """However long somebody is behind, or ahead."""
+    """They stay bounded however far a tenant is ahead or behind."""
     for pace in (BidPace(0.0, 0.9), BidPace(0.9, 0.1)):
         bid = 10.0
         for _ in range(50):

@@ -1,4 +1,4 @@
-"""A tenant's whole stay, in virtual time: the period serves it, nothing but calls tells it."""
+"""A tenant's whole stay in virtual time, controlled by its calls alone."""
 
 from twisted.internet.defer import ensureDeferred
 
@@ -16,7 +16,7 @@ URGENT = next(tenant for tenant in CAST if tenant.name == "cy")
 
 
 class Stay:
-    """One tenant on a small cloud, beside somebody who wants everything."""
+    """One tenant on a small cloud, beside a rival with a large VM."""
 
     def __init__(self, tenant: ScriptedTenant, hosts: int = 1, rival_bid: float = 40.0) -> None:
         self.frontend = Frontend(hosts)
@@ -28,11 +28,11 @@ class Stay:
 
     @property
     def now_min(self) -> float:
-        """Since the beginning."""
+        """Return the minutes since the start."""
         return (self.frontend.clock.seconds() - START_S) / 60.0
 
     def minutes(self, number: int) -> None:
-        """Periods in which the tenant does what is due."""
+        """Run this number of periods; the tenant acts in each."""
         for _ in range(number):
             self.latest = self.frontend.period()
             logs = {}
@@ -48,8 +48,8 @@ class Stay:
         self.told.append(f"{what}: {why}")
 
 
-def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
-    """Its bids arrive at the market; in the end none of its VMs is left."""
+def test_an_urgent_tenant_arrives_raises_its_bid_and_leaves() -> None:
+    """Its bids reach the market, and its VMs end with its work."""
     stay = Stay(URGENT)
     stay.minutes(9)
     assert not stay.told
@@ -70,8 +70,8 @@ def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
     stay.frontend.close()
 
 
-def test_alone_it_keeps_its_deadline() -> None:
-    """And the summary says so."""
+def test_a_tenant_without_rivals_keeps_its_deadline() -> None:
+    """The summary counts the deadline as kept."""
     stay = Stay(URGENT, hosts=5, rival_bid=0.1)
     stay.minutes(30)
     (application,) = stay.player.past
@@ -84,8 +84,8 @@ def test_alone_it_keeps_its_deadline() -> None:
     stay.frontend.close()
 
 
-def test_a_refusal_is_told_and_tried_again() -> None:
-    """A login that is wrong for now ends nothing."""
+def test_a_rejected_call_is_reported_and_retried() -> None:
+    """An invalid login does not end the tenant's stay."""
     stay = Stay(URGENT)
     client = Client(stay.frontend.transport, "cy:wrong", stay.frontend.clock)
     stay.player = ScriptPlayer(URGENT, 2, client, 1, 4)
@@ -94,8 +94,8 @@ def test_a_refusal_is_told_and_tried_again() -> None:
     stay.frontend.close()
 
 
-def test_the_picture_shows_where_its_vms_are() -> None:
-    """Their shares add up to what the tenant is said to get."""
+def test_the_picture_shows_the_tenants_vms() -> None:
+    """Their shares add up to the tenant's allocated cores."""
     stay = Stay(URGENT)
     stay.minutes(13)
     cast = {stay.player.user: 0}

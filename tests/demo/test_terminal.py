@@ -1,4 +1,4 @@
-"""A terminal is drawn on sparingly and left as it was."""
+"""The terminal is drawn with few writes and restored at the end."""
 
 import os
 import select
@@ -13,7 +13,7 @@ from merkatd.demo.terminal_screen import Terminal
 
 @pytest.fixture
 def ends() -> Iterator[tuple[int, TextIO]]:
-    """Both ends of a pseudo-terminal of 80 columns."""
+    """Return both ends of a pseudo-terminal of 80 columns."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (24, 80))
     with os.fdopen(slave, "r+b", buffering=0) as raw, open(raw.fileno(), "w", closefd=False) as end:
@@ -22,7 +22,7 @@ def ends() -> Iterator[tuple[int, TextIO]]:
 
 
 def read(master: int, until: str) -> str:
-    """What was written, as soon as it ends in this: a terminal hands it over in pieces."""
+    """Read until the output ends with this text; a terminal delivers it in pieces."""
     seen = ""
     while not seen.endswith(until):
         assert select.select([master], [], [], 10)[0], f"only {seen!r} came"
@@ -30,8 +30,8 @@ def read(master: int, until: str) -> str:
     return seen
 
 
-def test_only_what_changed_is_written(ends: tuple[int, TextIO]) -> None:
-    """And what is no longer there is wiped away."""
+def test_only_changed_lines_are_written(ends: tuple[int, TextIO]) -> None:
+    """Removed lines are erased."""
     master, end = ends
     with Terminal(end, end) as terminal:
         assert terminal.size() == (80, 24)
@@ -44,8 +44,8 @@ def test_only_what_changed_is_written(ends: tuple[int, TextIO]) -> None:
         assert read(master, "\x1b[J") == "\x1b[2;1H\x1b[J"
 
 
-def test_another_size_is_drawn_anew(ends: tuple[int, TextIO]) -> None:
-    """All of it, on a clean screen."""
+def test_a_new_size_is_drawn_completely(ends: tuple[int, TextIO]) -> None:
+    """The screen is cleared first."""
     master, end = ends
     with Terminal(end, end) as terminal:
         terminal.draw(["one", "two"])
@@ -55,8 +55,8 @@ def test_another_size_is_drawn_anew(ends: tuple[int, TextIO]) -> None:
         assert read(master, "two") == "\x1b[2J\x1b[1;1Hone\x1b[2;1Htwo"
 
 
-def test_it_is_restored_whatever_happens(ends: tuple[int, TextIO]) -> None:
-    """Modes, cursor and the first screen."""
+def test_the_terminal_is_restored_after_an_error(ends: tuple[int, TextIO]) -> None:
+    """Modes, cursor and the first screen are restored."""
     master, end = ends
     before = termios.tcgetattr(end)
     with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""The tour can be followed word for word."""
+"""Every command of the tour works as printed."""
 
 import contextlib
 import os
@@ -16,16 +16,16 @@ INSTALLED = str(Path(sys.executable).parent)
 
 
 def commands() -> list[str]:
-    """Every line that the page tells to type."""
+    """Return every command line of the page."""
     page = (ROOT / "docs/tour.md").read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     return [line for block in blocks for line in block.splitlines()]
 
 
 def test_every_command_of_the_tour_runs(tmp_path: Path) -> None:
-    """In the order of the page, in one shell, beside the demo of its first line.
+    """They run in the order of the page, in one shell, beside the demo of its first line.
 
-    That one goes at twice its pace: a test reads faster than people do.
+    The demo runs at twice its pace, because a test reads faster than people do.
     """
     first, *others = (line.replace(".venv/bin", INSTALLED) for line in commands())
     assert "--speed 12" in first
@@ -70,7 +70,7 @@ def _in_background(command: str, place: Path) -> Iterator[None]:
 
 
 def _wait_until_vms_run(place: Path) -> None:
-    """As long as the reader of the first part takes at most."""
+    """Wait as long as a reader of the first part would at most."""
     ending_s = time.monotonic() + PATIENCE_S
     listing = f"{INSTALLED}/merkatd list vms -f STATE=RUNNING --no-header --config"
     while time.monotonic() < ending_s:
