@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.support.measurement import Figures
-from tests.daemon.large import prepared
+from tests.daemon.large import prepare_state
 from tests.embedded.process import remote
 
 VMS = int(os.environ.get("MERKAT_BENCH_VMS", "100000"))
@@ -33,7 +33,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         print(f"creating a cloud of {VMS} VMs", file=sys.stderr)
-        prepared(directory / "cloud.db", PENDING, HOSTS, VMS)
+        prepare_state(directory / "cloud.db", PENDING, HOSTS, VMS)
         with remote("--state", str(directory / "cloud.db")) as cloud:
             probe = (sys.executable, "-m", "tests.daemon.reactor_probe")
             asked = (*probe, name, cloud.endpoint, str(PERIODS))

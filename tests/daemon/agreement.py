@@ -1,4 +1,4 @@
-"""Whether the cloud and the database agree: what must hold at any time, and what soon."""
+"""Whether cloud and database agree: the conditions that hold always, and those that hold soon."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,31 +17,31 @@ from tests.daemon.tenants import FIRST_USER
 _MOVES = ("deploy", "migrate")
 _RUNNING, _DONE = ("3", "3"), ("6", "0")
 _AT_REST = (("4", "0"), ("5", "0"), ("8", "0"), ("9", "0"))
-"""Stopped, suspended, powered off, undeployed: as their owners wish."""
+"""Stopped, suspended, powered off or undeployed by their owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloudVm:
-    """A VM as the cloud itself knows it."""
+    """A VM as the cloud reports it."""
 
     id: int
     state: tuple[str, str]
     owner: int
     key: str
-    """Given by whoever asked for it to be created, empty for the tenants' own."""
+    """The key of Merkat's creation; empty for VMs that tenants created."""
     asked: tuple[int, ...]
-    """The hosts that deployments and migrations were asked for and accepted, in order."""
+    """The target hosts of accepted deployments and migrations, in order."""
     charged: tuple[int, ...]
-    """The hosts that count it."""
+    """The hosts whose lists contain the VM."""
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """Return a description for messages."""
         return f"VM {self.id}, {'/'.join(self.state)}, asked {self.asked}, on {self.charged}"
 
 
 def cloud_vms(site: Site) -> list[CloudVm]:
-    """All VMs that ever were, with all their history."""
+    """Return all VMs of the cloud, ended ones too, with their histories."""
     pool = etree.fromstring(site.call("one.vmpool.infoextended", -2, -1, -1, -2))
     hosts = etree.fromstring(site.call("one.hostpool.info"))
     charged: dict[str, list[int]] = {}
@@ -53,8 +53,9 @@ def cloud_vms(site: Site) -> list[CloudVm]:
 
 
 _STAYING = frozenset({"10", "11", "19", "20", "35", "44"})
-"""Actions after which a VM goes on where it was, in a record of its own: it is suspended or off
-and resumed, resumed in vain (its host was gone) and resumed again, or resized."""
+"""Actions after which a VM continues on the same host, in a new history record.
+
+It is resumed from suspension or power-off, resumed again after a failed resume, or resized."""
 
 
 def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
@@ -70,25 +71,25 @@ def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
 
 
 def asked_hosts(text: str) -> tuple[int, ...]:
-    """The hosts in a VM's history that it was deployed or migrated to, in order."""
+    """Return the hosts in a VM's history that it was deployed or migrated to, in order."""
     asked: list[int] = []
     came_back = stayed = False
     for record in etree.fromstring(text).findall("HISTORY_RECORDS/HISTORY"):
         if not came_back and not stayed:
             asked.append(int(record.findtext("HID", "")))
-        # A migration that failed never ran at its target; the next record is the way back.
+        # A failed migration never ran on its target; the next record is the return to its source.
         came_back = record.findtext("RSTIME") == "0" != record.findtext("ETIME")
         stayed = record.findtext("ACTION") in _STAYING
     return tuple(asked)
 
 
-# -- what must hold at any time ---------------------------------------------------------------
+# -- conditions that hold always --------------------------------------------------------------
 
 
 def agree(site: Site) -> None:
-    """Nothing was done twice or in vain, and the books are right."""
+    """Check that no step was repeated or confirmed wrongly, and that the books are sound."""
     if not site.read(_has_tables):
-        # Killed before its first migration was over: then it can't have asked for anything.
+        # A daemon killed during its first schema migration has sent no step.
         assert not any(vm.asked or vm.key for vm in cloud_vms(site))
         return
     done_once(site)
@@ -96,7 +97,7 @@ def agree(site: Site) -> None:
 
 
 def done_once(site: Site) -> None:
-    """Nothing was done twice, nothing that is not in the journal, nothing confirmed in vain."""
+    """Check that each step was sent, made and confirmed at most once and is in the journal."""
     confirmed = site.read(lambda c: _moves(c, [StepState.CONFIRMED]))
     made = {vm: key for key, vm in site.read(_made)}
     vms = cloud_vms(site)
@@ -104,7 +105,7 @@ def done_once(site: Site) -> None:
     for vm in vms:
         wrong = f"{vm.words}; sent {sent.get(vm.id, [])}, confirmed {confirmed.get(vm.id, [])}"
         assert _within(vm.asked, sent.get(vm.id, [])), f"done more often than sent: {wrong}"
-        assert _within(confirmed.get(vm.id, []), vm.asked), f"confirmed in vain: {wrong}"
+        assert _within(confirmed.get(vm.id, []), vm.asked), f"confirmed but not done: {wrong}"
     for vm in vms:
         if vm.id in made:
             assert (vm.key, vm.owner) == (made[vm.id], FIRST_USER), f"half created: {vm.words}"
@@ -118,7 +119,7 @@ def _has_tables(connection: sa.Connection) -> bool:
 
 
 def _moves(connection: sa.Connection, states: Iterable[StepState]) -> dict[int, list[int]]:
-    """By VM, the hosts of the deployments and migrations that were sent, in order."""
+    """Return, by VM, the hosts of the sent deployments and migrations, in order."""
     query = (
         sa.select(STEPS.c.vm, STEPS.c.host)
         .where(STEPS.c.kind.in_(_MOVES), STEPS.c.sent_s.is_not(None), STEPS.c.state.in_([*states]))
@@ -131,7 +132,7 @@ def _moves(connection: sa.Connection, states: Iterable[StepState]) -> dict[int, 
 
 
 def _within(some: Sequence[int], all_of_them: Sequence[int]) -> bool:
-    """Whether `some` is left when things are taken out of the other."""
+    """Return whether `some` is a subsequence of the other."""
     rest = iter(all_of_them)
     return all(one in rest for one in some)
 
@@ -142,7 +143,7 @@ def _keys(connection: sa.Connection) -> set[str]:
 
 
 def _made(connection: sa.Connection) -> list[tuple[str, int]]:
-    """Key and VM of each creation that is confirmed."""
+    """Return key and VM of each confirmed creation."""
     query = sa.select(STEPS.c.create_key, STEPS.c.vm).where(
         STEPS.c.kind == "create", STEPS.c.state == StepState.CONFIRMED
     )
@@ -150,7 +151,7 @@ def _made(connection: sa.Connection) -> list[tuple[str, int]]:
 
 
 def _books(connection: sa.Connection) -> None:
-    """No charge is doubled, balances are what their entries sum to, numbers ascend."""
+    """Check that charges are unique, balances match their entries, and numbers ascend."""
     assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
     assert audit(connection).sound
     references = list(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
@@ -166,7 +167,7 @@ def _books(connection: sa.Connection) -> None:
 
 
 def _balances(connection: sa.Connection) -> None:
-    """A tenant has what the account was opened with, less the charges."""
+    """Check that each tenant has its opening balance less its charges."""
     paid = (
         sa.select(ENTRIES.c.account_id, sa.func.sum(ENTRIES.c.amount))
         .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
@@ -181,11 +182,11 @@ def _balances(connection: sa.Connection) -> None:
         assert balance == 10**12 + charges.get(account, 0)
 
 
-# -- what must hold soon ----------------------------------------------------------------------
+# -- conditions that hold soon ----------------------------------------------------------------
 
 
 def unsettled(site: Site) -> str:
-    """What is not as it has to become within a few good periods; nothing where all is well."""
+    """Describe a state that a few good periods have to correct; empty if there is no such state."""
     vms = cloud_vms(site)
     still = {_RUNNING, _DONE, *_AT_REST}
     waiting = [vm.words for vm in vms if vm.state not in still or len(vm.charged) > 1]
@@ -193,7 +194,7 @@ def unsettled(site: Site) -> str:
         return f"under way or stuck: {waiting}"
     astray = [vm.words for vm in vms if vm.key and vm.owner != FIRST_USER and vm.state != _DONE]
     if astray:
-        return f"created, and not given away: {astray}"
+        return f"created but not passed to their owner: {astray}"
     return site.read(_unsettled)
 
 

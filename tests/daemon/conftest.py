@@ -12,6 +12,6 @@ from tests.daemon.harness import site as running
 
 @pytest.fixture
 def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A cloud and a daemon that are running; with the seed that the test is given, if any."""
+    """Start a cloud and a daemon, with the seed of the test if it has one."""
     with running(tmp_path, getattr(request, "param", soak.FIRST_SEED)) as found:
         yield found

@@ -1,7 +1,7 @@
-"""Merkat with a strategy that creates and ends VMs too, as services above it will.
+"""Merkat with a strategy that creates and ends VMs too, as services above it do.
 
-What it wants made it asks for again in some later periods, whatever became of it: that no VM
-is made twice is the journal's and the adapter's business.
+It requests each creation again in several later periods, regardless of the outcome. The journal
+and the adapter must ensure that no VM is created twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ _ASKED_AGAIN = 4
 _PERIODS_EACH = 3
 
 
-def deciding(
+def decide(
     snapshot: Snapshot, settings: Any, memory: Mapping[str, Any], rng: np.random.Generator
 ) -> Decision:
-    """What the default strategy decides, and some creations and ends."""
+    """Return the default strategy's decision with some creations and ends."""
     decision = _PLAIN.strategy(snapshot, settings, memory, rng)
     steps = [*decision.plan, *_creations(snapshot.period), *_ends(snapshot)]
     return replace(decision, plan=Plan.ordered(steps))
@@ -47,7 +47,7 @@ def _creations(period: int) -> list[Step]:
 
 
 def _ends(snapshot: Snapshot) -> list[Step]:
-    """Ends of the oldest ones, where there are many."""
+    """Return ends of the oldest created VMs if there are many."""
     made = [
         int(vm)
         for vm, name, state in zip(
@@ -65,6 +65,6 @@ _PLAIN = STRATEGIES[DEFAULT]
 
 
 def main(words: Sequence[str]) -> int:
-    """A command of merkatd, in a process that does nothing else."""
-    cast("dict[str, Any]", STRATEGIES)[DEFAULT] = replace(_PLAIN, strategy=deciding)
+    """Run a command of merkatd with this strategy, in a process used for nothing else."""
+    cast("dict[str, Any]", STRATEGIES)[DEFAULT] = replace(_PLAIN, strategy=decide)
     return cli.main(words)

@@ -1,4 +1,4 @@
-"""A cloud and a daemon as processes of their own, on files of their own, in compressed time."""
+"""A cloud and a daemon in their own processes, with their own files, in compressed time."""
 
 import contextlib
 import http.client
@@ -21,14 +21,14 @@ Result = TypeVar("Result")
 
 ADMIN = "oneadmin:secret"
 SPEED = 20
-"""Of the cloud's time: a guest boots in 55 ms."""
+"""The speed of the cloud's time: a guest boots in 55 ms."""
 INTERVAL_S = 0.15
 LIMIT_S = 3.0
-"""After which a step is given up."""
+"""The time after which a step fails."""
 CALL_LIMIT_S = 0.25
 
 FAILED = ("36", "37", "39", "42", "47", "49", "50", "61", "63", "64")
-"""The LCM_STATEs in which a VM waits for somebody to recover it."""
+"""The LCM_STATEs in which a VM waits for an administrator's recovery."""
 
 _CLOUD = """
 [[users]]
@@ -64,7 +64,7 @@ m_max_least = 5
 
 
 class _Impatient(xmlrpc.client.Transport):
-    """Waits for an answer only so long."""
+    """A transport with a short timeout."""
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
         connection = super().make_connection(host)
@@ -91,7 +91,7 @@ class Site:
     # -- processes ----------------------------------------------------------------------------
 
     def start_cloud(self) -> None:
-        """Start the cloud anew or again, always at the same address; it answers afterwards."""
+        """Start the cloud, always at the same address; return once it answers."""
         options = {
             "--listen": self._address,
             "--file": self.directory / "cloud.toml",
@@ -110,12 +110,12 @@ class Site:
             self._proxy = xmlrpc.client.ServerProxy(endpoint, transport=transport)
 
     def start_daemon(self) -> Program:
-        """Start the daemon; it may not have come far yet when this returns."""
+        """Start the daemon; return without waiting for its first period."""
         self.daemon = self.another_daemon()
         return self.daemon
 
     def another_daemon(self) -> Program:
-        """A daemon beside the one there may be."""
+        """Start a further daemon with the same configuration."""
         config = str(self.directory / "merkatd.toml")
         return Program(self.directory / "daemon.log", "run", "--config", config)
 
@@ -132,7 +132,7 @@ class Site:
         assert "Traceback" not in self.cloud.said(), self.cloud.said()
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """Kill both programs and close the connections."""
         for program in (self.daemon, self.cloud):
             if program is not None:
                 program.kill()
@@ -162,48 +162,48 @@ class Site:
             self._engine = make_engine(database)
         (self.directory / "merkatd.toml").write_text(text)
 
-    # -- what they know -----------------------------------------------------------------------
+    # -- questions ----------------------------------------------------------------------------
 
     def call(self, method: str, *arguments: Any, session: str = ADMIN) -> Any:
-        """The value of a call that must succeed."""
+        """Return the value of a call that must succeed."""
         answer = self.ask(method, *arguments, session=session)
         assert answer[0] is True, answer
         return answer[1]
 
     def ask(self, method: str, *arguments: Any, session: str = ADMIN) -> Any:
-        """The whole answer to a call."""
+        """Return the whole answer to a call."""
         assert self._proxy is not None
         return getattr(self._proxy, method)(session, *arguments)
 
     def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What is in the database."""
+        """Read from the database."""
         with self._engine.connect() as connection:
             return work(connection)
 
     def good_periods(self) -> int:
-        """How many periods there were in which all was sent that could be."""
+        """Return the number of periods whose steps were all sent."""
         return self.read(lambda connection: _count(connection, PERIODS.c.acted_s.is_not(None)))
 
     def begun_periods(self) -> int:
-        """How many periods there were in which the cloud was seen."""
+        """Return the number of periods that observed the cloud."""
         return self.read(lambda connection: _count(connection, sa.true()))
 
     # -- faults -------------------------------------------------------------------------------
 
     def fault(self, kind: str, method: str = "one.*", **fields: Any) -> None:
-        """Put a fault in force, until the cloud is healed or killed."""
+        """Add a fault, until the cloud is healed or killed."""
         self.call("embedded.fault.add", {"kind": kind, "method": method, **fields})
 
     def heal(self) -> None:
-        """Lift all faults."""
+        """Remove all faults."""
         self.call("embedded.fault.clear")
 
     def lie(self, what: str, seconds: float) -> None:
-        """Go on showing VMs or hosts in pools as they are now, for so long."""
+        """Freeze the VMs or hosts in the pools for this time."""
         self.call("embedded.fault.lie", what, -1, round(seconds * SPEED))
 
     def recover(self) -> None:
-        """Retry what failed on its way, as an administrator would by hand."""
+        """Retry failed VMs, as an administrator would by hand."""
         pool = etree.fromstring(self.call("one.vmpool.infoextended", -2, -1, -1, -1))
         for vm in pool.findall("VM"):
             if vm.findtext("LCM_STATE") in FAILED:
@@ -212,7 +212,7 @@ class Site:
     # -- time ---------------------------------------------------------------------------------
 
     def after_good_periods(self, number: int, *, busy: bool = False) -> None:
-        """Wait for so many more good periods, with the tenants at work meanwhile or not."""
+        """Wait for this number of good periods; the tenants act meanwhile if `busy`."""
         wanted = self.good_periods() + number
         daemon = self.daemon
         assert daemon is not None
@@ -224,7 +224,7 @@ class Site:
         until(reached, f"good period {wanted}", self.tenants.act if busy else lambda: None)
 
     def busy_for(self, seconds: float) -> None:
-        """Let the tenants work for so long."""
+        """Let the tenants act for this time."""
         ending = time.monotonic() + seconds
         until(lambda: time.monotonic() >= ending, "time passes", self.tenants.act)
 
@@ -237,7 +237,7 @@ def _count(connection: sa.Connection, which: sa.ColumnElement[bool]) -> int:
 
 @contextlib.contextmanager
 def site(directory: Path, seed: int) -> Iterator[Site]:
-    """A site with its cloud and its daemon running; both are gone afterwards."""
+    """Start a site with its cloud and its daemon; kill both afterwards."""
     found = Site(directory, seed)
     try:
         found.start_cloud()

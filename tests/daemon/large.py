@@ -1,4 +1,4 @@
-"""A large cloud whose hosts all hold the same mixture of VMs: once settled, nobody has to move."""
+"""A large cloud whose hosts have equal mixtures of VMs, so that no VM has to migrate."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from merkatd.base.clock import Clock as AnyClock
 
-PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as its test
+PASSWORD = "secret"  # noqa: S105 - the cloud lasts as long as its test
 ADMIN = f"oneadmin:{PASSWORD}"
 HOSTS, VMS = 1_000, 10_000
 OWNERS = 50
 HOST = HostSize(cpu=800, memory_mib=16_384)
 BOOT_S = 5.0
-"""After so much of its time, whatever was deployed runs."""
+"""The time of the cloud after which all deployed VMs run."""
 
 
 def large_cloud(
     clock: AnyClock, store: SqliteStore | None = None, hosts: int = HOSTS, vms: int = VMS
 ) -> EmbeddedCloud:
-    """The cloud with all VMs deployed, row by row over the hosts; they have yet to boot."""
+    """Return the cloud with all VMs deployed round robin over the hosts, before they boot."""
     cloud = EmbeddedCloud(clock, np.random.default_rng(1))
     if store is not None:
         store.follow(cloud)
@@ -43,8 +43,8 @@ def large_cloud(
     return cloud
 
 
-def prepared(state: Path, pending: int, hosts: int = HOSTS, vms: int = VMS) -> None:
-    """A state file of the cloud as the daemon might find it: all run, and some more wait."""
+def prepare_state(state: Path, pending: int, hosts: int = HOSTS, vms: int = VMS) -> None:
+    """Write a state file of the cloud with all VMs running and some more pending."""
     clock = Clock()
     clock.advance(time.time() - 2 * BOOT_S)
     cloud = large_cloud(clock, SqliteStore(state), hosts, vms)
@@ -54,7 +54,7 @@ def prepared(state: Path, pending: int, hosts: int = HOSTS, vms: int = VMS) -> N
 
 
 def allocate(cloud: EmbeddedCloud, vms: int, hosts: int) -> None:
-    """More VMs, pending: each host's worth of them has the same bids, sizes and uses of memory."""
+    """Create pending VMs; each host's set has the same bids, sizes and memory use."""
     for number in range(vms):
         turn = number // hosts
         text = (

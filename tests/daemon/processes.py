@@ -1,7 +1,7 @@
-"""Commands of merkatd as process groups of their own, and waiting for what they do.
+"""Commands of merkatd as process groups, and waits for their results.
 
-Each is forked from a server that has imported everything: dozens of daemons are started and
-killed, and all but a few hundredths of a second of a start would be imports.
+Each is forked from a server that has imported everything, because the tests start and kill dozens
+of daemons and imports would be most of a start.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from tests.daemon import creating
 Met = TypeVar("Met")
 
 PATIENCE_S = 120.0
-"""Machines may be slow and have much else to do; what is awaited comes in a second or two."""
+"""For slow or loaded machines; the wait usually ends in a second or two."""
 TICK_S = 0.02
 
 _FORKS = multiprocessing.get_context("forkserver")
-# The command line imports a command when it is given.
+# The command line imports each command only on use.
 _FORKS.set_forkserver_preload(
     [
         __name__,
@@ -40,7 +40,7 @@ def until(
     meanwhile: Callable[[], None] = lambda: None,
     tick_s: float = TICK_S,
 ) -> Met:
-    """Wait for what is true, and do something meanwhile; AssertionError where nothing ever is."""
+    """Wait until a condition is met; act meanwhile; raise AssertionError after the time limit."""
     ending = time.monotonic() + PATIENCE_S
     while not (found := met()):
         assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
@@ -50,7 +50,7 @@ def until(
 
 
 class Program:
-    """One command, started; all that it says goes to the end of a file."""
+    """A started command with its output at the end of a file."""
 
     def __init__(self, log: Path, *words: str) -> None:
         self._log = log
@@ -61,23 +61,23 @@ class Program:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether the process has not ended."""
         return self._process.is_alive()
 
     def said(self) -> str:
-        """What this one said until now."""
+        """Return this program's output until now."""
         return self._log.read_bytes()[self._said_before :].decode()
 
     def until_said(self, text: str) -> None:
-        """Wait for a text; AssertionError where the process ends without it."""
+        """Wait for a text; raise AssertionError if the process ends without it."""
         until(lambda: text in self.said() or not self.running, f"{text!r} said")
         assert text in self.said(), self.said()
 
     def kill(self) -> None:
-        """End it, and all that it started, as a power cut would."""
+        """End the process and its children as a power cut would."""
         if self.running:
             self._process.kill()
-            with contextlib.suppress(ProcessLookupError):  # it has no group of its own yet
+            with contextlib.suppress(ProcessLookupError):  # the process has no group yet
                 os.killpg(self._pid, signal.SIGKILL)
         self._process.join(PATIENCE_S)
 
@@ -86,7 +86,7 @@ class Program:
         os.kill(self._pid, signal.SIGTERM)
 
     def end(self) -> int | None:
-        """The exit code, once it has ended by itself; None where it does not."""
+        """Wait for the process to end; return its exit code, or None after the time limit."""
         self._process.join(PATIENCE_S)
         return self._process.exitcode
 
@@ -97,7 +97,7 @@ class Program:
 
 
 def _run(log: Path, words: tuple[str, ...]) -> None:
-    """In the new process: the command, as if it had been given in a shell."""
+    """Run the command in the new process, as a shell would."""
     os.setsid()
     out = os.open(log, os.O_WRONLY | os.O_APPEND)
     for stream in (sys.stdout, sys.stderr):

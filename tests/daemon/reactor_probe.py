@@ -1,4 +1,4 @@
-"""Runs the daemon on a large cloud behind HTTP, while a heartbeat watches its reactor."""
+"""Run the daemon on a large cloud over HTTP, with a heartbeat that watches its reactor."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ BEAT_S = 0.002
 
 
 class Heartbeat:
-    """Knows the longest time for which the reactor could not turn because of this process.
+    """Measures the longest time for which this process held the reactor.
 
-    Between two beats as much time of the wall has passed as that, and as much CPU time of all
-    threads of the process: others that use the machine lengthen the first, own threads that
-    work while the reactor turns lengthen the second, and what computes while the reactor can't
-    turn both. Waiting that costs nobody's CPU, for a disk say, is not seen.
+    Between two beats it takes the smaller of wall time and CPU time of the process. Other programs
+    lengthen only the wall time, and worker threads beside a free reactor only the CPU time. A
+    computation that holds the reactor lengthens both. Idle waits, as for a disk, are not measured.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class Heartbeat:
         task.LoopingCall(self._beat).start(BEAT_S)
 
     def take(self) -> float:
-        """The longest time since the last taking."""
+        """Return the longest time since the last call."""
         longest_s, self.longest_s = self.longest_s, 0.0
         return longest_s
 
@@ -55,7 +54,7 @@ class Heartbeat:
 
 
 async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
-    """What happened in each period, and for how long the reactor was held."""
+    """Return the steps of each period, and how long the reactor was held."""
     (directory / "one_auth").write_text(f"{ADMIN}\n")
     config = parse(
         f"""
@@ -98,13 +97,13 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
     await enough
     await daemon.stop()
     holds.stop()
-    # Others may have come to the machine meanwhile.
+    # Other programs may have started on the machine meanwhile.
     found["reference_s"] = max(found["reference_s"], reference_s())
     return found
 
 
 def main(directory: Path, endpoint: str, periods: int) -> None:
-    """Print what was measured in so many periods as JSON, and meanwhile how far it is."""
+    """Print the measurements of this number of periods as JSON, and the progress to stderr."""
     outcomes: list[Any] = []
     with (directory / "log").open("w") as log:
         observer: Any = textFileLogObserver(log)

@@ -1,15 +1,15 @@
-"""Waiting for what a few good periods put right."""
+"""Wait until a few good periods have corrected the site."""
 
 from tests.daemon.agreement import unsettled
 from tests.daemon.harness import Site
 from tests.daemon.processes import until
 
 GOOD_PERIODS = 15
-"""So many are enough to give up what was lost, to decide anew and to see it done."""
+"""Enough to fail lost steps, to decide again, and to confirm the new steps."""
 
 
 def settle(site: Site) -> None:
-    """Wait until nothing is under way or stuck, for some good periods at most; tenants rest."""
+    """Wait until the site is settled, for a limited number of good periods, without tenants."""
     last = site.good_periods() + GOOD_PERIODS
     site.after_good_periods(2)
 

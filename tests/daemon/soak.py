@@ -1,7 +1,7 @@
-"""How much is tried: a little in `make test`, by the hundred in `make soak`.
+"""The number of tries: few in `make test`, hundreds in `make soak`.
 
-MERKAT_SOAK is the number of kills; MERKAT_SEED is the first seed. Seeds are part of the names
-of the tests: to replay what failed, give its seed and leave MERKAT_SOAK out.
+MERKAT_SOAK is the number of kills; MERKAT_SEED is the first seed. The names of the tests contain
+their seeds: to replay a failure, set its seed and leave MERKAT_SOAK out.
 """
 
 import os
@@ -15,10 +15,10 @@ _ANY = int(time.time()) if "MERKAT_SOAK" in os.environ else 1
 FIRST_SEED = int(os.environ.get("MERKAT_SEED", _ANY))
 
 SITES = range(FIRST_SEED, FIRST_SEED + max(1, KILLS // KILLS_PER_SITE))
-"""Seeds of the sites on which daemons are killed, each so often."""
+"""Seeds of the sites on which daemons are killed, KILLS_PER_SITE times each."""
 
 KILLS_BEFORE_REST = 1 if "MERKAT_SOAK" in os.environ else 5
-"""After so many kills of the daemon the tenants rest, and all must come right."""
+"""The number of daemon kills before the tenants rest and the site must settle."""
 
 FAULT_ROUNDS = max(1, KILLS // 50)
-"""How often each fault strikes."""
+"""The number of rounds of each fault."""

@@ -1,4 +1,4 @@
-"""Tenants that create VMs, change their minds about them, and end them, as a generator says."""
+"""Tenants that create, change and end VMs at random."""
 
 import http.client
 import xmlrpc.client
@@ -9,14 +9,14 @@ from xml.parsers.expat import ExpatError
 import numpy as np
 
 LOST = (OSError, http.client.HTTPException, xmlrpc.client.Error, ExpatError)
-"""What a caller meets when a server is gone or talks nonsense."""
+"""Exceptions of a call to a dead or faulty server."""
 
 SESSIONS = ("ann:secret", "bob:secret")
 FIRST_USER = 2
 """Ann's id, after oneadmin's and serveradmin's."""
 
 MOST_VMS = 8
-"""So many are alive at once at most: all of them together fit the hosts."""
+"""The limit of VMs at once: all of them together fit the hosts."""
 
 _OPENNEBULA_WORDS = ("suspend", "resume", "resume", "poweroff", "stop", "terminate")
 
@@ -25,20 +25,20 @@ class Ask(Protocol):
     """A call to the cloud."""
 
     def __call__(self, method: str, *arguments: Any, session: str) -> Any:
-        """The whole answer."""
+        """Return the whole answer."""
 
 
 class Tenants:
-    """Two users with a few VMs each. What they want may fail: then they want something else."""
+    """Two users with a few VMs each; failed calls are ignored."""
 
     def __init__(self, ask: Ask, rng: np.random.Generator) -> None:
         self._ask = ask
         self._rng = rng
         self._vms: list[tuple[int, str]] = []
-        """Those that are not ended, with the login of their owners."""
+        """The VMs that were not ended, with their owners' logins."""
 
     def act(self) -> None:
-        """One of them does something, or nothing."""
+        """Make one random change, or none."""
         wishes: tuple[Callable[[], None], ...] = (self._nothing, self.create, self.bid, self._act)
         wish = wishes[self._rng.choice(len(wishes), p=[0.5, 0.2, 0.15, 0.15])]
         try:
@@ -47,7 +47,7 @@ class Tenants:
             return
 
     def create(self) -> None:
-        """One more VM, unless there are many."""
+        """Create a VM, unless there are many."""
         if len(self._vms) >= MOST_VMS:
             return
         session = SESSIONS[self._rng.integers(len(SESSIONS))]
@@ -59,13 +59,13 @@ class Tenants:
             self._vms.append((answer[1], session))
 
     def bid(self) -> None:
-        """A new bid for one of the VMs."""
+        """Bid anew for one of the VMs."""
         if self._vms:
             vm, session = self._vms[self._rng.integers(len(self._vms))]
             self._ask("one.vm.update", vm, self._bid(), 1, session=session)
 
     def resume(self) -> None:
-        """Whatever they put to rest shall run again."""
+        """Resume all VMs that the tenants put to rest."""
         for vm, session in self._vms:
             self._ask("one.vm.action", "resume", vm, session=session)
 
@@ -84,4 +84,4 @@ class Tenants:
         return f'MERKAT_BID_CPU="{cpu:.3f}"\nMERKAT_BID_MEMORY="{memory:.3f}"\n'
 
     def _nothing(self) -> None:
-        """Most of the time."""
+        """Do nothing, as in half of all turns."""

@@ -1,4 +1,4 @@
-"""Who goes by the configuration: a configuration that is read anew counts for all of them."""
+"""A reloaded configuration applies to every part of the daemon."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from tests.served import services_at
 
 @pytest.fixture
 def reloaded() -> Any:
-    """A daemon's parts and the configuration that they were told after their start."""
+    """Return a daemon's parts and the configuration that was reloaded."""
     site = Site()
     keeper = Keeper(site.scheduler.world)
     ledgers = (services_at(site.scheduler, site.manager).ledger,)
@@ -26,15 +26,15 @@ def reloaded() -> Any:
     site.close()
 
 
-def test_ledgers_go_by_the_new_money(reloaded: Any) -> None:
-    """Tenants who come after a reload start with what the new configuration gives them."""
+def test_ledgers_use_the_new_money_settings(reloaded: Any) -> None:
+    """Tenants created after a reload get the new starting credits."""
     going, config = reloaded
     assert config.money.starting_credits == 123.0
     assert [ledger.money for ledger in going.ledgers] == [config.money]
 
 
-def test_platforms_and_groups_go_by_the_new_rules(reloaded: Any) -> None:
-    """So does the scheduler: none of them keeps a rule of the start."""
+def test_scheduler_platforms_and_groups_use_the_new_rules(reloaded: Any) -> None:
+    """None of them keeps a rule from the start."""
     going, config = reloaded
     for world in (going.scheduler.world, going.manager.world, going.keeper.world):
         for name, rule in rules_of(config).items():

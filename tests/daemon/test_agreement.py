@@ -1,4 +1,4 @@
-"""The reader of histories counts what was asked for, not what a VM went through on its host."""
+"""The reader of histories counts accepted requests, not the events of a VM on its host."""
 
 import hypothesis.strategies as st
 import pytest
@@ -31,12 +31,12 @@ _WAITS = st.tuples(st.just("wait"), st.sampled_from([0.1, 10.0]))
         ("wait", 10.0),
     ]
 )
-def test_a_history_never_shows_more_than_was_asked_for(
+def test_a_history_never_shows_more_than_the_accepted_requests(
     events: list[tuple[str, str | int | float]],
 ) -> None:
-    """Whatever a VM's owner does to it, and whatever befalls its host."""
+    """This holds for all actions of the owner and all failures of the host."""
     bench = Bench()
-    bench.advance(10)  # in a history, a time of zero means: not yet
+    bench.advance(10)  # in a history, a time of zero means "not yet"
     vm = bench.running()
     asked = [0]
     for kind, what in events:
@@ -48,9 +48,9 @@ def test_a_history_never_shows_more_than_was_asked_for(
 
 
 def test_each_move_of_a_healthy_vm_is_counted() -> None:
-    """A deployment, a migration there and one back."""
+    """They are a deployment, a migration and the migration back."""
     bench = Bench()
-    bench.advance(10)  # in a history, a time of zero means: not yet
+    bench.advance(10)  # in a history, a time of zero means "not yet"
     vm = bench.running()
     for host in (1, 0):
         bench.ok("one.vm.migrate", vm, host, True)

@@ -1,4 +1,4 @@
-"""The wall clock is set while the daemon runs: no timer of it goes by that clock."""
+"""The daemon's timers do not depend on the wall clock, so it can be set."""
 
 import mmap
 import struct
@@ -16,7 +16,7 @@ from tests.daemon.processes import until
 
 HOUR_S = 3_600.0
 MOST_S = 20.0
-"""For a few periods of a fraction of a second each, on a machine that has much else to do."""
+"""For a few periods of a fraction of a second each, on a loaded machine."""
 _MOVED = """
 import mmap, struct, sys, time
 file = open(sys.argv.pop(1), "r+b")
@@ -29,7 +29,7 @@ raise SystemExit(main())
 
 
 class Clocked:
-    """A daemon whose wall clock is set."""
+    """A daemon whose wall clock the test sets."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -53,17 +53,17 @@ class Clocked:
         self.api: Any = xmlrpc.client.ServerProxy(address)
 
     def set(self, by_s: float) -> None:
-        """By so much, from the right time."""
+        """Set the clock to this distance from the true time."""
         struct.pack_into("d", self._moved, 0, by_s)
 
     def after_periods(self, number: int) -> float:
-        """Wait for so many more good periods; how long they took."""
+        """Wait for this number of good periods; return their duration."""
         begun_s, wanted = time.monotonic(), self._site.good_periods() + number
         until(lambda: self._site.good_periods() >= wanted, f"{number} periods")
         return time.monotonic() - begun_s
 
     def close(self) -> None:
-        """It ends when it is told to."""
+        """Stop the daemon, and check that it ends in order."""
         self.process.terminate()
         try:
             assert self.process.wait(MOST_S) == 0
@@ -76,14 +76,14 @@ class Clocked:
 
 @pytest.fixture
 def clocked(site: Site) -> Iterator[Clocked]:
-    """Instead of the site's own daemon."""
+    """Replace the site's daemon."""
     made = Clocked(site)
     yield made
     made.close()
 
 
-def test_a_clock_that_is_set_stops_neither_periods_nor_users(clocked: Clocked) -> None:
-    """Back by an hour, ahead by a day, and right again."""
+def test_a_clock_change_stops_neither_periods_nor_users(clocked: Clocked) -> None:
+    """The clock is set back by an hour, ahead by a day, and to the true time."""
     for by_s in (-HOUR_S, 24 * HOUR_S, 0.0):
         assert clocked.api.merkat.daemon.info("ann:secret")[0]
         clocked.set(by_s)

@@ -1,4 +1,4 @@
-"""Closing the daemon's parts: each gets its turn, whatever became of those before it."""
+"""All parts of the daemon are closed, even if earlier ones fail."""
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
@@ -6,8 +6,8 @@ from twisted.internet.task import Clock
 from merkatd.daemon.shutdown import PART_LIMIT_S, OpenParts
 
 
-def test_every_part_is_closed_though_one_fails_and_one_hangs() -> None:
-    """The last one first; a part that hangs costs its limit and no more."""
+def test_every_part_is_closed_even_if_one_fails_and_one_hangs() -> None:
+    """The last part is closed first; a hanging part takes its time limit and no more."""
     clock = Clock()
     closing = OpenParts(clock)
     closed: list[str] = []
@@ -21,7 +21,7 @@ def test_every_part_is_closed_though_one_fails_and_one_hangs() -> None:
         return refused
 
     async def stubborn() -> None:
-        """Goes on waiting after it was cancelled."""
+        """Go on waiting after the cancellation."""
         try:
             await Deferred()
         except CancelledError:
@@ -40,8 +40,8 @@ def test_every_part_is_closed_though_one_fails_and_one_hangs() -> None:
     assert not clock.getDelayedCalls()
 
 
-def test_work_that_ends_when_it_is_cancelled_is_waited_for() -> None:
-    """A part that gives up at its limit has its last word before the next one is closed."""
+def test_cancelled_work_may_finish() -> None:
+    """A part cancelled at its limit ends before the next part is closed."""
     clock = Clock()
     closing = OpenParts(clock)
     said: list[str] = []

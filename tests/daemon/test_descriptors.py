@@ -1,4 +1,4 @@
-"""Connections that strangers hold leave the daemon the open files that it needs."""
+"""Connections of strangers leave the daemon enough open files."""
 
 import socket
 import subprocess
@@ -15,7 +15,7 @@ from tests.daemon.harness import Site
 from tests.daemon.processes import until
 
 FILES = 700
-"""What the system allows: less than both doors' connections."""
+"""The system's limit, below the connections of both servers together."""
 ADDRESSES = 8
 TRIED = 400
 REQUEST = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -23,10 +23,10 @@ REQUEST = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 @pytest.fixture
 def daemon(site: Site) -> Iterator[subprocess.Popen[bytes]]:
-    """A daemon that may have few files open, instead of the site's own."""
+    """Replace the site's daemon by one that may have few files open."""
     site.kill_daemon()
     config = str(site.directory / "merkatd.toml")
-    # The usual soft limit, and a hard one that is little higher.
+    # The hard limit is twice the soft one.
     few = ["sh", "-c", f'ulimit -S -n {FILES // 2}; ulimit -H -n {FILES}; exec "$@"', "sh"]
     main = "from merkatd.cli import main; raise SystemExit(main())"
     words = [sys.executable, "-c", main, "run", "--config", config]
@@ -37,8 +37,8 @@ def daemon(site: Site) -> Iterator[subprocess.Popen[bytes]]:
         started.wait()
 
 
-def held(door: Path, number: int, into: list[socket.socket]) -> None:
-    """Hold so many connections of an address at a door, each of which asked for something."""
+def hold_connections(door: Path, number: int, into: list[socket.socket]) -> None:
+    """Open this number of connections to a server, with a request on each."""
     port = int(door.read_text().strip().rpartition(":")[2].partition("/")[0])
     for address in range(ADDRESSES):
         for _ in range(number // ADDRESSES):
@@ -48,10 +48,10 @@ def held(door: Path, number: int, into: list[socket.socket]) -> None:
             one.sendall(REQUEST)
 
 
-def test_periods_go_on_while_strangers_hold_all_connections(
+def test_periods_continue_while_strangers_hold_all_connections(
     site: Site, daemon: subprocess.Popen[bytes]
 ) -> None:
-    """On both doors; the daemon takes all files that the system allows, and says so."""
+    """The daemon raises its soft limit to the hard one and logs the shortage."""
     before = site.good_periods()
     until(lambda: site.good_periods() > before, "a period")
     state, log = site.directory / "state", site.directory / "few.log"
@@ -60,8 +60,8 @@ def test_periods_go_on_while_strangers_hold_all_connections(
     connections: list[socket.socket] = []
     try:
         for door in ("merkat_xmlrpc", "merkat_web"):
-            until((state / door).exists, "the door is open")
-            held(state / door, TRIED, connections)
+            until((state / door).exists, "the server is ready")
+            hold_connections(state / door, TRIED, connections)
         now = site.good_periods()
         until(lambda: site.good_periods() >= now + 5, "five periods")
         open_files = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
@@ -84,8 +84,8 @@ def test_periods_go_on_while_strangers_hold_all_connections(
         (100, 2, 16, 16),
     ],
 )
-def test_doors_leave_enough(files: int, doors: int, connections: int, of_one: int) -> None:
-    """A door that has to do with less says so once."""
+def test_servers_leave_enough_files(files: int, doors: int, connections: int, of_one: int) -> None:
+    """A server with fewer connections than configured logs it once."""
     with capturedLogs() as logged:
         bounds = within(ApiSettings(), doors, files)
     assert (bounds.connections, bounds.connections_per_address) == (connections, of_one)

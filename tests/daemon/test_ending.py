@@ -1,4 +1,4 @@
-"""How a daemon ends when it is told to, and how it won't begin beside another."""
+"""A daemon ends in order on SIGTERM, and does not start beside another one."""
 
 import fcntl
 import time
@@ -18,8 +18,8 @@ from tests.daemon.settling import settle
 from tests.servers import MariaDb
 
 
-def ends_well(daemon: Program) -> None:
-    """Told twice at once, as `timeout` tells, it ends without complaint."""
+def check_end(daemon: Program) -> None:
+    """Send SIGTERM twice, as `timeout` does, and check that the daemon ends in order."""
     daemon.tell_to_end()
     daemon.tell_to_end()
     code = daemon.end()
@@ -28,7 +28,7 @@ def ends_well(daemon: Program) -> None:
 
 
 def unfinished(connection: sa.Connection) -> list[object]:
-    """The steps that were never sent, and the periods that were cut short."""
+    """Return the unsent steps and the interrupted periods."""
     whole = (PeriodState.ACTED, PeriodState.CHARGED)
     steps = sa.select(STEPS.c.id).where(STEPS.c.state == StepState.PLANNED)
     periods = sa.select(PERIODS.c.number).where(PERIODS.c.state.not_in(whole))
@@ -36,7 +36,7 @@ def unfinished(connection: sa.Connection) -> list[object]:
 
 
 def taken(lock: Path) -> bool:
-    """Whether a daemon holds it."""
+    """Return whether a daemon holds the lock."""
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,14 +45,14 @@ def taken(lock: Path) -> bool:
     return False
 
 
-def test_told_to_end_it_finishes_the_period_in_hand(site: Site) -> None:
-    """Every period is whole, and of its steps none is planned that was not sent."""
+def test_an_ending_daemon_finishes_its_period(site: Site) -> None:
+    """Every period is complete, and every planned step was sent."""
     for _ in range(3):
         site.fault("delay", "*", seconds=INTERVAL_S / 20)
         site.after_good_periods(2, busy=True)
         site.busy_for(float(site.rng.uniform(0, INTERVAL_S)))
         assert site.daemon is not None
-        ends_well(site.daemon)
+        check_end(site.daemon)
         assert site.read(unfinished) == []
         site.heal()
         agree(site)
@@ -61,19 +61,19 @@ def test_told_to_end_it_finishes_the_period_in_hand(site: Site) -> None:
     agree(site)
 
 
-def test_told_to_end_while_it_starts_it_ends_too(site: Site) -> None:
-    """As soon as it has its state directory a daemon ends in order, however far it has come."""
+def test_a_starting_daemon_ends_too(site: Site) -> None:
+    """It ends in order at any point after it has locked its state directory."""
     site.kill_daemon()
     daemon = site.start_daemon()
     until(lambda: taken(site.directory / "state" / "lock"), "the state directory is taken")
-    ends_well(daemon)
+    check_end(daemon)
 
 
 @pytest.mark.parametrize("method", ["one.vmpool.*", "one.vm.*"], ids=["seeing", "acting"])
-def test_told_to_end_while_the_cloud_hangs_it_waits_for_so_long_only(
+def test_an_ending_daemon_waits_for_a_hanging_cloud_for_a_limited_time(
     site: Site, method: str
 ) -> None:
-    """What the cloud was asked for is sent, as far as anybody knows; the next daemon looks."""
+    """The next daemon finds out which of the sent steps were made."""
     site.kill_daemon()
     site.configure(call_limit_s=LIMIT_S, grace_s=0.1)
     site.start_daemon()
@@ -81,7 +81,7 @@ def test_told_to_end_while_the_cloud_hangs_it_waits_for_so_long_only(
     site.fault("hang", method)
     site.busy_for(4 * INTERVAL_S)
     assert site.daemon is not None
-    ends_well(site.daemon)
+    check_end(site.daemon)
     site.heal()
     site.configure()
     site.start_daemon()
@@ -91,7 +91,7 @@ def test_told_to_end_while_the_cloud_hangs_it_waits_for_so_long_only(
 
 @pytest.fixture
 def server() -> Iterator[MariaDb]:
-    """A MariaDB of this test alone, which the test may freeze."""
+    """Start a MariaDB for this test alone, so that it can be frozen."""
     if servers.MARIADBD is None:
         pytest.skip("mariadb-server is not here")
     with servers.mariadb() as one:
@@ -99,10 +99,10 @@ def server() -> Iterator[MariaDb]:
 
 
 @pytest.mark.parametrize("started", [True, False], ids=["running", "starting"])
-def test_told_to_end_while_the_database_hangs_it_ends_in_time(
+def test_a_daemon_with_a_hanging_database_ends_in_time(
     site: Site, server: MariaDb, started: bool
 ) -> None:
-    """Every part of the daemon is closed within its limit, and no lock is left behind."""
+    """Every part is closed within its limit, and no lock is left."""
     site.kill_daemon()
     site.configure(grace_s=0.5, database=server.make("merkat"))
     if not started:
@@ -124,8 +124,8 @@ def test_told_to_end_while_the_database_hangs_it_ends_in_time(
     site.after_good_periods(1)
 
 
-def test_a_second_daemon_with_the_same_state_directory_is_refused(site: Site) -> None:
-    """It says why in a line, and the first one goes on."""
+def test_a_second_daemon_on_the_same_state_directory_is_rejected(site: Site) -> None:
+    """The error is one line, and the first daemon continues."""
     site.after_good_periods(1)
     second = site.another_daemon()
     assert second.end() == 1
@@ -136,8 +136,8 @@ def test_a_second_daemon_with_the_same_state_directory_is_refused(site: Site) ->
     site.after_good_periods(1)
 
 
-def test_a_state_directory_is_free_again_whatever_ended_the_daemon(site: Site) -> None:
-    """What a killed one leaves behind is in nobody's way."""
+def test_a_killed_daemon_leaves_its_state_directory_free(site: Site) -> None:
+    """The next daemon starts with the same directory."""
     site.after_good_periods(1)
     site.kill_daemon()
     site.start_daemon()

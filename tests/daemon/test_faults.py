@@ -1,4 +1,4 @@
-"""Whatever the server does for a while: once it is well again, good periods put all right."""
+"""After temporary faults of the server, good periods correct the state."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,14 @@ from tests.daemon.settling import settle
 from tests.daemon.soak import FAULT_ROUNDS, FIRST_SEED
 
 ILL_S = 4 * INTERVAL_S
-"""How long the server is ill."""
+"""The duration of the faults."""
 
 LATE_S = 2 * CALL_LIMIT_S
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One site for all faults, one after another."""
+    """Start one site for all faults, one after another."""
     with running(tmp_path_factory.mktemp("faults"), FIRST_SEED) as found:
         found.after_good_periods(1)
         yield found
@@ -26,7 +26,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def site(lasting: Site) -> Iterator[Site]:
-    """A site with tenants at work; all is right again at the end, and nothing failed on the way."""
+    """Return a site with busy tenants; check afterwards that it settles without an error."""
     lasting.busy_for(INTERVAL_S)
     yield lasting
     lasting.heal()
@@ -55,10 +55,10 @@ EACH_KIND = pytest.mark.parametrize(
 
 @EACH_ROUND
 @EACH_KIND
-def test_a_server_that_fails_in_every_call_is_waited_for(
+def test_the_daemon_waits_for_a_server_that_fails_every_call(
     site: Site, kind: str, fields: dict[str, float], turn: int
 ) -> None:
-    """Nothing can be seen or done; nothing is decided on half of what there is."""
+    """It sees and sends nothing, and makes no decision on partial data."""
     del turn
     site.fault(kind, "*info*", **fields)
     site.fault(kind, "one.vm.*", **fields)
@@ -67,10 +67,10 @@ def test_a_server_that_fails_in_every_call_is_waited_for(
 
 @EACH_ROUND
 @EACH_KIND
-def test_steps_that_are_answered_badly_are_judged_by_what_is_seen(
+def test_steps_without_a_valid_answer_are_judged_by_the_pools(
     site: Site, kind: str, fields: dict[str, float], turn: int
 ) -> None:
-    """The cloud can be seen, but nobody knows what became of half of the steps."""
+    """The pools are readable, but half of the steps have no known outcome."""
     del turn
     for method in ("one.vm.deploy", "one.vm.migrate", "one.vm.a[cl]*", "embedded.limits.set"):
         site.fault(kind, method, probability=0.5, **fields)
@@ -78,8 +78,8 @@ def test_steps_that_are_answered_badly_are_judged_by_what_is_seen(
 
 
 @EACH_ROUND
-def test_logins_of_owners_that_hang_leave_no_vm_behind(site: Site, turn: int) -> None:
-    """To log in and to make the VM are two calls; a creation is both."""
+def test_hanging_logins_of_owners_leave_no_vm_behind(site: Site, turn: int) -> None:
+    """A creation is two calls: the login and the allocation."""
     del turn
     site.fault("hang", "one.user.login")
     site.busy_for(2 * ILL_S)
@@ -87,28 +87,24 @@ def test_logins_of_owners_that_hang_leave_no_vm_behind(site: Site, turn: int) ->
 
 @EACH_ROUND
 @pytest.mark.parametrize("what", ["vm", "host"])
-def test_pools_that_lie_for_a_while_mislead_nobody_for_long(
-    site: Site, what: str, turn: int
-) -> None:
-    """They go on showing what was; each VM is looked at before it is touched."""
+def test_outdated_pools_mislead_the_daemon_only_briefly(site: Site, what: str, turn: int) -> None:
+    """The daemon reads each VM before it acts on it."""
     del turn
     site.lie(what, ILL_S)
     site.busy_for(ILL_S + INTERVAL_S)
 
 
 @EACH_ROUND
-def test_a_live_migration_that_fails_leaves_the_vm_where_it_was(site: Site, turn: int) -> None:
-    """The step is given up, and the VM's place is the old one."""
+def test_a_failed_live_migration_leaves_the_vm_on_its_host(site: Site, turn: int) -> None:
+    """The step fails, and the VM keeps its old host."""
     del turn
     site.fault("fail", lcm="MIGRATE")
     site.busy_for(ILL_S)
 
 
 @EACH_ROUND
-def test_a_deployment_that_fails_is_given_up_until_somebody_recovers_the_vm(
-    site: Site, turn: int
-) -> None:
-    """Nobody tries again by himself what failed on a host; retried by hand, all is well."""
+def test_a_failed_deployment_waits_for_a_recovery_by_hand(site: Site, turn: int) -> None:
+    """The daemon does not retry it; after the recovery the site settles."""
     del turn
     site.fault("fail", lcm="BOOT")
     site.busy_for(ILL_S)
@@ -119,8 +115,8 @@ def test_a_deployment_that_fails_is_given_up_until_somebody_recovers_the_vm(
 
 @EACH_ROUND
 @pytest.mark.parametrize("crash", [True, False], ids=["dies", "is-cut-off"])
-def test_a_host_that_goes_and_comes_back_is_used_again(site: Site, crash: bool, turn: int) -> None:
-    """What it lost stays as the cloud found it, until its owner wants it to run."""
+def test_a_returned_host_is_used_again(site: Site, crash: bool, turn: int) -> None:
+    """Its lost VMs keep their state until their owners resume them."""
     del turn
     host = int(site.rng.integers(4))
     site.call("embedded.host.down", host, crash)

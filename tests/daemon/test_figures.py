@@ -1,4 +1,4 @@
-"""A running daemon is counted, and says that it is well."""
+"""A running daemon publishes metrics and reports its health."""
 
 import re
 import urllib.request
@@ -21,13 +21,13 @@ port = 0
 
 
 def read(address: str) -> str:
-    """What stands there."""
+    """Return the page at an address."""
     with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - our own
         return str(answer.read().decode())
 
 
-def test_figures_of_a_daemon_are_read_over_http(tmp_path: Path) -> None:
-    """At the address that its log names; the figures go up with the periods."""
+def test_metrics_of_a_daemon_are_served_over_http(tmp_path: Path) -> None:
+    """The log names the address; the metrics increase with the periods."""
     file = tmp_path / "merkatd.toml"
     file.write_text(CONFIG.format(state=tmp_path / "state"))
     daemon = Program(tmp_path / "log", "run", "--config", str(file))

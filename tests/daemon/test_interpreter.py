@@ -1,4 +1,4 @@
-"""Collections of garbage are short in a large cloud, and memory stays flat all the same."""
+"""Garbage collections in a large cloud are short, and memory use stays flat."""
 
 import errno
 import gc
@@ -11,34 +11,34 @@ from merkatd.daemon.interpreter import GROWTH, SHORT_S, WHOLE_EVERY_S, GarbageCo
 
 
 class Times:
-    """Clocks that the test moves: a collection takes `each_s` of CPU time."""
+    """Clocks that the test moves; a collection takes `each_s` of CPU time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.each_s = 0.0
         self.size = 1_000
         self.told = True
-        """Whether the file that tells it can be opened."""
+        """Whether the file with the size can be opened."""
         self._cpu_s = 0.0
 
     def seconds(self) -> float:
-        """The time."""
+        """Return the time."""
         return self.now_s
 
     def cpu_s(self) -> float:
-        """The CPU time, at the start and at the end of a collection."""
+        """Return the CPU time, at the start and at the end of a collection."""
         self._cpu_s += self.each_s
         return self._cpu_s
 
     def resident(self) -> int:
-        """The size of the process."""
+        """Return the size of the process."""
         if not self.told:
             raise OSError(errno.EMFILE, "Too many open files")
         return self.size
 
 
 class Circle:
-    """Refers to itself: no reference count frees it."""
+    """An object that refers to itself, so no reference count frees it."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -46,13 +46,13 @@ class Circle:
 
 @pytest.fixture
 def times() -> Times:
-    """Collections that take no time."""
+    """Return clocks for collections that take no time."""
     return Times()
 
 
 @pytest.fixture
 def garbage(times: Times) -> Iterator[GarbageCollections]:
-    """Collections are kept short while the test runs."""
+    """Keep collections short during the test."""
     made = GarbageCollections(times.seconds, times.cpu_s, times.resident)
     made.start()
     yield made
@@ -60,10 +60,10 @@ def garbage(times: Times) -> Iterator[GarbageCollections]:
     gc.unfreeze()
 
 
-def test_survivors_of_a_long_collection_are_not_looked_at_again(
+def test_survivors_of_a_long_collection_are_frozen(
     times: Times, garbage: GarbageCollections
 ) -> None:
-    """So that the next one looks at new objects alone."""
+    """The next collection examines new objects only."""
     kept: list[list[int]] = [[] for _ in range(100_000)]
     gc.collect()
     assert len(gc.get_objects(generation=2)) >= len(kept), garbage
@@ -73,10 +73,10 @@ def test_survivors_of_a_long_collection_are_not_looked_at_again(
     assert gc.get_freeze_count() >= len(kept)
 
 
-def test_a_short_collection_and_those_of_young_objects_freeze_nothing(
+def test_short_collections_and_young_generations_freeze_nothing(
     times: Times, garbage: GarbageCollections
 ) -> None:
-    """In a small cloud Python collects garbage as it always does."""
+    """In a small cloud Python collects garbage as usual."""
     frozen = gc.get_freeze_count()
     times.each_s = SHORT_S / 2
     gc.collect()
@@ -91,10 +91,10 @@ def test_a_short_collection_and_those_of_young_objects_freeze_nothing(
 
 
 @pytest.mark.parametrize("why", ["day", "growth"])
-def test_circles_that_were_frozen_are_freed_when_a_day_is_over_or_memory_grew(
+def test_frozen_cycles_are_freed_after_a_day_or_after_growth(
     times: Times, garbage: GarbageCollections, why: str
 ) -> None:
-    """And not before: a whole collection of a large cloud holds the reactor."""
+    """They are not freed earlier, because a full collection holds the reactor."""
     garbage.after_period()
     circle = Circle()
     ended = weakref.ref(circle)
@@ -114,7 +114,7 @@ def test_circles_that_were_frozen_are_freed_when_a_day_is_over_or_memory_grew(
 
 
 def test_memory_stays_flat_over_many_periods(times: Times, garbage: GarbageCollections) -> None:
-    """Each period leaves a circle that was frozen while it was alive; no more than a day's stay."""
+    """Each period leaves one frozen cycle, and at most the cycles of one day remain."""
     times.each_s = 2 * SHORT_S
     alive: weakref.WeakSet[Circle] = weakref.WeakSet()
     most = 0
@@ -130,8 +130,8 @@ def test_memory_stays_flat_over_many_periods(times: Times, garbage: GarbageColle
     assert 1 < most <= per_day + 1
 
 
-def test_nothing_stays_behind_after_the_end(times: Times) -> None:
-    """A process may run several daemons one after another, as tests do."""
+def test_the_end_restores_the_collector(times: Times) -> None:
+    """A process may run several daemons in turn, as tests do."""
     made = GarbageCollections(times.seconds, times.cpu_s, times.resident)
     before, thresholds = list(gc.callbacks), gc.get_threshold()
     made.start()
@@ -142,10 +142,10 @@ def test_nothing_stays_behind_after_the_end(times: Times) -> None:
     assert gc.get_threshold() == thresholds
 
 
-def test_without_a_file_to_open_collections_go_by_the_clock(
+def test_without_free_files_collections_depend_on_the_clock(
     times: Times, garbage: GarbageCollections
 ) -> None:
-    """A process that has all its files open does not fail; its size counts again later."""
+    """A process at its limit of open files does not fail; later its size counts again."""
     times.each_s = 2 * SHORT_S
 
     def frozen() -> "weakref.ref[Circle]":

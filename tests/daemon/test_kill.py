@@ -1,4 +1,4 @@
-"""Killed at any moment, the daemon and the cloud lose nothing and do nothing twice."""
+"""The daemon and the cloud, killed at random moments, lose nothing and repeat nothing."""
 
 import pytest
 
@@ -10,20 +10,20 @@ from tests.daemon.soak import CLOUD_KILLS_PER_SITE, KILLS_BEFORE_REST, KILLS_PER
 from tests.lengths import shorten
 
 CALL_S = 0.025
-"""What a call takes at least, so that most kills hit a period at work."""
+"""The least duration of a call, so that most kills hit a period in progress."""
 
 EACH_SITE = pytest.mark.parametrize("site", SITES, indirect=True, ids=lambda seed: f"seed{seed}")
 
 
 def work_for_up_to_two_periods(site: Site) -> None:
-    """Let the daemon come to its first good period, and the tenants work until any moment."""
+    """Wait for the first good period; let the tenants act until a random moment."""
     site.fault("delay", "*", seconds=CALL_S)
     site.after_good_periods(1, busy=True)
     site.busy_for(float(site.rng.uniform(0.0, 2 * INTERVAL_S)))
 
 
 def until_it_acts(site: Site) -> None:
-    """Let the daemon come to where it has just seen the cloud, and then a little further."""
+    """Wait until the daemon has just observed the cloud, and a random time longer."""
     work_for_up_to_two_periods(site)
     begun = site.begun_periods()
     until(lambda: site.begun_periods() > begun, "a period begun", site.tenants.act)
@@ -31,7 +31,7 @@ def until_it_acts(site: Site) -> None:
 
 
 def until_any_moment(site: Site) -> None:
-    """While it starts, while it acts, or at any other time."""
+    """Wait for a random moment: during the start, during the steps, or any other."""
     draw = site.rng.random()
     if draw < 0.3:
         site.busy_for(float(site.rng.uniform(0.0, 2 * INTERVAL_S)))
@@ -42,8 +42,8 @@ def until_any_moment(site: Site) -> None:
 
 
 @EACH_SITE
-def test_a_daemon_killed_at_random_moments_loses_and_doubles_nothing(site: Site) -> None:
-    """After the kills the next good periods put right whatever they have left."""
+def test_a_daemon_killed_at_random_moments_loses_and_repeats_nothing(site: Site) -> None:
+    """The next good periods correct the state after the kills."""
     for kill in range(1, shorten(KILLS_PER_SITE, 10) + 1):
         until_any_moment(site)
         site.kill_daemon()
@@ -56,8 +56,8 @@ def test_a_daemon_killed_at_random_moments_loses_and_doubles_nothing(site: Site)
 
 
 @EACH_SITE
-def test_a_cloud_killed_at_random_moments_is_found_again(site: Site) -> None:
-    """The daemon lives on, and takes the cloud as it finds it."""
+def test_the_daemon_survives_kills_of_the_cloud(site: Site) -> None:
+    """It continues with the restarted cloud."""
     for _ in range(CLOUD_KILLS_PER_SITE):
         work_for_up_to_two_periods(site)
         site.kill_cloud()
@@ -71,7 +71,7 @@ def test_a_cloud_killed_at_random_moments_is_found_again(site: Site) -> None:
 
 @EACH_SITE
 def test_daemon_and_cloud_killed_together_agree_again(site: Site) -> None:
-    """As when the machine that both are on loses its power."""
+    """A power cut of their common machine has this effect."""
     for _ in range(CLOUD_KILLS_PER_SITE):
         work_for_up_to_two_periods(site)
         site.kill_daemon()

@@ -1,4 +1,4 @@
-"""In mode ask, killed in the middle of an approved plan: nothing is lost, nothing done twice."""
+"""In mode ask, a daemon killed during an approved plan loses and repeats nothing."""
 
 from typing import Any
 
@@ -18,27 +18,27 @@ KILLS = KILLS_PER_SITE // 5
 
 
 def order(site: Site, question: str, **words: Any) -> Any:
-    """As an administrator orders it; None where the daemon does not answer yet, or would not."""
+    """Send an administrator's order; return None if the daemon does not answer or rejects it."""
     try:
         return ask(site.directory / "state" / "control.sock", question, words)
     except ControlError:
         return None
 
 
-def approved(site: Site) -> Any:
-    """The plan that waits, once it is approved."""
+def approve_waiting_plan(site: Site) -> Any:
+    """Approve the waiting plan."""
     return order(site, "approve_plan", who="root")
 
 
 @EACH_SITE
-def test_killed_in_the_middle_of_an_approved_plan(site: Site) -> None:
-    """Whatever was placed was approved, and the next daemon goes on where the last one ended."""
+def test_a_kill_during_an_approved_plan_loses_nothing(site: Site) -> None:
+    """Only approved steps are made, and the next daemon continues the plan."""
     until(lambda: order(site, "mode", to="ask", who="root"), "mode ask")
-    # What was decided before the order counted is not what this is about.
+    # Decisions made before the order applied are not part of this test.
     site.after_good_periods(2)
     before = len(placements(site))
     for _ in range(KILLS):
-        until(lambda: approved(site), "a plan that waits", site.tenants.act)
+        until(lambda: approve_waiting_plan(site), "a plan that waits", site.tenants.act)
         site.busy_for(float(site.rng.uniform(0.0, 1.5 * INTERVAL_S)))
         site.kill_daemon()
         site.heal()
@@ -54,13 +54,13 @@ def test_killed_in_the_middle_of_an_approved_plan(site: Site) -> None:
 
 
 def placements(site: Site) -> list[Any]:
-    """All steps that placed or moved a VM, the oldest first."""
+    """Return all steps that placed or moved a VM, the oldest first."""
     rows = site.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
     return [row.step for row in reversed(rows) if row.step.kind in {"deploy", "migrate"}]
 
 
 def _approved_keys(connection: Any) -> set[Any]:
-    """The steps of all plans that were approved of."""
+    """Return the keys of the steps of all approved plans."""
     found = set()
     for (number,) in connection.execute(PLANS.select().with_only_columns(PLANS.c.id)):
         plan = plan_store.get(connection, number)

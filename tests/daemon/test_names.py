@@ -10,7 +10,7 @@ from merkatd.daemon.single_instance import holder_of
 
 
 def test_a_daemon_keeps_its_name(tmp_path: Path) -> None:
-    """After each start."""
+    """It is the same after each start."""
     assert holder_of(tmp_path / "holder") == holder_of(tmp_path / "holder")
 
 
@@ -25,8 +25,8 @@ def test_a_copy_of_a_state_directory_is_another_daemon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "\n", "  \n"])
-def test_a_file_that_was_not_written_whole_is_made_anew(tmp_path: Path, said: str) -> None:
-    """A start can be killed between two lines, and a disk can be full."""
+def test_an_incomplete_file_is_written_anew(tmp_path: Path, said: str) -> None:
+    """A kill or a full disk can interrupt the first write."""
     path = tmp_path / "holder"
     path.write_text(said)
     assert len(holder_of(path)) > 20
@@ -34,10 +34,8 @@ def test_a_file_that_was_not_written_whole_is_made_anew(tmp_path: Path, said: st
     assert read_or_create(path, "another") == path.read_text().strip()
 
 
-def test_a_write_that_fails_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No reader ever sees half of it; nobody else may read it."""
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No reader sees half a file, and only the owner can read it."""
     path = tmp_path / "one_auth"
     write_whole_file(path, "oneadmin:first\n")
     assert path.stat().st_mode & 0o777 == 0o600

@@ -1,4 +1,4 @@
-"""A daemon of a newer version changes the schema only where no older one acts on it."""
+"""A daemon of a newer version migrates the schema only if no older daemon acts on it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,12 +23,12 @@ from tests.database.test_service_reactor import run_on_reactor
 
 OLDER = "0012"
 WAIT_S = 30.0
-"""A third of a lease, for periods of a minute."""
+"""A third of a lease with periods of a minute."""
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """Of the daemon that starts."""
+    """Return the configuration of the daemon that starts."""
     made = Config()
     return replace(
         made,
@@ -40,7 +40,7 @@ def config(tmp_path: Path) -> Config:
 
 @pytest.fixture
 def engine(config: Config) -> Iterator[sa.Engine]:
-    """A database of an older version, whose daemon has the lease."""
+    """Return a database of an older version whose daemon has the lease."""
     made = make_engine(config.database_url)
     migrations.upgrade(made, OLDER)
     with made.begin() as connection:
@@ -49,8 +49,10 @@ def engine(config: Config) -> Iterator[sa.Engine]:
     made.dispose()
 
 
-def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> Deferred[None]:
-    """What came of the look, after all the time that it takes."""
+def check_daemons(
+    config: Config, engine: sa.Engine, meanwhile: Callable[[], None]
+) -> Deferred[None]:
+    """Run the check for other daemons to its end; return its result."""
     clock = Clock()
     database = Database(engine, Inline(), clock, np.random.default_rng(0))
     begin = check_of_other_daemons(clock, config)
@@ -64,14 +66,14 @@ def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> 
 
 
 def beat(engine: sa.Engine) -> None:
-    """What the older daemon does every few seconds."""
+    """Renew the lease, as the older daemon does every few seconds."""
     with engine.begin() as connection:
         lease_store.renew_lease(connection, 1)
 
 
-def test_the_schema_stays_where_an_older_daemon_acts(config: Config, engine: sa.Engine) -> None:
-    """Its daemon is named."""
-    look = looked(config, engine, lambda: beat(engine))
+def test_an_acting_older_daemon_prevents_the_migration(config: Config, engine: sa.Engine) -> None:
+    """The error names that daemon."""
+    look = check_daemons(config, engine, lambda: beat(engine))
     failures: list[Any] = []
     look.addErrback(failures.append)
     (failure,) = failures
@@ -79,16 +81,18 @@ def test_the_schema_stays_where_an_older_daemon_acts(config: Config, engine: sa.
     assert "daemon older acts on this database with an older version" in str(failure.value)
 
 
-def test_what_a_dead_daemon_left_behind_is_no_obstacle(config: Config, engine: sa.Engine) -> None:
-    """Its counter stands still."""
-    assert not isinstance(looked(config, engine, lambda: None).result, Exception)
+def test_a_dead_older_daemon_does_not_prevent_the_migration(
+    config: Config, engine: sa.Engine
+) -> None:
+    """Its lease counter does not change."""
+    assert not isinstance(check_daemons(config, engine, lambda: None).result, Exception)
 
 
 @pytest.mark.parametrize("way", ["given back", "our own", "as new"])
-def test_nothing_is_waited_for_where_nobody_else_can_act(
+def test_the_check_does_not_wait_if_no_other_daemon_can_act(
     config: Config, engine: sa.Engine, way: str
 ) -> None:
-    """The lease is free or this daemon's own, or nothing has to be changed."""
+    """The lease is free or this daemon's own, or the schema is current."""
     with engine.begin() as connection:
         if way == "given back":
             lease_store.give_back(connection, 1)
@@ -105,8 +109,8 @@ def test_nothing_is_waited_for_where_nobody_else_can_act(
     assert not clock.getDelayedCalls()
 
 
-def test_a_refusal_leaves_the_schema_as_it_is(config: Config, engine: sa.Engine) -> None:
-    """It comes before the change."""
+def test_a_failed_check_leaves_the_schema_unchanged(config: Config, engine: sa.Engine) -> None:
+    """The check runs before the migration."""
 
     async def refuse(_: Database) -> None:
         raise StartError("an older one acts")

@@ -1,4 +1,4 @@
-"""The daemon on a thousand hosts and ten thousand VMs: its reactor goes on turning."""
+"""The daemon's reactor stays responsive with a thousand hosts and ten thousand VMs."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.large import VMS, prepared
+from tests.daemon.large import VMS, prepare_state
 from tests.embedded.process import ROOT, remote
 from tests.lengths import shorten
 
@@ -17,9 +17,9 @@ PERIODS = shorten(5, 3)
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the probe measured, with the cloud and the daemon in a process each."""
+    """Return the probe's measurements, with cloud and daemon in a process each."""
     directory = tmp_path_factory.mktemp("daemon")
-    prepared(directory / "cloud.db", PENDING)
+    prepare_state(directory / "cloud.db", PENDING)
     with remote("--state", str(directory / "cloud.db")) as cloud:
         ended = subprocess.run(
             [*(sys.executable, "-W", "error", "-m", "tests.daemon.reactor_probe"),
@@ -36,7 +36,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_first_period_has_much_to_do(measured: dict[str, Any]) -> None:
-    """Two hundred VMs are deployed, and nearly everybody's limits change; no host refuses any."""
+    """It deploys two hundred VMs and changes most limits; no host refuses any."""
     first = measured["periods"][0]
     assert first["deploy"] >= 200
     assert first["limit"] > 0.9 * VMS
@@ -45,9 +45,9 @@ def test_the_first_period_has_much_to_do(measured: dict[str, Any]) -> None:
 
 
 def test_the_reactor_is_not_held(measured: dict[str, Any]) -> None:
-    """For no more than 50 ms in a period, on a machine where the reference takes 40 ms.
+    """It is held at most 50 ms a period, on a machine whose reference time is 40 ms.
 
-    Others use the machine too: one of them may be held up by them.
+    One period may take longer, because other programs share the machine.
     """
     held_s = sorted(period["held_s"] for period in measured["periods"])
     assert len(held_s) == PERIODS

@@ -1,4 +1,4 @@
-"""At SIGHUP a daemon reads its configuration anew; a refused one leaves the old one in force."""
+"""On SIGHUP a daemon reloads its configuration; an invalid one leaves the old one in force."""
 
 import os
 import re
@@ -33,7 +33,7 @@ port = 0
 
 
 class Running:
-    """A daemon as systemd starts it."""
+    """A daemon started as systemd starts it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,12 +48,12 @@ class Running:
         assert self.heard().startswith("READY=1")
 
     def write(self, interval: str = "200ms", hosts: int = 2, mode: str = "on") -> None:
-        """Another configuration."""
+        """Write another configuration."""
         text = _GOOD.format(folder=self.folder, interval=interval, hosts=hosts, mode=mode)
         self.file.write_text(text)
 
     def reload(self) -> str:
-        """As systemd does it; the status that is told when it is over."""
+        """Reload as systemd does; return the status message after the reload."""
         self.process.send_signal(signal.SIGHUP)
         words = self.heard().splitlines()
         assert words[0] == "RELOADING=1"
@@ -64,25 +64,25 @@ class Running:
         return status
 
     def heard(self) -> str:
-        """What is told next."""
+        """Return the next notification."""
         return self.listener.recv(4096).decode()
 
     def status(self) -> Any:
-        """What `merkatd status` asks for."""
+        """Return the answer to `merkatd status`."""
         return ask(self.folder / "state" / "control.sock", "status")
 
     def log(self) -> str:
-        """What was written until now."""
+        """Return the log until now."""
         return (self.folder / "state" / "daemon.log").read_text()
 
     def figures(self) -> str:
-        """What Prometheus would read."""
+        """Return the metrics page."""
         (address,) = re.findall(r"Metrics are served at (\S+)", self.log())
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own
             return str(answer.read(), "utf-8")
 
     def end(self) -> None:
-        """With SIGTERM, and whatever happens it is gone."""
+        """Stop the daemon with SIGTERM, and kill it in any case."""
         self.process.terminate()
         try:
             assert self.process.wait(PATIENCE_S) == 0
@@ -93,14 +93,14 @@ class Running:
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One for all tests: it goes on through all of this."""
+    """Start one daemon for all tests."""
     made = Running(tmp_path_factory.mktemp("reload"))
     yield made
     made.end()
 
 
-def test_what_changed_counts_from_the_next_period_on(daemon: Running) -> None:
-    """The log names it, the status shows it."""
+def test_changed_keys_apply_from_the_next_period(daemon: Running) -> None:
+    """The log and the status show them."""
     assert daemon.status()["mode"] == "on"
     daemon.write(interval="100ms", mode="dry")
     daemon.reload()
@@ -111,8 +111,8 @@ def test_what_changed_counts_from_the_next_period_on(daemon: Running) -> None:
     until(lambda: "Mode dry: Period" in daemon.log(), "a dry period")
 
 
-def test_a_refused_file_leaves_the_old_one_in_force(daemon: Running) -> None:
-    """The log has every problem, status and systemd the first; a good file takes it back."""
+def test_an_invalid_file_leaves_the_old_configuration_in_force(daemon: Running) -> None:
+    """The log lists every problem, the status the first; a valid file clears it."""
     daemon.write(interval="200ms", mode="on")
     daemon.reload()
     daemon.file.write_text('[period]\ninterval = "soon"\n[acting]\nmode = "off"\n')
@@ -131,8 +131,8 @@ def test_a_refused_file_leaves_the_old_one_in_force(daemon: Running) -> None:
     assert daemon.status()["configuration"] is None
 
 
-def test_a_log_that_can_not_be_opened_refuses_nothing(daemon: Running) -> None:
-    """What is in force is said to be; the log goes on in the file that it had."""
+def test_an_unusable_log_file_does_not_prevent_a_reload(daemon: Running) -> None:
+    """The configuration is in force, and the log continues in its old file."""
     log, moved = daemon.folder / "state" / "daemon.log", daemon.folder / "moved.log"
     log.rename(moved)
     log.mkdir()
@@ -151,8 +151,8 @@ def test_a_log_that_can_not_be_opened_refuses_nothing(daemon: Running) -> None:
     log.write_text(moved.read_text() + log.read_text())
 
 
-def test_a_file_that_is_gone_is_refused_too(daemon: Running) -> None:
-    """Nothing falls back to defaults."""
+def test_a_missing_file_is_rejected_too(daemon: Running) -> None:
+    """The daemon does not fall back to defaults."""
     daemon.file.unlink()
     assert "can't be read: No such file" in daemon.reload()
     daemon.write()
@@ -160,8 +160,8 @@ def test_a_file_that_is_gone_is_refused_too(daemon: Running) -> None:
     assert daemon.status()["configuration"] is None
 
 
-def test_what_needs_a_restart_is_said(daemon: Running) -> None:
-    """By name, until the file says again what is in force."""
+def test_keys_that_need_a_restart_are_reported(daemon: Running) -> None:
+    """The status names them until the file has the values in force again."""
     daemon.write(hosts=5)
     assert daemon.reload() == "needs a restart: cloud.hosts"
     assert daemon.status()["hosts"] == 2
@@ -171,16 +171,16 @@ def test_what_needs_a_restart_is_said(daemon: Running) -> None:
     assert daemon.status()["configuration"] is None
 
 
-def test_a_log_that_was_moved_away_is_begun_anew(daemon: Running) -> None:
-    """As logrotate does it."""
+def test_a_rotated_log_file_is_opened_again(daemon: Running) -> None:
+    """The file is moved as logrotate does it, before a SIGHUP."""
     log = daemon.folder / "state" / "daemon.log"
     log.rename(log.with_suffix(".1"))
     daemon.reload()
     until(lambda: "Period" in daemon.log(), "a period in the new file")
 
 
-def test_many_at_once_are_no_matter(daemon: Running) -> None:
-    """The last one counts, and each that was begun is brought to its end."""
+def test_many_reloads_at_once_succeed(daemon: Running) -> None:
+    """The last file applies, and each reload that starts also ends."""
     daemon.write(mode="dry")
     for _ in range(20):
         daemon.process.send_signal(signal.SIGHUP)
@@ -195,6 +195,6 @@ def test_many_at_once_are_no_matter(daemon: Running) -> None:
         except BlockingIOError:
             return heard.count("READY=1") == heard.count("RELOADING=1")
 
-    until(all_ended, "each brought to its end")
+    until(all_ended, "all reloads have ended")
     assert heard == ["RELOADING=1", "READY=1"] * (len(heard) // 2)
     assert daemon.status()["configuration"] is None

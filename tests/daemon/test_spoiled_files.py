@@ -1,4 +1,4 @@
-"""A daemon whose own files were spoiled says which one, and what to do."""
+"""A daemon with a damaged file names the file and the remedy."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from tests.daemon.processes import until
 @pytest.mark.parametrize(
     ("name", "why"), [("holder", "is not UTF-8 text"), ("ssh_secret", "must contain 32 bytes")]
 )
-def test_a_spoiled_file_is_named(tmp_path: Path, name: str, why: str) -> None:
-    """In one line, and the daemon ends."""
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, why: str) -> None:
+    """The error is one line, and the daemon ends."""
     site = Site(tmp_path, 1)
     try:
         site.start_cloud()

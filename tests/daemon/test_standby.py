@@ -1,4 +1,4 @@
-"""Two daemons as processes on one database: the second follows when the first is killed."""
+"""Two daemons on one database: the standby takes over when the first is killed."""
 
 import base64
 import subprocess
@@ -18,12 +18,12 @@ from tests.daemon.processes import Program, until
 from tests.daemon.settling import settle
 
 SLACK_S = 3.0
-"""For whatever else the machine does."""
+"""For the load of the machine."""
 
 
 @pytest.fixture
 def standby(site: Site) -> Iterator[Program]:
-    """A second daemon with a state directory of its own, on the database of the first."""
+    """Start a second daemon with its own state directory on the first one's database."""
     site.after_good_periods(1)
     own = site.directory / "second"
     own.mkdir()
@@ -36,8 +36,8 @@ def standby(site: Site) -> Iterator[Program]:
     made.kill()
 
 
-def test_a_look_at_a_second_machine_pauses_nobody(site: Site) -> None:
-    """As the package does where its daemon is stopped: start one paused, release, end it."""
+def test_a_paused_start_on_a_second_machine_does_not_pause_the_daemon(site: Site) -> None:
+    """The package starts a stopped daemon paused to release its VMs, and ends it again."""
     site.after_good_periods(1)
     second = site.directory / "second.toml"
     text = (site.directory / "merkatd.toml").read_text()
@@ -54,10 +54,10 @@ def test_a_look_at_a_second_machine_pauses_nobody(site: Site) -> None:
     site.after_good_periods(3)
 
 
-def test_the_standby_follows_a_daemon_that_is_killed(
+def test_the_standby_takes_over_from_a_killed_daemon(
     site: Site, standby: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It waits as long as the lease lasts, does nothing meanwhile, and then all goes on."""
+    """It waits until the lease ends, sends nothing meanwhile, and then acts."""
     standby.until_said("Standing by")
     assert "This daemon acts" not in standby.said()
     site.after_good_periods(2, busy=True)
@@ -75,7 +75,7 @@ def test_the_standby_follows_a_daemon_that_is_killed(
     assert "mode daemon fits" in said
     assert "the login is an administrator's" in said
 
-    # Merkat acts by itself here, so its driver, were there an OpenNebula 7, has nothing to do.
+    # The daemon acts by itself here, so the driver of OpenNebula 7 places nothing.
     scripts = site.directory / "merkat"
     assert main(["driver", str(scripts), "--config", config]) == 0
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""systemd hears from the daemon what it has to know."""
+"""The daemon notifies systemd of its state."""
 
 import os
 import signal
@@ -18,20 +18,20 @@ PATIENCE_S = 120.0
 
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    """What systemd listens with."""
+    """Return systemd's socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
         made.bind(str(tmp_path / "notify"))
         made.settimeout(PATIENCE_S)
         yield made
 
 
-def words_to(listener: socket.socket, **others: str) -> dict[str, str]:
-    """The environment that systemd gives."""
+def environment_for(listener: socket.socket, **others: str) -> dict[str, str]:
+    """Return the environment that systemd gives."""
     return {"NOTIFY_SOCKET": str(listener.getsockname()), **others}
 
 
 def heard(listener: socket.socket) -> list[str]:
-    """What has been told until now."""
+    """Return the notifications until now."""
     listener.setblocking(False)
     found = []
     while True:
@@ -41,15 +41,15 @@ def heard(listener: socket.socket) -> list[str]:
             return found
 
 
-def test_a_daemon_says_when_it_is_ready_that_it_lives_and_that_it_ends(
+def test_a_daemon_reports_its_start_its_life_and_its_end(
     tmp_path: Path, listener: socket.socket
 ) -> None:
-    """In this order, on the socket of the environment."""
+    """It sends them in this order to the socket of the environment."""
     file = tmp_path / "merkatd.toml"
     file.write_text(f'[daemon]\nstate_directory = "{tmp_path / "state"}"\n[cloud]\nhosts = 1\n')
     daemon = subprocess.Popen(
         [sys.executable, "-m", "merkatd.cli", "run", "--config", str(file)],
-        env=os.environ | words_to(listener, WATCHDOG_USEC="200000"),
+        env=os.environ | environment_for(listener, WATCHDOG_USEC="200000"),
         stderr=subprocess.PIPE,
     )
     try:
@@ -66,12 +66,12 @@ def test_a_daemon_says_when_it_is_ready_that_it_lives_and_that_it_ends(
         daemon.communicate()
 
 
-def test_it_is_told_twice_in_the_time_that_is_given(listener: socket.socket) -> None:
-    """Where it is this process that is watched; and nothing more after the end."""
+def test_the_watchdog_is_notified_twice_per_interval(listener: socket.socket) -> None:
+    """Only the watched process notifies it, and not after the end."""
     clock = Clock()
     for pid, times in ((str(os.getpid()), 5), ("1", 0)):
         told = SystemdNotifier(
-            words_to(listener, WATCHDOG_USEC="60000000", WATCHDOG_PID=pid), clock
+            environment_for(listener, WATCHDOG_USEC="60000000", WATCHDOG_PID=pid), clock
         )
         told.ready("well")
         clock.pump([30.0] * 4)
@@ -81,16 +81,16 @@ def test_it_is_told_twice_in_the_time_that_is_given(listener: socket.socket) -> 
 
 
 @pytest.mark.parametrize("address", ["", "/nowhere/at/all", "@merkat-nobody-listens"])
-def test_where_nobody_listens_nothing_happens(address: str) -> None:
-    """The daemon does its work without."""
+def test_a_missing_socket_has_no_effect(address: str) -> None:
+    """The daemon works without systemd."""
     supervisor = SystemdNotifier({"NOTIFY_SOCKET": address}, Clock())
     supervisor.ready("well")
     supervisor.ending()
     supervisor.stop()
 
 
-def test_an_abstract_address_is_understood() -> None:
-    """Containers give such."""
+def test_an_abstract_address_is_supported() -> None:
+    """Containers use such addresses."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(f"\0merkat-{os.getpid()}")
         SystemdNotifier({"NOTIFY_SOCKET": f"@merkat-{os.getpid()}"}, Clock()).ending()

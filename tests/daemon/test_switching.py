@@ -1,4 +1,4 @@
-"""The reactor's thread gets the interpreter soon, while workers compute."""
+"""The reactor's thread gets the interpreter soon while workers compute."""
 
 import statistics
 import sys
@@ -11,12 +11,12 @@ import pytest
 from merkatd.daemon.interpreter import shorten_switch_interval
 
 _IN_TURNS_S = 0.05
-"""Twenty calls take longer than this where each waits for the worker's turn to end."""
+"""Twenty calls take longer than this if each waits for the end of the worker's turn."""
 
 
 @pytest.fixture
 def computing() -> Iterator[None]:
-    """A thread that never calls the system."""
+    """Run a thread that makes no system call."""
     ended = threading.Event()
 
     def compute() -> None:
@@ -31,7 +31,7 @@ def computing() -> Iterator[None]:
 
 
 def _calls_s() -> float:
-    """How long twenty calls of the system take, in the median of nine tries."""
+    """Return the time of twenty system calls, the median of nine tries."""
     tries = []
     for _ in range(9):
         began_s = time.monotonic()
@@ -42,7 +42,7 @@ def _calls_s() -> float:
 
 
 def _usual_s() -> float:
-    """The same once the worker has a core: on a machine that is full it may have none at first."""
+    """Return the same once the worker has a core; on a full machine it may have none at first."""
     until_s = time.monotonic() + 20.0
     while (took_s := _calls_s()) < _IN_TURNS_S and time.monotonic() < until_s:
         pass
@@ -50,8 +50,8 @@ def _usual_s() -> float:
 
 
 @pytest.mark.usefixtures("computing")
-def test_calls_of_the_system_take_a_part_of_their_time() -> None:
-    """At most a third, beside a worker that computes; afterwards all is as before."""
+def test_system_calls_beside_a_worker_become_faster() -> None:
+    """They take at most a third of the time; afterwards the old interval is restored."""
     before_s = sys.getswitchinterval()
     usual_s = _usual_s()
     back = shorten_switch_interval()

@@ -1,4 +1,4 @@
-"""Two daemons as processes on one MariaDB: whoever acts is killed, again and again."""
+"""Two daemons on one MariaDB: the acting one is killed repeatedly."""
 
 import os
 import re
@@ -20,14 +20,14 @@ from tests.servers import MariaDb
 KILLS = min(int(os.environ.get("MERKAT_SOAK", "1")), 50)
 INTERVAL_S = 2.0
 SLACK_S = 5.0
-"""For whatever else the machine does, and for the daemon that takes over to observe."""
+"""For the load of the machine, and for the first observation of the new leader."""
 NAMES = ("first", "second")
 _DEPLOYS = STEPS.c.kind == "deploy"
 _ACTED = re.compile(r"Period (\d+): ")
 
 
 class Pair:
-    """Both daemons, and what each did in all its lives."""
+    """Both daemons and all their processes, killed ones too."""
 
     def __init__(self, site: Site, server: MariaDb) -> None:
         self.site = site
@@ -45,29 +45,29 @@ class Pair:
             path.write_text(own + f'[database]\nurl = "{self.url}"\n')
 
     def start(self, name: str) -> None:
-        """Start a daemon; it has a state directory of its own."""
+        """Start a daemon with its own state directory."""
         directory = self.site.directory
         config = str(directory / f"{name}.toml")
         self.lives[name].append(Program(directory / f"{name}.log", "run", "--config", config))
 
     def acted(self, name: str) -> list[int]:
-        """The numbers of the periods that a daemon told of, in all its lives."""
+        """Return the numbers of the periods in a daemon's log."""
         log = self.site.directory / f"{name}.log"
         return [int(found) for found in _ACTED.findall(log.read_text())] if log.exists() else []
 
     def newest(self) -> int:
-        """The number of the newest period."""
+        """Return the number of the newest period."""
         with self.engine.connect() as connection:
             return connection.scalar(sa.select(sa.func.max(PERIODS.c.number))) or 0
 
     def deployed(self) -> list[int]:
-        """The VMs of all deployments that were confirmed."""
+        """Return the VMs of all confirmed deployments."""
         done = STEPS.c.state == StepState.CONFIRMED
         with self.engine.connect() as connection:
             return list(connection.scalars(sa.select(STEPS.c.vm).where(_DEPLOYS, done)))
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """Kill all processes."""
         for lives in self.lives.values():
             for one in lives:
                 one.kill()
@@ -76,7 +76,7 @@ class Pair:
 
 @pytest.fixture
 def pair(tmp_path: Path, mariadb: MariaDb) -> Iterator[Pair]:
-    """The first acts, the second stands by."""
+    """Start both daemons: the first acts, the second stands by."""
     site = Site(tmp_path, 11)
     site.start_cloud()
     made = Pair(site, mariadb)
@@ -92,13 +92,13 @@ def pair(tmp_path: Path, mariadb: MariaDb) -> Iterator[Pair]:
         mariadb.drop("two_processes")
 
 
-def test_one_acts_in_each_period_whoever_is_killed(pair: Pair) -> None:
-    """The standby follows within two periods, and nothing is done twice."""
+def test_exactly_one_daemon_acts_in_each_period(pair: Pair) -> None:
+    """The standby takes over within two periods, and no step is repeated."""
     acting, waiting = NAMES
     vms = []
     for _ in range(KILLS):
         vms.append(pair.site.call("one.vm.allocate", 'CPU="0.1"\nMEMORY="64"\n'))
-        change_hands(pair, acting, waiting)
+        swap_roles(pair, acting, waiting)
         acting, waiting = waiting, acting
     until(lambda: set(vms) <= set(pair.deployed()), "all VMs are seen to be deployed")
     first, second = (pair.acted(name) for name in NAMES)
@@ -109,9 +109,9 @@ def test_one_acts_in_each_period_whoever_is_killed(pair: Pair) -> None:
         assert audit(connection).sound
 
 
-def change_hands(pair: Pair, acting: str, waiting: str) -> None:
-    """Kill the daemon that acts; the other does, and the one that was killed comes back."""
-    until(lambda: pair.newest() in pair.acted(acting), "a period of who acts")
+def swap_roles(pair: Pair, acting: str, waiting: str) -> None:
+    """Kill the acting daemon, wait for the standby to act, and restart the killed one."""
+    until(lambda: pair.newest() in pair.acted(acting), "a period of the acting daemon")
     already = len(pair.acted(waiting))
     pair.lives[acting][-1].kill()
     killed_s = time.monotonic()
