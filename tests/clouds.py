@@ -26,7 +26,7 @@ from merkatd.cluster.vms import RolePairs
 
 
 def hosts_table(capacity: Floats, **columns: Any) -> Hosts:
-    """Hosts 0, 1, ... of market 0, all on, but for the columns given."""
+    """Return hosts 0, 1, ... of market 0, all on, with the columns given."""
     count = len(capacity)
     return Hosts(
         **{
@@ -45,7 +45,7 @@ def hosts_table(capacity: Floats, **columns: Any) -> Hosts:
 
 
 def vms_table(host: npt.ArrayLike, bid: npt.ArrayLike, cap: npt.ArrayLike, **columns: Any) -> Vms:
-    """VMs 0, 1, ... of market 0, running, or pending where their host is -1."""
+    """Return VMs 0, 1, ... of market 0, running, or pending if their host is -1."""
     host_row = np.asarray(host, dtype=np.int64)
     count = len(host_row)
     state = np.where(host_row < 0, int(VmState.PENDING), int(VmState.RUNNING))
@@ -75,7 +75,7 @@ def vms_table(host: npt.ArrayLike, bid: npt.ArrayLike, cap: npt.ArrayLike, **col
 
 
 def cloud(hosts: Hosts, vms: Vms, **parts: Any) -> Snapshot:
-    """A snapshot of CPU and memory, or of as many resources as there are columns."""
+    """Return a snapshot of CPU and memory, or of as many resources as the capacity has columns."""
     names = ("cpu", "memory", "network", "disk")[: hosts.capacity.shape[1]]
     return Snapshot(
         **{
@@ -91,7 +91,10 @@ def cloud(hosts: Hosts, vms: Vms, **parts: Any) -> Snapshot:
 
 
 def crowded(hosts: int, seed: int, per_host: int = 10) -> Snapshot:
-    """Four fifths of the VMs on half of the hosts, bids log-normal, caps of 1 to 8 cores."""
+    """Return a cloud with four fifths of the VMs on half of the hosts.
+
+    Bids are log-normal; caps are 1 to 8 cores.
+    """
     rng = np.random.default_rng(seed)
     vms = hosts * per_host
     half = hosts // 2
@@ -108,7 +111,7 @@ def crowded(hosts: int, seed: int, per_host: int = 10) -> Snapshot:
 
 
 def flavoured(hosts: int, seed: int) -> Snapshot:
-    """The crowded cloud with the sizes VMs come in: 1, 2, 4 or 8 cores, 3.2 GiB for each."""
+    """Return the crowded cloud with common VM sizes: 1, 2, 4 or 8 cores, 3.2 GiB a core."""
     rng = np.random.default_rng(seed)
     vms = hosts * 10
     half = hosts // 2
@@ -128,7 +131,7 @@ def flavoured(hosts: int, seed: int) -> Snapshot:
 
 
 def tangled(seed: int, hosts: int | None = None, vms: int | None = None) -> Snapshot:
-    """A cloud with everything that can be in the way: floors, roles, states, two markets."""
+    """Return a random cloud with floors, roles, requirements, VM states and two markets."""
     rng = np.random.default_rng(seed)
     hosts = int(rng.integers(1, 8)) if hosts is None else hosts
     vms = int(rng.integers(0, 40)) if vms is None else vms
@@ -180,7 +183,7 @@ def tangled(seed: int, hosts: int | None = None, vms: int | None = None) -> Snap
 
 
 def placed(snapshot: Snapshot, decision: Decision) -> Ints:
-    """[vms]: the host row of each VM once the plan is carried out."""
+    """Return the host row of each VM after the plan ([vms])."""
     host = snapshot.vms.host.copy()
     for step in decision.plan:
         assert isinstance(step, Deploy | Migrate)

@@ -1,4 +1,4 @@
-"""What tests of several packages share: servers that are started once, and an order."""
+"""Fixtures and settings of all tests: shared servers, and the order of the files."""
 
 import os
 import signal
@@ -11,14 +11,14 @@ from hypothesis import settings
 from tests import servers
 from tests.servers import MariaDb
 
-# Output goes into a pipe, however wide the terminal is in which the tests run.
+# Output goes into a pipe, so the width of the terminal must not matter.
 os.environ.pop("COLUMNS", None)
 
-# What is started in the background of a script ignores Ctrl-C, and hands that on to what it starts.
+# A script's background process ignores Ctrl-C, and its child processes inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says more of what else the machine does.
+# The duration of an example depends mostly on the machine's load.
 settings.register_profile("calm", deadline=None)
 settings.load_profile("calm")
 
@@ -46,11 +46,11 @@ LONGEST = (
     "api/xmlrpc/test_calls.py",
     "api/xmlrpc/test_platforms.py",
 )
-"""The files that take longest go first: at the end, short ones fill the time of every process."""
+"""The longest files, which run first: at the end, short files keep every process busy."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put them first, each file in its own order."""
+    """Move the longest files to the front; keep the order within each file."""
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
@@ -62,7 +62,7 @@ MOST_LOG_CHARS = 6000
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the end of the log of each daemon that a failed test talked to."""
+    """Show the end of each daemon's log in the report of a failed test."""
     report = yield
     fixtures: dict[str, object] = getattr(item, "funcargs", {}) if report.failed else {}
     for name, fixture in fixtures.items():
@@ -75,7 +75,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDb]:
-    """A MariaDB for all tests that kill nobody."""
+    """Start one MariaDB for all tests that do not kill their server."""
     if servers.MARIADBD is None:
         pytest.skip("mariadb-server is not here")
     with servers.mariadb() as server:

@@ -1,4 +1,4 @@
-"""The page of figures of a daemon that has run for two periods."""
+"""The metrics page of a daemon after two periods."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from tests.scheduler.frontend import Frontend
 
 
 def all_figures() -> Iterable[Metric]:
-    """Everything that a daemon tells, as its page is read."""
+    """Return every metric of a daemon, parsed from its page."""
     frontend = Frontend(hosts=2)
     frontend.vm(5.0)
     figures = MetricRegistry("1", {server: Calls() for server in SERVERS})

@@ -1,4 +1,4 @@
-"""How much of a test `make test` plays: `make soak` plays all of it."""
+"""The length of tests: `make test` runs the short form, `make soak` the whole one."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ def shorten(whole: int, short: int) -> int:
 def pair(
     first: Iterable[First], second: Sequence[Second], at: int = 0
 ) -> list[tuple[First, Second]]:
-    """Return every pair in `make soak`, else each of the first with one of the second in turns.
+    """Return every pair in `make soak`, else pair each of the first with one of the second.
 
-    The turns begin with number `at` of the second.
+    The second are used in turn, beginning with number `at`.
     """
     if SOAK:
         return list(product(first, second))

@@ -1,4 +1,4 @@
-"""SQLite databases in memory with the newest schema: copies of one that was migrated once."""
+"""SQLite databases in memory with the newest schema, copied from one migrated database."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from merkatd.database.base.engine import make_engine
 
 
 def migrated() -> sa.Engine:
-    """Return the engine of a new one."""
+    """Return the engine of a new database."""
     engine = make_engine("sqlite://")
     with _connection(engine) as connection:
         connection.deserialize(_template())

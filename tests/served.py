@@ -1,4 +1,4 @@
-"""The services of a scheduler in virtual time, and the control socket's questions about them."""
+"""The services of a scheduler in virtual time, and the control socket's questions to them."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from merkatd.service.services import DaemonServices, services_of
 
 
 async def nothing_asked(*_: Any) -> Any:
-    """Stands for OpenNebula where a test needs none."""
-    raise AssertionError("nothing is to be asked of OpenNebula")
+    """Replace OpenNebula in a test that must not call it."""
+    raise AssertionError("the test must not call OpenNebula")
 
 
 def services_at(
@@ -26,13 +26,13 @@ def services_at(
     ask: Ask = nothing_asked,
     sign_ins: SignIns | None = None,
 ) -> DaemonServices:
-    """The services of this scheduler; without sign-ins, no user can sign in."""
-    nobody: Any = sign_ins
-    return services_of(scheduler, nobody, OrderCounts(Clock()), ask, "1", manager, keeper)
+    """Return the services of this scheduler; without sign-ins, no user can sign in."""
+    unchecked: Any = sign_ins
+    return services_of(scheduler, unchecked, OrderCounts(Clock()), ask, "1", manager, keeper)
 
 
 def questions_at(
     scheduler: Scheduler, manager: Manager | None = None, ask: Ask = nothing_asked
 ) -> DaemonQuestions:
-    """What the control socket answers about this scheduler."""
+    """Return the control socket's questions about this scheduler."""
     return DaemonQuestions(services_at(scheduler, manager, ask=ask))

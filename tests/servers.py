@@ -1,4 +1,4 @@
-"""Private servers that tests start, each in a folder of its own; nothing of them is left."""
+"""Private servers for tests, each in its own folder, removed after the test."""
 
 import contextlib
 import ctypes
@@ -22,7 +22,7 @@ _QUICK = (
     "--innodb-log-file-size=16M",
     "--skip-log-bin",
     "--skip-name-resolve",
-    # What a killed process has written the system still has; only a power cut would lose it.
+    # The system keeps the writes of a killed process; only a power cut would lose them.
     "--innodb-flush-log-at-trx-commit=2",
     "--innodb-flush-method=nosync",
 )
@@ -32,7 +32,7 @@ _DIE_WITH_PARENT = 1
 
 
 class MariaDb:
-    """A MariaDB that only its socket leads to. Its folder's path is short, as sockets' must be."""
+    """A MariaDB reachable only by its socket; its folder has a short path, as sockets require."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -40,22 +40,22 @@ class MariaDb:
 
     @property
     def socket(self) -> Path:
-        """Where it answers."""
+        """Return the path of its socket."""
         return self.directory / "s"
 
     @property
     def running(self) -> bool:
-        """Whether it was started, and not ended since."""
+        """Return whether the server was started and not ended."""
         return self._process is not None
 
     def install(self) -> None:
-        """Make the tables that every server has."""
+        """Create the system tables."""
         assert INSTALL is not None
         command = [INSTALL, *_QUICK, *self._paths(), "--auth-root-authentication-method=normal"]
         subprocess.run([*command, "--skip-test-db", "--force"], check=True, capture_output=True)
 
     def start(self, *options: str) -> None:
-        """Start it, or start it again; it answers when this returns."""
+        """Start or restart the server; return once it accepts connections."""
         assert MARIADBD is not None
         self.socket.unlink(missing_ok=True)
         with (self.directory / "log").open("ab") as log:
@@ -73,38 +73,38 @@ class MariaDb:
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """End the server as a power cut would."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it in order."""
+        """End the server in order."""
         self._end(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """Stop it between two instructions: connections stay open, and nothing is answered."""
+        """Stop the process: connections stay open, and no query is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
-        # Each of its threads stops on its own, and may answer until then.
+        # Each thread stops on its own, and may answer until then.
         tasks = Path(f"/proc/{self._process.pid}/task")
         while any(not _is_stopped(task) for task in tasks.iterdir()):
             time.sleep(0.001)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
     def url(self, database: str = "") -> str:
-        """The URL of a database on it."""
+        """Return the URL of a database on this server."""
         return f"mysql+pymysql://root@localhost/{database}?unix_socket={self.socket}"
 
     def make(self, database: str) -> str:
-        """The URL of a new database with nothing in it."""
+        """Create an empty database and return its URL."""
         self._say(f"CREATE DATABASE {database}")
         return self.url(database)
 
     def drop(self, database: str) -> None:
-        """Drop a database with all in it."""
+        """Drop a database with all its tables."""
         self._say(f"DROP DATABASE {database}")
 
     def _say(self, statement: str) -> None:
@@ -117,7 +117,7 @@ class MariaDb:
             f"--datadir={self.directory / 'data'}",
             f"--socket={self.socket}",
             f"--pid-file={self.directory / 'pid'}",
-            # A server that starts removes temporary tables of any other server from a shared one.
+            # A starting server removes other servers' temporary tables from a shared folder.
             f"--tmpdir={self.directory}",
         ]
         return [*paths, "--user=root"] if os.geteuid() == 0 else paths
@@ -130,13 +130,13 @@ class MariaDb:
 
 
 def _end_with_the_tests() -> None:
-    """However they end."""
+    """End this process when its parent ends."""
     _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def mariadb() -> Iterator[MariaDb]:
-    """A MariaDB that runs; it and its folder are gone afterwards."""
+    """Start a MariaDB; kill it and remove its folder afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="merkat-db-"))
     server = MariaDb(directory)
     try:
@@ -150,7 +150,7 @@ def mariadb() -> Iterator[MariaDb]:
 
 @contextlib.contextmanager
 def locking(engine: sa.Engine) -> Iterator[list[str]]:
-    """The statements that lock rows until the end of their transaction."""
+    """Collect the statements that lock rows until the end of their transaction."""
     found: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -165,7 +165,7 @@ def locking(engine: sa.Engine) -> Iterator[list[str]]:
 
 
 def _is_stopped(task: Path) -> bool:
-    """Whether a thread of a process is stopped, or has ended."""
+    """Return whether a thread of a process is stopped or has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return (task / "stat").read_text().rpartition(")")[2].split()[0] in {"T", "Z"}
     return True

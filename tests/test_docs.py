@@ -1,4 +1,4 @@
-"""What the documents show works as they show it."""
+"""The examples and links of the documents work."""
 
 import json
 import re
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_readmes_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """With something to deploy, to migrate and to explain."""
+    """The example deploys, migrates and explains VMs."""
     assert main(["plan", "--snapshot", str(ROOT / "docs/example.json")]) == 0
     out = capsys.readouterr().out
     assert "1 deploy, 2 migrate" in out
@@ -24,7 +24,7 @@ def test_the_readmes_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_snapshot_page_shows_a_snapshot_and_names_every_column() -> None:
-    """The example is read as it stands; no column is undocumented."""
+    """The example is valid, and every column is documented."""
     page = (ROOT / "docs/snapshot.md").read_text()
     example = re.search(r"```json\n(.*?)```", page, re.DOTALL)
     assert example is not None
@@ -37,7 +37,7 @@ def test_the_snapshot_page_shows_a_snapshot_and_names_every_column() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("**/*.md")), ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_lead_to_files(page: Path) -> None:
     """Every relative link names a file of this repository."""
     if ".venv" in page.parts:
         return
@@ -46,8 +46,8 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_the_installation_pages_configuration_is_one_that_the_daemon_takes() -> None:
-    """All its tables together."""
+def test_the_configuration_on_the_installation_page_is_valid() -> None:
+    """All tables of the page form one valid configuration."""
     page = (ROOT / "docs/install.md").read_text()
     tables = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     whole = parse("\n".join(tables), "docs/install.md")
@@ -62,8 +62,8 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_readme_leads_to_the_answer_of(question: str) -> None:
-    """By a link to the heading under which it stands."""
+def test_the_readme_links_to_the_answer_of(question: str) -> None:
+    """The link leads to the heading of the answer."""
     readme = (ROOT / "README.md").read_text()
     heading = QUESTIONS[question]
     anchor = re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
@@ -73,7 +73,7 @@ def test_the_readme_leads_to_the_answer_of(question: str) -> None:
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
 def test_links_into_pages_lead_to_headings(page: Path) -> None:
-    """Of the page itself, or of another one."""
+    """Each anchor names a heading of the same page or of another one."""
     for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):
         if target.startswith("http"):
             continue
@@ -83,15 +83,15 @@ def test_links_into_pages_lead_to_headings(page: Path) -> None:
         assert anchor in known, f"{target}#{anchor}"
 
 
-def test_every_page_is_reached_from_the_readme() -> None:
-    """By a link in its table."""
+def test_the_readme_links_to_every_page() -> None:
+    """Each page of docs has a link in the README."""
     readme = (ROOT / "README.md").read_text()
     for page in ROOT.glob("docs/*.md"):
         assert f"(docs/{page.name})" in readme, page.name
 
 
-def test_troubles_are_named_in_the_words_in_which_they_are_met() -> None:
-    """What the page quotes is what the daemon says; dots stand for what differs."""
+def test_the_troubleshooting_page_quotes_messages_of_the_daemon() -> None:
+    """Each quote is in the source; dots and numbers stand for values."""
     page = (ROOT / "docs/troubleshooting.md").read_text()
     source = " ".join(path.read_text() for path in sorted((ROOT / "merkatd").rglob("*.py")))
     said = re.sub(r'"\s*\n\s*f?"', "", source)
