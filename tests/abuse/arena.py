@@ -1,7 +1,7 @@
-"""A market in virtual time: tenants who play fair, and one who does not.
+"""A market in virtual time with honest tenants and abusive ones.
 
-The whole daemon runs on the embedded cloud. What counts is what guests really computed
-(core-seconds, as their hosts have it) and what the ledger took for it.
+The whole daemon runs on the embedded cloud. The tests compare the core-seconds that guests really
+computed, as their hosts count them, with the charges in the ledger.
 """
 
 from collections import defaultdict
@@ -31,12 +31,12 @@ CREDITS = 100_000.0
 CORES = 8
 NEIGHBOURS = 4
 FAIR_BID = 20.0
-"""Of each neighbour's VM, for at most all cores: they contend for every core there is."""
+"""The bid of each neighbour's VM for at most all cores: they contend for every core."""
 RESERVE = 0.002
-"""Credits for a unit of CPU and period at least: a fiftieth of what the neighbours make of it."""
+"""The reserve price of a unit of CPU a period: a fiftieth of the neighbours' price."""
 
 LATER = "[start]\nnot_before = 2030-01-01T00:00:00Z"
-"""Of a platform that does not start."""
+"""The start section of a platform that does not start."""
 
 _OWN_MOVES = (
     TransactionKind.INCOME,
@@ -47,7 +47,7 @@ _OWN_MOVES = (
 )
 
 Play = Callable[["Player"], Generator[float, None, None]]
-"""A strategy: it does something and says for how many seconds it waits then."""
+"""A strategy: it acts and yields the number of seconds to wait."""
 
 
 class Arena(Site):
@@ -74,9 +74,9 @@ class Arena(Site):
             money=money or MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
         self.core_s: dict[int, float] = defaultdict(float)
-        """By VM: what its guest has computed, over all its boots."""
+        """The core-seconds of each VM's guest, over all its boots."""
         self.ran_s: dict[int, float] = defaultdict(float)
-        """By VM: for how long its guest ran."""
+        """The seconds for which each VM's guest ran."""
         self._sampled_s = START_S
         self._counter: dict[int, float] = {}
         self._before: dict[int, float] = {}
@@ -87,27 +87,27 @@ class Arena(Site):
         ]
 
     def start_daemon(self) -> None:
-        """Start it, and begin a period early where it would."""
+        """Start the daemon, and record its requests for an early period."""
         super().start_daemon()
         self._woken = False
         self.scheduler._beat.wake = self._wake  # type: ignore[method-assign]
 
     def tenant(self, name: str) -> int:
-        """A new tenant, with credits."""
+        """Create a tenant with credits; return the user's id."""
         return self._tenant(name)
 
-    def lasts(self, state: Lcm, seconds: float) -> None:
-        """OpenNebula's servers differ in how long a VM stays in a state."""
+    def set_duration(self, state: Lcm, seconds: float) -> None:
+        """Set the time that a VM stays in a state, as OpenNebula servers differ in it."""
         world = self.cloud.world
         delays = world.settings.delays
         by_state = {**delays.by_state, state: seconds}
         world.settings = replace(world.settings, delays=replace(delays, by_state=by_state))
 
     def play(self, strategies: Mapping[str, Play], periods: int) -> "dict[str, Outcome]":
-        """Three periods without the players, then so many with them."""
+        """Run three periods without the players, then this number with them."""
         self._periods(3)
         players = {name: Player(self, name) for name in strategies}
-        self._forget([one.owner for one in players.values()])
+        self._reset_counts([one.owner for one in players.values()])
         moves = {name: play(players[name]) for name, play in strategies.items()}
         due_s = dict.fromkeys(moves, 0.0)
         for tick in range(round(periods * PERIOD_S / self.tick_s)):
@@ -115,17 +115,17 @@ class Arena(Site):
                 due_s[name] += next(moves[name])
             self._tick()
             if (tick + 1) * self.tick_s % PERIOD_S == 0:
-                self._look()
+                self._run_period()
         return {name: self.outcome(one.owner) for name, one in players.items()}
 
     def _periods(self, count: int) -> None:
         for _ in range(count):
-            self._look()
+            self._run_period()
             self.clock.advance(PERIOD_S)
-        self._look()
+        self._run_period()
 
-    def _look(self) -> None:
-        """A period of the daemon: what comes before is counted, and charged."""
+    def _run_period(self) -> None:
+        """Count the guests' work so far, and run a period of the daemon."""
         self.sample()
         self.period()
 
@@ -137,10 +137,10 @@ class Arena(Site):
         self.sample()
         if self._woken:  # the least interval between two periods is one tick
             self._woken = False
-            self._look()
+            self._run_period()
 
     def sample(self) -> None:
-        """Count what all guests have computed since the last time."""
+        """Count the core-seconds of all guests since the last call."""
         for vm, usage in self.cloud.guests.read().items():
             self.ran_s[vm] += max(self.clock.seconds() - self._sampled_s, 0.0)
             before = self._counter.get(vm, 0.0)
@@ -148,15 +148,15 @@ class Arena(Site):
             self._counter[vm] = usage.cpu_s
         self._sampled_s = self.clock.seconds()
 
-    def _forget(self, players: Sequence[int]) -> None:
-        """Count from now on."""
+    def _reset_counts(self, players: Sequence[int]) -> None:
+        """Start all counts from zero."""
         self.core_s.clear()
         self.ran_s.clear()
         self.begun_s = self.clock.seconds()
         self._before = {owner: self.paid(owner) for owner in (self.ann, self.bob, *players)}
 
     def paid(self, owner: int) -> float:
-        """Credits that the tenant's accounts lost to charges, those of ended platforms too."""
+        """Return the credits charged to the tenant's accounts, ended platforms included."""
 
         def total(connection: sa.Connection) -> int:
             amount = sa.func.coalesce(sa.func.sum(ENTRIES.c.amount), 0)
@@ -172,7 +172,7 @@ class Arena(Site):
         return -lost / MICRO
 
     def computed(self, *owners: int) -> float:
-        """Core-seconds of these tenants' VMs."""
+        """Return the core-seconds of these tenants' VMs."""
         return self._sum(self.core_s, owners)
 
     def _sum(self, by_vm: Mapping[int, float], owners: Sequence[int]) -> float:
@@ -180,7 +180,7 @@ class Arena(Site):
         return sum(amount for vm, amount in by_vm.items() if rows[vm].uid in owners)
 
     def outcome(self, *players: int) -> "Outcome":
-        """Return what these tenants came to together."""
+        """Return the joint outcome of these tenants."""
         fair = (self.ann, self.bob)
         periods = (self.clock.seconds() - self.begun_s) / PERIOD_S
         return Outcome(
@@ -198,29 +198,29 @@ class Arena(Site):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a strategy came to."""
+    """The outcome of a strategy."""
 
     core_s: float
     ran_s: float
-    """How long the player's VMs ran, together."""
+    """The total running time of the player's VMs."""
     paid: float
     fair_core_s: float
     fair_paid: float
     fair_bids: float
-    """What the honest tenants bid in all."""
+    """The total of the honest tenants' bids."""
 
     @property
-    def part(self) -> float:
-        """What a core-second cost the player, as a part of what it cost the honest tenants.
+    def price_ratio(self) -> float:
+        """Return the player's price of a core-second relative to the honest tenants' price.
 
-        A hundredth of a core is enforced on nobody, and counts as given away.
+        No host enforces less than a hundredth of a core, so that much a VM counts as free.
         """
         bought_s = self.core_s - 0.01 * self.ran_s
         return (self.paid / bought_s) / (self.fair_paid / self.fair_core_s)
 
     @property
     def got_something(self) -> bool:
-        """Whether the player computed more than a host can keep it from.
+        """Return whether the player computed more than a host must let it compute.
 
         A host enforces no less than a hundredth of a core for each VM.
         """
@@ -228,16 +228,16 @@ class Outcome:
 
 
 class Player:
-    """What a tenant can do: its own VMs, its platforms, its money; and it knows the time."""
+    """The actions of a tenant on its VMs, its platforms and its credits."""
 
     def __init__(self, arena: Arena, name: str, owner: int | None = None) -> None:
-        """A new tenant, or the one with this id."""
+        """Create a new tenant, or act for the user with this id."""
         self.arena = arena
         self.owner = arena.tenant(name) if owner is None else owner
         self.session = f"{name}:{PASSWORD}"
 
     def vm(self, bid: float | None = FAIR_BID, **attributes: object) -> int:
-        """A VM that burns what it gets, of as many cores as there are; -1 where it is refused."""
+        """Create a busy VM with all cores of a host; return -1 if OpenNebula rejects it."""
         answer = self.arena.bench.raw(
             "one.vm.allocate", vm_text(bid, **attributes), session=self.session
         )
@@ -249,20 +249,20 @@ class Player:
         self.arena.bench.raw("one.vm.update", vm, lines, 1, session=self.session)
 
     def act(self, vm: int, action: str) -> None:
-        """Ask OpenNebula for an action, which may refuse it."""
+        """Request an action from OpenNebula, which may reject it."""
         self.arena.sample()
         self.arena.bench.raw("one.vm.action", action, vm, session=self.session)
 
     def end(self, vm: int) -> None:
-        """The VM is no more."""
+        """Terminate the VM."""
         self.act(vm, "terminate-hard")
 
     def ask(self, method: str, *arguments: object) -> None:
-        """Any other call, which may be refused."""
+        """Make any other call, which may be rejected."""
         self.arena.bench.raw(method, *arguments, session=self.session)
 
     def platform(self, credits_: float, **changes: str) -> int:
-        """A platform of one VM with the bid that it begins with; its controller does nothing."""
+        """Create a platform of one VM with the initial bid; its controller is idle."""
         cluster = (
             '[[cluster]]\nname = "nodes"\nleast = 1\ninitial = 1\nmost = 1\n'
             f'template = """\n{_TEMPLATE}"""'
@@ -273,33 +273,33 @@ class Player:
         return arena.take(self.owner, text)
 
     def bid(self, platform: int, bid: float) -> None:
-        """What each VM of the platform bids from now on."""
+        """Set the bid of each VM of the platform."""
         for vm in self.vms_of(platform):
             self.set(vm, MERKAT_BID_CPU=bid, MERKAT_BID_MEMORY=0)
 
     def vms_of(self, platform: int) -> list[int]:
-        """The platform's VMs."""
+        """Return the platform's VMs."""
         return self.arena.vms(platform)
 
     def stop(self, platform: int) -> None:
-        """The platform ends; what is left of its budget comes back."""
+        """Stop the platform; the rest of its budget returns to the account."""
         self.arena.sample()
         self.arena.wait(self.arena.manager.stop(platform, "player"))
 
     @property
     def ledger(self) -> Ledger:
-        """What `merkat.budget.*` calls."""
+        """Return the ledger that `merkat.budget.*` uses."""
         world = self.arena.scheduler.world
         return Ledger(world.database, self.arena.clock.seconds, world.money)
 
     @property
     def credits(self) -> float:
-        """What is in the account, the budgets of platforms apart."""
+        """Return the balance of the account, without the budgets of platforms."""
         return self.arena.balances()[self.owner]
 
     @property
     def reserved(self) -> float:
-        """What of that is kept for the coming charge, and can't be moved."""
+        """Return the part of the balance that is reserved for the next charge."""
         rows = self.arena.read(lambda c: account_store.every(c, AccountKind.TENANT))
         mine = next(row for row in rows if row.owner == self.owner)
         reserved: float = (mine.balance - mine.free) / MICRO
@@ -307,30 +307,30 @@ class Player:
 
     @property
     def holdings(self) -> float:
-        """What is in the account and in the budgets of platforms."""
+        """Return the balance of the account and of the platforms' budgets."""
         held: int = self.arena.read(lambda c: tenant(c, self.owner)).holdings
         return held / MICRO
 
     def park(self, leaving: float) -> int:
-        """All credits but so many go to a platform that does not start for a long time."""
+        """Move all credits but this number to a platform that does not start for years."""
         found = self.platform(self.credits - leaving, start=LATER)
         assert abs(self.credits - leaving) < 1e-6
         return found
 
     def void_newest(self) -> None:
-        """An administrator makes the newest period void that was charged; again if it was."""
+        """Void the newest charged period as an administrator, even if it is void already."""
         newest = self.arena.read(period_store.newest).number
         self.arena.wait(self.ledger.void(newest - 1, "a host failed", "root"))
 
-    def everything_to(self, platform: int) -> None:
-        """All credits but one go to the platform."""
+    def move_all_to(self, platform: int) -> None:
+        """Move all credits but one to the platform."""
         account = self.arena.platform(platform).account
         assert account is not None
         there = self.arena.wait(self.ledger.budget_of(account)).balance / MICRO
-        self.budget(platform, there + self.credits - 1)
+        self.set_budget_of(platform, there + self.credits - 1)
 
-    def budget(self, platform: int, credits_: float) -> bool:
-        """Move credits between the account and the platform's budget; False if refused."""
+    def set_budget_of(self, platform: int, credits_: float) -> bool:
+        """Move credits between the account and the platform's budget; return False if refused."""
         account = self.arena.platform(platform).account
         assert account is not None
         try:
@@ -349,12 +349,12 @@ EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 
 
 def fair_vm(arena: Arena, session: str, cores: int = CORES) -> int:
-    """A VM of an honest tenant."""
+    """Create a VM of an honest tenant."""
     return arena.bench.new(vm_text(FAIR_BID, VCPU=cores), session=session)
 
 
 def vm_text(bid: float | None, **attributes: object) -> str:
-    """A VM of as many cores as a host has; memory is plenty, and no VM bids for it."""
+    """Return the template of a VM with a host's cores, plenty of memory and no bid for memory."""
     values: dict[str, object] = {
         "CPU": 1,
         "VCPU": CORES,

@@ -1,33 +1,33 @@
-"""Strategies with bids and floors that are not meant."""
+"""Strategies with insincere bids and floors."""
 
 from xml.sax.saxutils import escape
 
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Player
-from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, strategy
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, list_strategy
 
-# -- fair, to see that fair players are not accused ---------------------------------------------
+# -- fair strategies, which must pass ------------------------------------------------------------
 
 
-@strategy
+@list_strategy
 def fair(me: Player) -> Moves:
-    """As the neighbours do."""
+    """Bid as the neighbours do."""
     me.vm()
     yield from forever()
 
 
-@strategy
+@list_strategy
 def cautious(me: Player) -> Moves:
-    """A tenth of what the neighbours bid."""
+    """Bid a tenth of the neighbours' bids."""
     me.vm(FAIR_BID / 10, VCPU=1)
     yield from forever()
 
 
-# -- bids that are not meant ---------------------------------------------------------------------
+# -- insincere bids ------------------------------------------------------------------------------
 
 
-@strategy
+@list_strategy
 def phantom(me: Player) -> Moves:
-    """Each period a new VM with a high bid that can use next to nothing; a fair one beside it."""
+    """Each period create a VM with a high bid and a tiny cap, beside a fair one."""
     me.vm()
     while True:
         high = me.vm(9000, MERKAT_MAX_CPU=1, VCPU=1)
@@ -36,18 +36,18 @@ def phantom(me: Player) -> Moves:
         yield PERIOD_S - 10
 
 
-@strategy
+@list_strategy
 def phantoms(me: Player) -> Moves:
-    """Ten of them, which stay."""
+    """Keep ten such VMs."""
     me.vm()
     for _ in range(10):
         me.vm(900, MERKAT_MAX_CPU=1, VCPU=1)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def bids_high_early_and_low_late(me: Player) -> Moves:
-    """A high bid when the period decides, a low one when it is charged."""
+    """Bid high at the decision and low at the charge."""
     vm = me.vm(3 * FAIR_BID)
     while True:
         yield 5
@@ -57,9 +57,9 @@ def bids_high_early_and_low_late(me: Player) -> Moves:
         yield BEFORE_S
 
 
-@strategy
+@list_strategy
 def bids_low_and_high_in_turns(me: Player) -> Moves:
-    """A high bid in one period, none in the next."""
+    """Bid high in one period and nothing in the next."""
     vm = me.vm(3 * FAIR_BID)
     while True:
         yield PERIOD_S
@@ -68,40 +68,40 @@ def bids_low_and_high_in_turns(me: Player) -> Moves:
         me.set(vm, MERKAT_BID_CPU=3 * FAIR_BID)
 
 
-@strategy
+@list_strategy
 def bids_nonsense(me: Player) -> Moves:
-    """Numbers that are none."""
+    """Bid texts that are not valid numbers."""
     for text in ("-5", "nan", "1e400", "0x10", "1,5"):
         me.vm(None, MERKAT_BID_CPU=text, VCPU=1)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def splits(me: Player) -> Moves:
-    """Many small VMs instead of a large one."""
+    """Run many small VMs instead of a large one."""
     for _ in range(10):
         me.vm(FAIR_BID / 10, VCPU=1)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def merges(me: Player) -> Moves:
-    """One with a bid for many."""
+    """Run one VM with the bid of many."""
     me.vm(4 * FAIR_BID)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def rounds_down(me: Player) -> Moves:
-    """Bids below half a micro-credit, which a charge rounds to nothing."""
+    """Bid less than half a micro-credit, which a charge rounds to zero."""
     for _ in range(20):
         me.vm(4e-7, VCPU=1)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def bids_for_memory_alone(me: Player) -> Moves:
-    """Nothing for CPU."""
+    """Bid nothing for CPU."""
     me.vm(0, MERKAT_BID_MEMORY=1000)
     yield from forever()
 
@@ -109,25 +109,25 @@ def bids_for_memory_alone(me: Player) -> Moves:
 # -- floors --------------------------------------------------------------------------------------
 
 
-@strategy
+@list_strategy
 def floor_for_nothing(me: Player) -> Moves:
-    """No bid, and a claim to all cores."""
+    """Claim all cores without a bid."""
     me.vm(0, MERKAT_MIN_CPU=800)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def floor_remade(me: Player) -> Moves:
-    """The same, made anew before anybody suspends it."""
+    """Claim cores without a bid, and replace the VM before the daemon suspends it."""
     while True:
         vm = me.vm(0, MERKAT_MIN_CPU=400)
         yield 9 * PERIOD_S
         me.end(vm)
 
 
-@strategy
+@list_strategy
 def floor_with_money_parked(me: Player) -> Moves:
-    """The same, with all money in a platform that does not start."""
+    """Do the same with all credits in a platform that does not start."""
     me.park(1)
     while True:
         vm = me.vm(4, VCPU=4, MERKAT_MIN_CPU=400)
@@ -135,24 +135,24 @@ def floor_with_money_parked(me: Player) -> Moves:
         me.end(vm)
 
 
-@strategy
+@list_strategy
 def floor_above_the_bid(me: Player) -> Moves:
-    """A small bid, and a claim to more than it buys."""
+    """Claim more than a small bid buys."""
     me.vm(4, MERKAT_MIN_CPU=300, VCPU=3)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def floor_of_a_phantom(me: Player) -> Moves:
-    """A claim that keeps cores from others, who pay for what is left; a fair VM beside it."""
+    """Claim cores without a bid to make others pay for the rest, beside a fair VM."""
     me.vm(0, MERKAT_MIN_CPU=600)
     me.vm()
     yield from forever()
 
 
-@strategy
+@list_strategy
 def claim_in_turns(me: Player) -> Moves:
-    """A claim to all cores that is judged by a period without its bid."""
+    """Claim all cores with a bid only in periods that do not check the claim."""
     vm = me.vm(0, MERKAT_MIN_CPU=800)
     yield PERIOD_S - 5
     while True:
@@ -162,11 +162,11 @@ def claim_in_turns(me: Player) -> Moves:
         yield PERIOD_S
 
 
-@strategy
+@list_strategy
 def pinned(me: Player) -> Moves:
-    """It shows that OpenNebula pins it to cores of its own, whatever it bids.
+    """Forge the sign of CPU pinning by OpenNebula, regardless of the bid.
 
-    No tenant may set that: the text ends its section, and goes on as XML.
+    No tenant may set it: the text closes its section and continues as XML.
     """
     shown = "<TOPOLOGY><PIN_POLICY>CORE</PIN_POLICY></TOPOLOGY>"
     text = f"x]]></A></CONTEXT>{shown}<CONTEXT><A><![CDATA["

@@ -1,4 +1,4 @@
-"""A tenant that may do anything at any time; a seed says what, and on which kind of cloud."""
+"""A tenant that takes random actions at random times, on a kind of cloud drawn from the seed."""
 
 import random
 from contextlib import suppress
@@ -29,30 +29,30 @@ MOST_VMS = 4
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of cloud, and how the tenant is there."""
+    """A kind of cloud, and the tenant's role there."""
 
     seed: int
     rule: PriceRule
     by_use: bool
-    """The market of `groups`, in which all bid the same and pay for what they use."""
+    """The market of `groups`, in which all bid the same and pay for their use."""
     hosts: int
     bids: tuple[float, ...]
     idle: bool
-    """There are cores that nobody else wants."""
+    """Some cores are in demand by no other tenant."""
     slow: bool
-    """OpenNebula takes up to minutes for what it does."""
+    """OpenNebula's actions take up to minutes."""
     memory: bool
-    """The tenant changes memory too, and hosts are disabled and enabled."""
+    """The tenant changes memory too, and an administrator disables and enables hosts."""
     sells: bool
-    """An administrator gives the tenant's VMs to a neighbour, and back."""
+    """An administrator changes the owner of VMs to a neighbour, and back."""
     dies: bool
-    """The daemon is started anew now and then."""
+    """The daemon restarts occasionally."""
     fails: bool
-    """The tenant's VMs are refused, locked, or fail on their way, as a tenant can have it."""
+    """The tenant's VMs are refused, locked, or fail, as a tenant can cause it."""
 
 
 def kind(seed: int) -> Kind:
-    """Drawn from the seed."""
+    """Draw the kind of cloud of this seed."""
     rng = random.Random(seed)  # noqa: S311 - replayed from its seed
     by_use = rng.random() < 0.25
     idle = not by_use and rng.random() < 0.2
@@ -72,7 +72,7 @@ def kind(seed: int) -> Kind:
 
 
 def arena(of: Kind) -> Arena:
-    """The cloud of this kind."""
+    """Return a cloud of this kind."""
     return Arena(
         of.rule,
         hosts=of.hosts,
@@ -82,8 +82,8 @@ def arena(of: Kind) -> Arena:
     )
 
 
-class Anything:
-    """What the tenant has, and what it may do with it."""
+class RandomTenant:
+    """A tenant's VMs, and its random actions on them."""
 
     def __init__(self, me: Player, of: Kind) -> None:
         self.me = me
@@ -107,7 +107,7 @@ class Anything:
         ]
 
     def moves(self) -> Moves:
-        """One thing after the other, for ever."""
+        """Act at random for ever."""
         if self.of.slow:
             self.slow_down()
         weights = [weight for weight, _ in self.chances]
@@ -120,29 +120,29 @@ class Anything:
             yield self.rng.choice(WAITS_S)
 
     def slow_down(self) -> None:
-        """Now that the neighbours' VMs run, OpenNebula takes its time for some of what it does."""
+        """Make some of OpenNebula's states last long, once the neighbours' VMs run."""
         for state in SLOW:
             if self.rng.random() < 0.35:
-                self.me.arena.lasts(state, self.rng.choice([20, 90, 400]))
+                self.me.arena.set_duration(state, self.rng.choice([20, 90, 400]))
 
     def any_vm(self) -> int:
-        """One of its VMs, which may have ended."""
+        """Return one of the tenant's VMs, which may have ended."""
         return self.rng.choice(self.vms)
 
     def act(self) -> None:
-        """Any action of OpenNebula's."""
+        """Request a random action of OpenNebula."""
         self.me.act(self.any_vm(), self.rng.choice(ACTIONS))
 
     def bid(self) -> None:
-        """Another bid."""
+        """Change a bid."""
         self.me.set(self.any_vm(), MERKAT_BID_CPU=self.rng.choice(self.of.bids))
 
     def claim(self) -> None:
-        """Another least share."""
+        """Change a least share."""
         self.me.set(self.any_vm(), MERKAT_MIN_CPU=self.rng.choice([0, 100, 400, 800]))
 
     def create(self) -> None:
-        """A VM of any size."""
+        """Create a VM of a random size."""
         if len(self.vms) == MOST_VMS:
             return
         often: list[tuple[float, str, tuple[float, ...]]] = [
@@ -164,42 +164,42 @@ class Anything:
             self.vms.append(vm)
 
     def resize(self) -> None:
-        """As far as OpenNebula lets it: more or fewer cores."""
+        """Change the number of cores, if OpenNebula allows it."""
         text = f"VCPU={self.rng.choice([1, 2, 4, 8])}"
         self.me.ask("one.vm.resize", self.any_vm(), text, False)
 
     def recover(self) -> None:
-        """As an administrator does with a VM that hangs, as far as tenants may."""
+        """Recover a VM as an administrator would, if OpenNebula allows it."""
         self.me.ask("one.vm.recover", self.any_vm(), self.rng.randrange(5))
 
     def end(self) -> None:
-        """A VM less."""
+        """Terminate a VM."""
         self.me.end(self.vms.pop(self.rng.randrange(len(self.vms))))
 
     def start_platform(self) -> None:
-        """A platform beside the VMs."""
-        with suppress(LedgerError):  # it has no such sum left
+        """Start a platform beside the VMs."""
+        with suppress(LedgerError):  # the account has too few credits
             self.platform = self.me.platform(self.rng.choice([5.0, 500.0]))
 
     def move_money(self) -> None:
-        """Into the platform's budget, or out of it; or the platform ends."""
+        """Move credits to or from the platform's budget, or stop the platform."""
         platform = self.platform
         if platform is None:
             return
         match self.rng.randrange(4):
             case 0:
                 self.platform = None
-                with suppress(OrderError):  # it has failed already
+                with suppress(OrderError):  # the platform has already failed
                     self.me.stop(platform)
             case 1:
-                self.me.everything_to(platform)
+                self.me.move_all_to(platform)
             case 2:
-                self.me.budget(platform, 1.0)
+                self.me.set_budget_of(platform, 1.0)
             case _:
                 self.me.bid(platform, self.rng.choice(self.of.bids))
 
     def change_memory(self) -> None:
-        """Another bid, bound or size."""
+        """Change a bid, a bound or a size."""
         if self.rng.random() < 0.5:
             text = f"MEMORY={self.rng.choice([128, 4096, 100_000])}"
             self.me.ask("one.vm.resize", self.any_vm(), text, False)
@@ -208,33 +208,33 @@ class Anything:
         self.me.set(self.any_vm(), **{name: self.rng.choice(MEMORY)})
 
     def change_host(self) -> None:
-        """Its administrator disables a host, or enables it."""
+        """Disable or enable a host, as its administrator."""
         hosts = list(self.me.arena.cloud.world.hosts.rows)
         self.me.arena.bench.raw("one.host.status", self.rng.choice(hosts), self.rng.choice([0, 1]))
 
     def sell(self) -> None:
-        """The VM is a neighbour's, or the tenant's again."""
+        """Change the owner of a VM to a neighbour, or back to the tenant."""
         to = self.rng.choice([self.me.arena.ann, self.me.owner])
         self.me.arena.bench.raw("one.vm.chown", self.any_vm(), to, -1)
 
     def lock(self) -> None:
-        """Nobody may do anything to it, or everybody again."""
+        """Lock or unlock a VM."""
         if self.rng.random() < 0.5:
             self.me.ask("one.vm.lock", self.any_vm(), self.rng.randrange(1, 5), True)
         else:
             self.me.ask("one.vm.unlock", self.any_vm())
 
     def fail(self) -> None:
-        """The next attempt at something fails: an image is gone, a guest can't boot."""
+        """Let the next attempt of a state fail, as for a missing image or a broken guest."""
         lcm = self.rng.choice(["PROLOG", "BOOT", "PROLOG*", "EPILOG*", "SAVE*", "MIGRATE"])
         self.me.arena.cloud.faults.add(Fault(FaultKind.FAIL, vm=self.any_vm(), lcm=lcm, count=1))
 
     def refuse(self) -> None:
-        """OpenNebula refuses to deploy it, now or always."""
+        """Let OpenNebula refuse to deploy a VM, once or always."""
         count = self.rng.choice([1, -1])
         refused = Fault(FaultKind.REFUSE, "one.vm.deploy", vm=self.any_vm(), count=count)
         self.me.arena.cloud.faults.add(refused)
 
     def kill(self) -> None:
-        """The daemon ends, and another one begins."""
+        """Replace the daemon by a new one."""
         self.me.arena.start_daemon()

@@ -1,21 +1,21 @@
-"""Strategies that evade the charge: by time, by money that is moved, outside the market."""
+"""Strategies that evade charges by timing, by moving credits, or by leaving the market."""
 
 from collections.abc import Callable
 from itertools import count
 
 from merkatd.embedded.model.vm_states import Lcm
 from tests.abuse.arena import CORES, CREDITS, FAIR_BID, LATER, PERIOD_S, Player
-from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, strategy
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, list_strategy
 
 LARGE = 10_500_000
-"""Characters: more than a reader of XML takes in one piece, unless it is told to."""
+"""A number of characters above the default limit of XML parsers for one text."""
 
 # -- time ----------------------------------------------------------------------------------------
 
 
-@strategy
+@list_strategy
 def between_looks(me: Player) -> Moves:
-    """Placed by a period, gone before the next."""
+    """Run from one period's placement until before the next observation."""
     while True:
         vm = me.vm()
         yield PERIOD_S + AFTER_S
@@ -34,27 +34,27 @@ def _hides(me: Player, away: str, back: str = "resume") -> Moves:
         yield 5
 
 
-@strategy
+@list_strategy
 def suspends_before_each_look(me: Player) -> Moves:
-    """And resumes after it."""
+    """Suspend the VM before each observation and resume it afterwards."""
     return _hides(me, "suspend")
 
 
-@strategy
+@list_strategy
 def off_before_each_look(me: Player) -> Moves:
-    """The same with the power."""
+    """Power the VM off before each observation."""
     return _hides(me, "poweroff-hard")
 
 
-@strategy
+@list_strategy
 def stops_before_each_look(me: Player) -> Moves:
-    """The same; it waits to be placed again."""
+    """Stop the VM before each observation; it is placed again later."""
     return _hides(me, "stop")
 
 
-@strategy
+@list_strategy
 def reboots_after_each_look(me: Player) -> Moves:
-    """A guest that boots has no limits until the next period."""
+    """Reboot after each observation: a booting guest has no limits until the next period."""
     vm = me.vm(1, VCPU=2)
     yield PERIOD_S + 10
     while True:
@@ -62,9 +62,9 @@ def reboots_after_each_look(me: Player) -> Moves:
         yield PERIOD_S
 
 
-@strategy
+@list_strategy
 def off_and_on_after_each_look(me: Player) -> Moves:
-    """The same by the power."""
+    """Power the VM off and on after each observation."""
     vm = me.vm(1, VCPU=2)
     yield PERIOD_S + 10
     while True:
@@ -75,7 +75,7 @@ def off_and_on_after_each_look(me: Player) -> Moves:
 
 
 def _busy(me: Player, state: Lcm, change: Callable[[int, int], None]) -> Moves:
-    me.arena.lasts(state, BEFORE_S + 3)
+    me.arena.set_duration(state, BEFORE_S + 3)
     vm = me.vm(2 * FAIR_BID)
     yield 2 * PERIOD_S
     for turn in count():
@@ -85,9 +85,9 @@ def _busy(me: Player, state: Lcm, change: Callable[[int, int], None]) -> Moves:
         yield BEFORE_S
 
 
-@strategy
+@list_strategy
 def resized_at_each_look(me: Player) -> Moves:
-    """A bid for two periods; from then on the VM is busy at each look, and keeps its old limits."""
+    """Bid for two periods, then resize at each observation to keep the old limits."""
 
     def change(vm: int, turn: int) -> None:
         size = f'CPU="1"\nVCPU="{CORES}"\nMEMORY="{513 + turn % 2}"'
@@ -96,9 +96,9 @@ def resized_at_each_look(me: Player) -> Moves:
     return _busy(me, Lcm.HOTPLUG_RESIZE, change)
 
 
-@strategy
+@list_strategy
 def reconfigured_at_each_look(me: Player) -> Moves:
-    """The same by its context."""
+    """Do the same with changes of the VM's context."""
 
     def change(vm: int, turn: int) -> None:
         me.ask("one.vm.updateconf", vm, f'CONTEXT=[X="{turn}"]', 1)
@@ -106,9 +106,9 @@ def reconfigured_at_each_look(me: Player) -> Moves:
     return _busy(me, Lcm.HOTPLUG, change)
 
 
-@strategy
+@list_strategy
 def made_in_turns(me: Player) -> Moves:
-    """Two VMs, of which one runs while the other is not looked at."""
+    """Run one of two VMs between the observations of the other."""
     while True:
         for _ in range(2):
             vm = me.vm(3 * FAIR_BID)
@@ -116,10 +116,10 @@ def made_in_turns(me: Player) -> Moves:
             me.end(vm)
 
 
-@strategy
+@list_strategy
 def beside_a_slow_copy(me: Player) -> Moves:
-    """Each VM is gone before the next look, while the image of another is copied for an hour."""
-    me.arena.lasts(Lcm.PROLOG_UNDEPLOY, 3_600)
+    """End each VM before the next observation, during the long copy of another VM's image."""
+    me.arena.set_duration(Lcm.PROLOG_UNDEPLOY, 3_600)
     helper = me.vm(0.01, VCPU=1)
     yield PERIOD_S + 10
     me.act(helper, "undeploy-hard")
@@ -133,39 +133,39 @@ def beside_a_slow_copy(me: Player) -> Moves:
         yield BEFORE_S
 
 
-# -- money ---------------------------------------------------------------------------------------
+# -- credits -------------------------------------------------------------------------------------
 
 
-@strategy
+@list_strategy
 def moves_money(me: Player) -> Moves:
-    """A VM of the account and one of a platform; all money is with the one that needn't pay."""
+    """Keep all credits in the account or the platform, whichever need not pay."""
     platform = me.platform(CREDITS / 2)
     me.vm(3 * FAIR_BID)
     while True:
         yield 5
         me.bid(platform, 3 * FAIR_BID)
-        me.everything_to(platform)
+        me.move_all_to(platform)
         yield PERIOD_S
-        me.budget(platform, 1)
+        me.set_budget_of(platform, 1)
         yield AFTER_S
 
 
-@strategy
+@list_strategy
 def parks_money(me: Player) -> Moves:
-    """As soon as a VM runs, all money goes into a platform; it comes back before decisions."""
+    """Move all credits into a platform while a VM runs, and back before decisions."""
     platform = me.platform(10, start=LATER)
     me.vm(2 * FAIR_BID)
     while True:
         yield 5
-        me.budget(platform, 10 + me.credits - 100)
+        me.set_budget_of(platform, 10 + me.credits - 100)
         yield AFTER_S - 5
-        me.budget(platform, 10)
+        me.set_budget_of(platform, 10)
         yield BEFORE_S
 
 
-@strategy
+@list_strategy
 def ends_its_platforms(me: Player) -> Moves:
-    """A platform ends before its charge, with all its money gone back."""
+    """Stop each platform before its charge, so that its budget returns."""
     while True:
         platform = me.platform(1000)
         yield PERIOD_S
@@ -175,25 +175,25 @@ def ends_its_platforms(me: Player) -> Moves:
         yield BEFORE_S + PERIOD_S
 
 
-@strategy
+@list_strategy
 def ends_platforms_of_the_poor(me: Player) -> Moves:
-    """The same, with the account emptied into another platform."""
+    """Do the same with the account's credits moved to another platform."""
     me.park(2000)
     yield from ends_its_platforms(me)
 
 
-@strategy
+@list_strategy
 def bids_the_same_credits_often(me: Player) -> Moves:
-    """Many VMs, each with a bid for all that there is."""
+    """Bid the whole balance for each of many VMs."""
     me.park(30)
     for _ in range(6):
         me.vm(30)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def spends_before_the_renewal(me: Player) -> Moves:
-    """Bids more than it has left, for a renewal tops up an account that is empty."""
+    """Bid more than the balance before a renewal fills the account."""
     me.park(500)
     while True:
         vms = [me.vm(2 * FAIR_BID) for _ in range(2)]
@@ -202,9 +202,9 @@ def spends_before_the_renewal(me: Player) -> Moves:
             me.end(vm)
 
 
-@strategy
+@list_strategy
 def remade_before_arrears(me: Player) -> Moves:
-    """No credits, and a VM that is remade before its floor is missed for long."""
+    """Replace a VM without credits before its unpaid floor is suspended."""
     me.park(0)
     while True:
         vm = me.vm(FAIR_BID, MERKAT_MIN_CPU=200)
@@ -212,9 +212,9 @@ def remade_before_arrears(me: Player) -> Moves:
         me.end(vm)
 
 
-@strategy
+@list_strategy
 def refunded_while_money_is_moved(me: Player) -> Moves:
-    """Each third period is void, twice; what paid for it is in the other account by then."""
+    """Have periods voided twice while their credits are in the other account."""
     platform = me.platform(CREDITS / 2)
     me.vm()
     for turn in count():
@@ -222,18 +222,18 @@ def refunded_while_money_is_moved(me: Player) -> Moves:
         me.bid(platform, FAIR_BID)
         yield PERIOD_S
         if turn % 2:
-            me.budget(platform, 1)
+            me.set_budget_of(platform, 1)
         else:
-            me.everything_to(platform)
+            me.move_all_to(platform)
         me.void_newest()
         yield PERIOD_S - 5
-        me.budget(platform, CREDITS / 2)
+        me.set_budget_of(platform, CREDITS / 2)
         me.void_newest()
 
 
-@strategy
+@list_strategy
 def refunded_after_its_platform_ended(me: Player) -> Moves:
-    """The void period was paid by a platform whose budget has gone back."""
+    """Have a period voided after its platform's budget has returned."""
     me.vm()
     while True:
         platform = me.platform(1000)
@@ -249,32 +249,32 @@ def refunded_after_its_platform_ended(me: Player) -> Moves:
 # -- outside the market --------------------------------------------------------------------------
 
 
-@strategy
+@list_strategy
 def unmanaged(me: Player) -> Moves:
-    """MERKAT_MANAGED = NO on a VM that runs."""
+    """Set MERKAT_MANAGED = NO on a running VM."""
     vm = me.vm()
     yield PERIOD_S + 10
     me.set(vm, MERKAT_MANAGED="NO")
     yield from forever()
 
 
-@strategy
+@list_strategy
 def unmanaged_from_the_start(me: Player) -> Moves:
-    """The same on one that waits."""
+    """Set the same on a pending VM."""
     me.vm(2, VCPU=2, MERKAT_MANAGED="NO", MERKAT="[MANAGED=NO]")
     yield from forever()
 
 
-@strategy
+@list_strategy
 def of_another_market(me: Player) -> Moves:
-    """One that there is not."""
+    """Name an unknown market."""
     me.vm(2, VCPU=2, MERKAT_MARKET="elsewhere")
     yield from forever()
 
 
-@strategy
+@list_strategy
 def of_another_owner(me: Player) -> Moves:
-    """Given to a neighbour, or to a group without a market, which OpenNebula refuses."""
+    """Try to change the owner or the group, which OpenNebula refuses."""
     vm = me.vm()
     yield PERIOD_S + 10
     me.ask("one.vm.chown", vm, me.arena.ann, -1)
@@ -282,18 +282,18 @@ def of_another_owner(me: Player) -> Moves:
     yield from forever()
 
 
-@strategy
+@list_strategy
 def unreadable(me: Player) -> Moves:
-    """A text that is too large to be read, on a VM that runs."""
+    """Give a running VM a template that is too large to read."""
     vm = me.vm()
     yield PERIOD_S + 10
     me.set(vm, LONG="x" * LARGE)
     yield from forever()
 
 
-@strategy
+@list_strategy
 def unreadable_while_looked_at(me: Player) -> Moves:
-    """The same, but only when a period looks."""
+    """Do the same during each observation only."""
     vm = me.vm()
     yield PERIOD_S
     while True:
@@ -303,9 +303,9 @@ def unreadable_while_looked_at(me: Player) -> Moves:
         me.set(vm, LONG="")
 
 
-@strategy
+@list_strategy
 def resized_after_each_look(me: Player) -> Moves:
-    """A small cap when the period decides, none in between."""
+    """Set a small cap at each decision and a large one in between."""
     vm = me.vm(MERKAT_MAX_CPU=10)
     while True:
         yield 5
@@ -315,9 +315,9 @@ def resized_after_each_look(me: Player) -> Moves:
         yield BEFORE_S
 
 
-@strategy
+@list_strategy
 def not_to_be_moved(me: Player) -> Moves:
-    """A fair VM that is pinned by its owner, and a low one."""
+    """Pin a fair VM and a VM with a low bid."""
     me.vm(MERKAT_PINNED="YES")
     me.vm(2, VCPU=1, MERKAT_PINNED="YES")
     yield from forever()

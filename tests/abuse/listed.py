@@ -1,7 +1,7 @@
-"""The list of all strategies, and what they have in common.
+"""The list of all strategies, and their common parts.
 
-Each is a generator: it acts as a tenant can, and yields the seconds that it waits then. It begins
-right after a period; periods are a minute apart, and see the cloud at that moment.
+Each is a generator: it acts as a tenant can, and yields the number of seconds to wait. It starts
+right after a period; a period begins every minute and observes the cloud at that moment.
 """
 
 from collections.abc import Generator
@@ -11,19 +11,19 @@ from tests.abuse.arena import PERIOD_S, Play
 Moves = Generator[float, None, None]
 
 BEFORE_S = 5.0
-"""So long before a period a strategy prepares for it."""
+"""The time before a period at which a strategy prepares for it."""
 AFTER_S = PERIOD_S - BEFORE_S
 
 STRATEGIES: dict[str, Play] = {}
 
 
-def strategy(play: Play) -> Play:
-    """List it by its name."""
+def list_strategy(play: Play) -> Play:
+    """List a strategy by its name."""
     STRATEGIES[play.__name__] = play
     return play
 
 
 def forever() -> Moves:
-    """Nothing more is done."""
+    """Wait for ever."""
     while True:
         yield PERIOD_S

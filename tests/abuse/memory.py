@@ -1,6 +1,6 @@
-"""A host's memory in virtual time: two honest tenants bid for it, and one who does not play fair.
+"""A host's memory in virtual time: two honest tenants bid for it, and an abusive one evades bids.
 
-What counts is what guests hold at the end of each period, and what the ledger took for it.
+The tests compare the memory that guests hold at the end of each period with the charges.
 """
 
 from collections.abc import Generator
@@ -19,71 +19,71 @@ HOST_MIB = 16 * 1024
 SIZE_MIB = 8192
 USE_MIB = 8000
 HIGH = 60.0
-"""Buys half of the host beside three neighbours."""
+"""A bid that buys half of the host beside three neighbours."""
 FAIR_BID = 20.0
-"""Of each of three VMs, for half of the host's memory at most."""
+"""The bid of each of three VMs, for half of the host's memory at most."""
 RESERVE = {"cpu": 0.001, "memory": 0.0001}
 MEMORY = 1
 
 Moves = Generator[None, None, None]
-"""What a strategy does: it acts, and yields once for each period."""
+"""A strategy: it acts, and yields once a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Over all periods that were counted."""
+    """The sums over all counted periods."""
 
     held: tuple[float, ...]
-    """MiB, period by period."""
+    """The MiB held in each period."""
     paid: float
     fair_held: float
     """MiB-periods."""
     fair_paid: float
     vms: float
-    """How many VMs the player had, on average."""
+    """The average number of the player's VMs."""
 
     @property
-    def part(self) -> float:
-        """What a MiB cost the player for a period, as a part of what it cost the neighbours."""
+    def price_ratio(self) -> float:
+        """Return the player's price of a MiB and period relative to the neighbours' price."""
         return (self.paid / sum(self.held)) / (self.fair_paid / self.fair_held)
 
     @property
     def mean(self) -> float:
-        """MiB that the player held on average."""
+        """Return the average of the MiB that the player held."""
         return sum(self.held) / len(self.held)
 
     @property
     def got_something(self) -> bool:
-        """Whether it held more than every VM may keep, whatever it bids."""
+        """Return whether the player held more than every VM may keep without a bid."""
         return self.mean > 1.1 * LEAST_MIB * max(self.vms, 1.0)
 
 
 class Hoarder:
-    """What a tenant can do with VMs that use nearly all of their memory."""
+    """The actions of a tenant whose VMs use nearly all of their memory."""
 
     def __init__(self, memory: "Memory") -> None:
         self.memory = memory
         self.session = f"eve:{PASSWORD}"
 
     def vm(self, bid: float, **attributes: object) -> int:
-        """A VM of half the host's memory."""
+        """Create a VM of half the host's memory."""
         return self.memory.vm("eve", bid, USE_MIB, **attributes)
 
     def bid(self, vm: int, bid: float) -> None:
-        """From the next period on."""
+        """Set the bid from the next period on."""
         text = f'MERKAT_BID_MEMORY="{bid}"'
         self.memory.site.bench.raw("one.vm.update", vm, text, 1, session=self.session)
 
     def act(self, vm: int, action: str) -> None:
-        """Ask OpenNebula for an action, which may refuse it."""
+        """Request an action from OpenNebula, which may reject it."""
         self.memory.site.bench.raw("one.vm.action", action, vm, session=self.session)
 
 
 class Memory:
-    """One host of 16 GiB, or more."""
+    """A site of one host of 16 GiB, or of more."""
 
     def __init__(self, rule: PriceRule, *others: MarketRules, hosts: int = 1) -> None:
-        """`others` are further markets, without hosts."""
+        """Start the site; `others` are further markets, without hosts."""
         self.site = Site(
             hosts=hosts,
             size=HostSize(800, HOST_MIB),
@@ -94,7 +94,7 @@ class Memory:
         self.fair: list[int] = []
 
     def vm(self, name: str, bid: float, use: float, **attributes: object) -> int:
-        """A VM of one of the tenants; CPU is plenty."""
+        """Create a VM of a tenant with plenty of CPU."""
         values = {
             "CPU": 0.1,
             "VCPU": 1,
@@ -106,12 +106,12 @@ class Memory:
         work = f'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="{use}"]'
         return self.site.bench.new("\n".join([*lines, work]), session=f"{name}:{PASSWORD}")
 
-    def neighbours(self) -> None:
-        """Three VMs of two honest tenants: they use little, and would buy more than there is."""
+    def add_neighbours(self) -> None:
+        """Create three VMs of two honest tenants, with more demand than memory and little use."""
         self.fair += [self.vm(name, FAIR_BID, 64) for name in ("ann", "bob", "ann")]
 
     def play(self, moves: Moves, periods: int) -> Sums:
-        """So many periods of a strategy."""
+        """Play this number of periods of a strategy."""
         site, before = self.site, self.site.balances()
         held, fair_held, count = [], 0.0, 0
         for _ in range(periods):

@@ -1,7 +1,7 @@
-"""A tenant that does the same few things to its VMs over and over; a seed says which, and when.
+"""A tenant that repeats a few actions on its VMs; their kind and times depend on a seed.
 
-What steals from others is seldom one act: it is a rhythm, such as to be on as a period looks and
-off in between. So a program is a list of moments and acts, repeated for as long as it is played.
+An abuse is seldom a single action. More often it is a rhythm, such as to be on at each observation
+and off in between. So a program is a list of timed actions, repeated for the whole test.
 """
 
 import random
@@ -25,23 +25,23 @@ SLOW = (
     *(Lcm.BOOT_POWEROFF, Lcm.BOOT_SUSPENDED),
 )
 NONE = -1
-"""Of a VM that was ended, until the next act on it makes another one."""
+"""The id of an ended VM, until the next act on it creates another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What is done in each round, and when."""
+    """An action, and its time within each round."""
 
     after_s: float
     action: str
     value: float
     to: str
-    """Which VMs: `all`, `one` of them by chance, or every `other` one in turns."""
+    """The targets: `all` VMs, a random `one`, or every `other` one in turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Drawn from a seed."""
+    """A program drawn from a seed."""
 
     seed: int
     rule: PriceRule
@@ -52,13 +52,13 @@ class Program:
     attributes: dict[str, float]
     slow: bool
     unsteady: bool
-    """Acts come up to two seconds late."""
+    """Acts are up to two seconds late."""
     round_s: float
     acts: tuple[Act, ...]
 
 
 def program(seed: int) -> Program:
-    """The program of this seed."""
+    """Draw the program of this seed."""
     rng = random.Random(seed)  # noqa: S311 - replayed from its seed
     vms = rng.choice([1, 1, 2, 3, 6, 12])
     round_s = rng.choice([60, 60, 60, 120, 30, 45, 75])
@@ -106,8 +106,8 @@ def _whom(rng: random.Random) -> str:
     return rng.choice(["all", "all", "one", "other"])
 
 
-class Playing:
-    """A tenant with its VMs."""
+class ProgramPlayer:
+    """A tenant that runs a program on its VMs."""
 
     def __init__(self, me: Player, of: Program) -> None:
         self.me = me
@@ -118,7 +118,7 @@ class Playing:
         self.vms = [self._new() for _ in range(of.vms)]
 
     def moves(self) -> Moves:
-        """For ever, after a first period."""
+        """Run the program for ever, after a first period."""
         yield PERIOD_S
         now_s, begins_s, rounds = 0.0, 0.0, 0
         while True:
@@ -137,7 +137,7 @@ class Playing:
     def _slow_down(self, arena: Arena) -> None:
         for state in SLOW:
             if self.rng.random() < 0.4:
-                arena.lasts(state, self.rng.choice([5, 12, 30, 90]))
+                arena.set_duration(state, self.rng.choice([5, 12, 30, 90]))
 
     def _new(self) -> int:
         return self.me.vm(self.of.bid, **self.of.attributes)

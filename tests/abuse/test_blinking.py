@@ -1,7 +1,7 @@
-"""A VM that hardly runs: what its neighbours lose by it is what its owner pays.
+"""The owner of a VM that hardly runs pays for the neighbours' loss.
 
-Limits of neighbours are hard and hold for a period. A guest that is gone seconds after the period
-has placed it leaves its part idle until the daemon notices.
+Limits of neighbours are strict and last a period. A guest that ends seconds after its placement
+leaves its share idle until the daemon notices.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from tests.lengths import pair, shorten
 
 PERIODS = shorten(12, 8)
 DELETE = 3
-"""How `one.vm.recover` ends a VM that failed."""
+"""The operation of `one.vm.recover` that deletes a failed VM."""
 PAYS = 0.95
-"""Of what neighbours lost, at the price that they pay without the tenant."""
+"""The least part of the neighbours' loss to pay, at their price without the tenant."""
 
 
 def undeployed(bid: float) -> Play:
-    """One VM, undeployed five seconds after each look, and back before the next."""
+    """Undeploy one VM five seconds after each observation, and resume it before the next."""
 
     def play(me: Player) -> Moves:
         vm = me.vm(bid)
@@ -37,7 +37,7 @@ def undeployed(bid: float) -> Play:
 
 
 def always_another(bid: float) -> Play:
-    """A new VM for each look, ended five seconds after it."""
+    """Create a VM before each observation and end it five seconds afterwards."""
 
     def play(me: Player) -> Moves:
         yield PERIOD_S - 10
@@ -51,7 +51,7 @@ def always_another(bid: float) -> Play:
 
 
 def powered_off(bid: float) -> Play:
-    """One VM that runs at each look, and no longer than for some seconds beside it."""
+    """Run one VM at each observation, and otherwise only for seconds."""
 
     def play(me: Player) -> Moves:
         vm = me.vm(bid)
@@ -67,7 +67,7 @@ def powered_off(bid: float) -> Play:
 
 
 def crumbs(bid: float) -> Play:
-    """Twelve VMs, each with less than a look for guests that are gone cares for."""
+    """Run twelve such VMs, each with a share below the threshold of the watch for ended guests."""
 
     def play(me: Player) -> Moves:
         vms = [me.vm(bid / 12, VCPU=1) for _ in range(12)]
@@ -85,7 +85,7 @@ def crumbs(bid: float) -> Play:
 
 
 def fails_to_boot(bid: float) -> Play:
-    """A new VM for each look, whose boot fails, and which is ended soon afterwards."""
+    """Create a VM before each observation, let its boot fail, and end it soon afterwards."""
 
     def play(me: Player) -> Moves:
         yield PERIOD_S - 5
@@ -109,10 +109,10 @@ PLAYS = [
 @pytest.mark.parametrize(
     ("kind", "bid", "rule"), [(*play, rule) for play, rule in pair(PLAYS, tuple(PriceRule))]
 )
-def test_what_neighbours_lose_is_paid_for(
+def test_the_owner_pays_for_the_neighbours_loss(
     kind: Callable[[float], Play], bid: float, rule: PriceRule
 ) -> None:
-    """However short its guests run, and they pay their bids at most."""
+    """This holds for the shortest guests; neighbours pay their bids at most."""
     arena = Arena(rule)
     try:
         found = arena.play({"eve": kind(bid)}, PERIODS)["eve"]
@@ -123,14 +123,14 @@ def test_what_neighbours_lose_is_paid_for(
     assert found.fair_paid <= found.fair_bids * 1.001
 
 
-def claims(arena: Arena) -> None:
-    """Each neighbour claims 1.5 of the cores that it bids for."""
+def claim_cores(arena: Arena) -> None:
+    """Let each neighbour claim 1.5 of the cores that it bids for."""
     for vm in arena.honest:
         arena.bench.raw("one.vm.update", vm, 'MERKAT_MIN_CPU="150"', 1)
 
 
 def bids_for_a_moment(me: Player) -> Moves:
-    """The highest bid of all at every third look, and gone a moment later."""
+    """Bid the most at every third observation, and power off a moment later."""
     vm = me.vm(1)
     yield 2 * PERIOD_S - 5
     while True:
@@ -144,11 +144,11 @@ def bids_for_a_moment(me: Player) -> Moves:
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_a_price_of_one_moment_costs_no_claim_more_than_its_bid(rule: PriceRule) -> None:
-    """Claims that bids pay for by the last price can't be dearer by the next one."""
+def test_a_short_price_peak_charges_no_claim_above_its_bid(rule: PriceRule) -> None:
+    """A claim covered by its bid at the last price costs no more at the next price."""
     arena = Arena(rule)
     try:
-        claims(arena)
+        claim_cores(arena)
         found = arena.play({"eve": bids_for_a_moment}, PERIODS)["eve"]
     finally:
         arena.close()
@@ -156,7 +156,7 @@ def test_a_price_of_one_moment_costs_no_claim_more_than_its_bid(rule: PriceRule)
 
 
 def copies_that_fail(me: Player) -> Moves:
-    """A new VM for each look, whose image can't be copied."""
+    """Create a VM before each observation whose image copy fails."""
     yield PERIOD_S - 5
     while True:
         vm = me.vm(300)
@@ -166,8 +166,8 @@ def copies_that_fail(me: Player) -> Moves:
         yield 5
 
 
-def test_cores_that_nobody_uses_are_paid_for_where_use_is_charged() -> None:
-    """Groups' VMs without a guest: their share is kept from others at their rate."""
+def test_unused_reserved_cores_are_charged_in_a_market_by_use() -> None:
+    """VMs of groups without a guest pay their rate for their reserved share."""
     arena = Arena(PriceRule.CLEARING, strategy="groups")
     try:
         found = arena.play({"eve": copies_that_fail}, PERIODS)["eve"]

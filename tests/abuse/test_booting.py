@@ -1,4 +1,4 @@
-"""A guest that boots whenever a period looks keeps nothing from its neighbours for nothing."""
+"""A guest that boots at each observation keeps nothing from its neighbours without payment."""
 
 import pytest
 
@@ -14,7 +14,7 @@ MUCH = 500.0
 
 
 def booting(away: str, credits_: float | None) -> Play:
-    """It is off for one second of five, and boots as the daemon looks."""
+    """Boot at each observation, and be off for one second of five."""
 
     def play(me: Player) -> Moves:
         if credits_ is not None:
@@ -32,7 +32,7 @@ def booting(away: str, credits_: float | None) -> Play:
 
 @pytest.mark.parametrize("away", ["poweroff-hard", "suspend"])
 def test_an_owner_without_credits_takes_no_host_with_an_old_bid(away: str) -> None:
-    """What it bid while it had credits counts no longer once it has none."""
+    """A bid made with credits does not apply without them."""
     arena = Arena(PriceRule.CLEARING, tick_s=1)
     try:
         found = arena.play({"eve": booting(away, 5 * MUCH)}, PERIODS)["eve"]
@@ -42,12 +42,12 @@ def test_an_owner_without_credits_takes_no_host_with_an_old_bid(away: str) -> No
 
 
 @pytest.mark.parametrize("away", ["poweroff-hard", "suspend"])
-def test_its_memory_costs_no_less_than_its_neighbours_is(away: str) -> None:
-    """Off for five seconds of each minute."""
+def test_memory_of_a_booting_guest_costs_the_neighbours_price(away: str) -> None:
+    """The guest is off for five seconds of each minute."""
     memory = Memory(PriceRule.CLEARING)
     site = memory.site
     try:
-        memory.neighbours()
+        memory.add_neighbours()
         site.periods(5)
         me = Owner(memory)
         site.periods(2)

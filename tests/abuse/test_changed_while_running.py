@@ -1,7 +1,7 @@
-"""Changes of VMs, and migrations that fail, for which OpenNebula divides their history records.
+"""Changes of VMs and failed migrations, for which OpenNebula splits history records.
 
-A VM that is changed while it runs pays as if it were not: its guest does not start again. A VM that
-is changed while it is off has ever more records, and still pays for the time that it ran.
+A changed running VM pays as an unchanged one, because its guest does not restart. A changed VM that
+is off gets ever more records, and still pays for its running time.
 """
 
 import pytest
@@ -17,7 +17,7 @@ LEAST = 0.95
 
 
 def paid(strategy: str | None, *, changes: bool) -> float:
-    """What a VM costs whose memory is raised in each period, or is not."""
+    """Return the charge of a VM whose memory grows in each period, or stays."""
 
     def play(me: Player) -> Moves:
         vm = me.vm(FAIR_BID)
@@ -38,12 +38,12 @@ def paid(strategy: str | None, *, changes: bool) -> float:
 
 @pytest.mark.parametrize("strategy", [None, "groups"])
 def test_a_change_of_a_running_vm_costs_nothing(strategy: str | None) -> None:
-    """Neither where shares are charged nor where use is."""
+    """This holds in markets that charge shares and in those that charge use."""
     assert paid(strategy, changes=True) == pytest.approx(paid(strategy, changes=False), rel=0.001)
 
 
-def paid_on_its_way(strategy: str | None, *, fails: bool) -> float:
-    """What a VM costs that is to be migrated in each period, in vain, or never."""
+def paid_while_migrating(strategy: str | None, *, fails: bool) -> float:
+    """Return the charge of a VM with a failed migration in each period, or with none."""
 
     def play(me: Player) -> Moves:
         vm = me.vm(FAIR_BID)
@@ -63,14 +63,14 @@ def paid_on_its_way(strategy: str | None, *, fails: bool) -> float:
 
 
 @pytest.mark.parametrize("strategy", [None, "groups"])
-def test_a_migration_that_fails_costs_nothing(strategy: str | None) -> None:
-    """The guest goes on where it was."""
-    tried = paid_on_its_way(strategy, fails=True)
-    assert tried == pytest.approx(paid_on_its_way(strategy, fails=False), rel=0.05)
+def test_a_failed_migration_costs_nothing(strategy: str | None) -> None:
+    """The guest continues on its source host."""
+    tried = paid_while_migrating(strategy, fails=True)
+    assert tried == pytest.approx(paid_while_migrating(strategy, fails=False), rel=0.05)
 
 
-def test_many_changes_of_a_vm_that_is_off_hide_no_time_that_it_ran() -> None:
-    """It runs between the looks alone, and hundreds of records follow each time."""
+def test_many_changes_of_a_powered_off_vm_hide_no_running_time() -> None:
+    """The VM runs only between observations, and hundreds of records follow each time."""
 
     def play(me: Player) -> Moves:
         vm = me.vm(3 * FAIR_BID)
@@ -90,4 +90,4 @@ def test_many_changes_of_a_vm_that_is_off_hide_no_time_that_it_ran() -> None:
     finally:
         arena.close()
     assert found.got_something
-    assert found.part >= LEAST, (found.part, found)
+    assert found.price_ratio >= LEAST, (found.price_ratio, found)

@@ -1,4 +1,4 @@
-"""A claim that is not meant keeps no other platform from an empty cloud."""
+"""An insincere claim keeps no other platform from an empty cloud."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 
 
 def patient(credits_: float, deadline: str, ideal_run: str, more: str = "") -> str:
-    """A platform that runs by the book, of one VM with all cores."""
+    """Return a patient platform of one VM with all cores."""
     return template(
         top='name = "p"',
         controller='[controller]\nkind = "patient"',
@@ -29,25 +29,25 @@ def patient(credits_: float, deadline: str, ideal_run: str, more: str = "") -> s
 
 
 def powered_off(me: Player, platform: int) -> None:
-    """Its tenant powers its VM off."""
+    """Power off the platform's VM."""
     for vm in me.vms_of(platform):
         me.act(vm, "poweroff-hard")
 
 
 def of_no_use(me: Player, platform: int) -> None:
-    """Its VM can use next to nothing, and bids nothing."""
+    """Cap the platform's VM to next to nothing, without a bid."""
     for vm in me.vms_of(platform):
         me.set(vm, MERKAT_MAX_CPU=1, MERKAT_BID_CPU=0)
 
 
 def at_a_tiny_bid(me: Player, platform: int) -> None:
-    """Its VM bids next to nothing, and gets as much."""
+    """Lower the bid of the platform's VM to next to nothing."""
     for vm in me.vms_of(platform):
         me.set(vm, MERKAT_BID_CPU=0.01)
 
 
 def as_it_is(_me: Player, _platform: int) -> None:
-    """Nothing is done to it."""
+    """Leave the platform unchanged."""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def as_it_is(_me: Player, _platform: int) -> None:
     ids=["nowhere", "powered_off", "of_no_use", "at_a_tiny_bid"],
 )
 def test_another_platform_starts(more: str, does: Callable[[Player, int], None]) -> None:
-    """Within some periods, though the first one claims the whole market at a high price."""
+    """It starts within some periods, although the first claims all cores at a high price."""
     arena = Arena(PriceRule.CLEARING, neighbours=0)
     arena.notes.offered = Kinds(("notes", "patient"), ("steps",))
     try:
@@ -83,8 +83,8 @@ def test_another_platform_starts(more: str, does: Callable[[Player, int], None])
     assert state in {"starting", "running"}
 
 
-def test_a_platform_that_is_submitted_again_and_again_claims_for_minutes() -> None:
-    """Not for ever: the grace in which its VMs are to come is for its owner's first ones alone."""
+def test_a_resubmitted_platform_claims_only_for_minutes() -> None:
+    """Only an owner's first platforms get the grace period for the arrival of their VMs."""
     arena = Arena(PriceRule.CLEARING, neighbours=0)
     arena.notes.offered = Kinds(("notes", "patient"), ("steps",))
     try:

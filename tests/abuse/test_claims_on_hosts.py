@@ -1,4 +1,4 @@
-"""A claim is paid for at the price of its own host, however cheap the rest of the market is."""
+"""A claim costs the price of its own host, even if the rest of the market is cheap."""
 
 from collections.abc import Generator
 
@@ -16,12 +16,12 @@ from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD
 
 HERE = {"SCHED_REQUIREMENTS": "ID = 0"}
-"""As a cluster or a datastore would bind a VM: the second host stays idle, and cheap."""
+"""A requirement as of a cluster or a datastore: the second host stays idle and cheap."""
 PERIODS = 10
 
 
 def bound(bid: float, **more: object) -> Play:
-    """A VM of eight cores that can run on the contended host alone."""
+    """Create a VM of eight cores that only the contended host allows."""
 
     def play(me: Player) -> Moves:
         me.vm(bid, **HERE, **more)
@@ -32,8 +32,8 @@ def bound(bid: float, **more: object) -> Play:
 
 
 @pytest.mark.parametrize("rule", list(PriceRule))
-def test_a_claim_on_a_contended_host_costs_what_the_host_costs(rule: PriceRule) -> None:
-    """The market's price is the reserve price; four VMs bid 80 together for the host's cores."""
+def test_a_claim_on_a_contended_host_costs_that_hosts_price(rule: PriceRule) -> None:
+    """The market's price is the reserve price; four VMs bid 80 together on the host."""
     arena = Arena(rule, hosts=2, neighbours=0)
     try:
         arena.honest = [arena.bench.new(*fair(number)) for number in range(4)]
@@ -41,11 +41,11 @@ def test_a_claim_on_a_contended_host_costs_what_the_host_costs(rule: PriceRule) 
     finally:
         arena.close()
     whole = found.core_s + found.fair_core_s
-    assert found.core_s < 0.2 * whole, found  # in its first period the market's price holds
+    assert found.core_s < 0.2 * whole, found  # the market's price applies in its first period
 
 
 def in_turns(me: Player) -> Moves:
-    """It ends a moment before each look, at which another one waits with the same claim."""
+    """End the VM a moment before each observation and create another one with the same claim."""
     yield PERIOD_S - 5
     vm = me.vm(1.7, MERKAT_MIN_CPU=790, **HERE)
     while True:
@@ -55,8 +55,8 @@ def in_turns(me: Player) -> Moves:
         vm = me.vm(1.7, MERKAT_MIN_CPU=790, **HERE)
 
 
-def test_a_new_vm_in_each_period_has_no_claim_that_its_bid_does_not_pay_for_there() -> None:
-    """It waits in each period, and has no host whose price could judge its claim."""
+def test_a_new_vm_in_each_period_has_no_unpaid_claim() -> None:
+    """Each VM is pending at the observation, so no host's price applies to its claim."""
     arena = Arena(PriceRule.CLEARING, hosts=2, neighbours=0, tick_s=1)
     try:
         arena.honest = [arena.bench.new(*fair(number)) for number in range(4)]
@@ -67,7 +67,7 @@ def test_a_new_vm_in_each_period_has_no_claim_that_its_bid_does_not_pay_for_ther
 
 
 def fair(number: int) -> tuple[str, str]:
-    """A VM for all cores of the first host, and the session of the tenant."""
+    """Return a VM for all cores of the first host, and its owner's session."""
     lines = {
         "CPU": 0.1,
         "VCPU": 2,
@@ -80,8 +80,8 @@ def fair(number: int) -> tuple[str, str]:
     return f"{text}\n{work}", f"{('ann', 'bob')[number % 2]}:{PASSWORD}"
 
 
-def with_an_idle_host() -> Memory:
-    """Two hosts, of which everybody's VMs can have the first."""
+def make_two_hosts() -> Memory:
+    """Return a site of two hosts, of which all VMs require the first."""
     memory = Memory(PriceRule.CLEARING)
     memory.site.close()
     memory.site = Site(
@@ -95,9 +95,9 @@ def with_an_idle_host() -> Memory:
 
 
 @pytest.mark.parametrize("claim", [{}, {"MERKAT_MIN_MEMORY": 8000}])
-def test_memory_in_use_is_kept_at_the_price_of_its_host(claim: dict[str, object]) -> None:
-    """A VM that filled its memory shrinks once neighbours on its host bid for it."""
-    memory = with_an_idle_host()
+def test_used_memory_costs_the_price_of_its_host(claim: dict[str, object]) -> None:
+    """A VM with full memory shrinks once neighbours on its host bid."""
+    memory = make_two_hosts()
 
     def moves() -> Generator[None, None, None]:
         me = Hoarder(memory)

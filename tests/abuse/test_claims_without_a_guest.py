@@ -1,6 +1,6 @@
-"""A VM without a guest keeps no more memory from others than it needs, unless it pays for it.
+"""A VM without a guest keeps only the memory that it needs, or pays for more.
 
-Its disks are copied for as long as its owner likes, or its boot failed, which an owner can cause.
+An owner can cause a long copy of disks or a failed boot.
 """
 
 from collections.abc import Iterator
@@ -16,28 +16,28 @@ from tests.abuse.memory import FAIR_BID, HIGH, HOST_MIB, RESERVE, Hoarder, Memor
 
 CLAIM_MIB = 16_000
 NEEDS = 0.25
-"""The part of its size that each VM keeps without a guest (`floor_part`)."""
+"""The part of its size that a VM without a guest keeps (`floor_part`)."""
 PERIODS = 8
 
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    """A host whose neighbours have bought all of its memory."""
+    """Return a host whose neighbours have bought all of its memory."""
     found = Memory(PriceRule.CLEARING)
-    found.neighbours()
+    found.add_neighbours()
     found.site.periods(6)
     yield found
     found.close()
 
 
 def wait(periods: int) -> Moves:
-    """Nothing is done."""
+    """Wait for this number of periods."""
     for _ in range(periods):
         yield
 
 
-def fails(memory: Memory, **attributes: object) -> int:
-    """A VM that failed to boot, with these attributes since then."""
+def fail_boot(memory: Memory, **attributes: object) -> int:
+    """Create a VM that fails to boot, and give it these attributes afterwards."""
     eve = Hoarder(memory)
     vm = eve.vm(0.05, MEMORY=CLAIM_MIB)
     memory.site.cloud.faults.add(Fault(FaultKind.FAIL, vm=vm, lcm="BOOT*"))
@@ -50,16 +50,16 @@ def fails(memory: Memory, **attributes: object) -> int:
 
 
 @pytest.mark.parametrize("bid", [0.0, CLAIM_MIB * RESERVE["memory"] * 1.1])
-def test_a_failed_vm_claims_what_its_bid_pays_for(memory: Memory, bid: float) -> None:
-    """Without a bid, or with one that pays the reserve price alone, that is next to nothing."""
-    fails(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)
+def test_a_failed_vm_claims_only_the_memory_that_its_bid_buys(memory: Memory, bid: float) -> None:
+    """Without a bid, or at the reserve price, that is next to nothing."""
+    fail_boot(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)
     found = memory.play(wait(PERIODS), PERIODS)
     assert found.fair_held >= 0.99 * (HOST_MIB - NEEDS * CLAIM_MIB) * PERIODS, found
 
 
-def test_a_failed_vm_claims_nothing_for_credits_that_its_owner_lacks(memory: Memory) -> None:
-    """It would only be in debt."""
-    vm = fails(memory)
+def test_a_failed_vm_claims_nothing_without_credits(memory: Memory) -> None:
+    """The claim would only add to the owner's debt."""
+    vm = fail_boot(memory)
     Player(memory.site, "eve", memory.eve).park(5.0)  # type: ignore[arg-type]
     Hoarder(memory).bid(vm, 5_000.0)
     text = f'MERKAT_MIN_MEMORY="{CLAIM_MIB}"'
@@ -69,28 +69,28 @@ def test_a_failed_vm_claims_nothing_for_credits_that_its_owner_lacks(memory: Mem
     assert found.fair_held >= 0.98 * (HOST_MIB - NEEDS * CLAIM_MIB) * PERIODS, found
 
 
-def test_a_failed_vm_pays_for_what_it_claims(memory: Memory) -> None:
-    """As much as its neighbours do for as much memory."""
+def test_a_failed_vm_pays_for_its_claim(memory: Memory) -> None:
+    """It pays the neighbours' price."""
     bid = 10 * FAIR_BID
-    fails(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)
+    fail_boot(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)
     found = memory.play(wait(PERIODS), PERIODS)
     lost = HOST_MIB * PERIODS - found.fair_held
     assert lost >= 0.5 * HOST_MIB * PERIODS
     assert found.paid / lost >= 0.95 * found.fair_paid / found.fair_held, found
 
 
-def test_a_failed_vm_ends_no_claim_of_its_neighbours(memory: Memory) -> None:
-    """What it claims in vain raises no price that their claims must pay."""
+def test_a_failed_vm_cancels_no_claim_of_its_neighbours(memory: Memory) -> None:
+    """Its invalid claim does not raise the price of valid ones."""
     site = memory.site
     claims = memory.vm("bob", FAIR_BID, 64, MERKAT_MIN_MEMORY=4000)
     site.periods(3)
-    fails(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=0)
+    fail_boot(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=0)
     vms = site.period().seen.snapshot.vms
     assert vms.floor[vms.id == claims, 1] >= (HOST_MIB - NEEDS * CLAIM_MIB) / 4 - 1
 
 
-def test_a_claim_is_paid_while_disks_are_copied(memory: Memory) -> None:
-    """Its bid makes it valid, and it costs what its neighbours pay for as much memory."""
+def test_a_claim_is_charged_during_the_copy_of_disks(memory: Memory) -> None:
+    """The bid makes the claim valid, and it costs the neighbours' price."""
     world = memory.site.cloud.world
     delays = world.settings.delays
     slow = replace(delays, by_state={**delays.by_state, Lcm.PROLOG: 36_000.0})
@@ -104,9 +104,9 @@ def test_a_claim_is_paid_while_disks_are_copied(memory: Memory) -> None:
     assert found.paid / lost >= 0.95 * found.fair_paid / found.fair_held, found
 
 
-def test_a_vm_without_a_claim_still_rests_at_the_reserve_price(memory: Memory) -> None:
-    """A failure may be the cloud's fault."""
-    fails(memory)
+def test_a_failed_vm_without_a_claim_pays_the_reserve_price(memory: Memory) -> None:
+    """The failure may be the cloud's fault."""
+    fail_boot(memory)
     found = memory.play(wait(PERIODS), PERIODS)
     most = NEEDS * CLAIM_MIB * RESERVE["memory"] * PERIODS
     assert found.paid <= 1.01 * most, found

@@ -1,7 +1,6 @@
-"""Strategies with several hosts, with renewals, and with crowds of VMs that get next to nothing.
+"""Strategies with several hosts, with renewals, and with many VMs of tiny shares.
 
-They are played like those of `test_market.py`: in short by `make test`, for four hours of the
-market's time by `make soak`.
+`make test` plays a few minutes of each; `make soak` plays four hours of the market's time.
 """
 
 from collections.abc import Generator
@@ -33,15 +32,15 @@ Moves = Generator[float, None, None]
 PERIODS = shorten(240, 8)
 RULES = tuple(PriceRule)
 LEAST = 0.95
-"""Of what a core-second costs honest tenants."""
+"""The least part of the honest tenants' price of a core-second."""
 RENEWAL_S = 4 * PERIOD_S
-"""The first comes after the players."""
+"""The interval of renewals; the first one is after the players' start."""
 SUPPLY = 400_000.0
-"""Each of the three tenants holds a third of it at most, which is more than it begins with."""
+"""The supply: each of three tenants holds a third at most, more than its initial balance."""
 
 
-def rules(at: int) -> tuple[PriceRule, ...]:
-    """Both in the long form, else one of them in turns."""
+def rules_of(at: int) -> tuple[PriceRule, ...]:
+    """Return both rules in the long form, else one of them in turns."""
     return RULES if SOAK else (RULES[at % len(RULES)],)
 
 
@@ -54,7 +53,7 @@ def _forever() -> Moves:
 
 
 def low_on_every_host(me: Player) -> Moves:
-    """A VM for each host with a tenth of a fair bid, and one that is fair."""
+    """Run a VM at a tenth of a fair bid on each host, and a fair one."""
     for _ in range(2):
         me.vm(FAIR_BID / 10, VCPU=2)
     me.vm()
@@ -62,14 +61,14 @@ def low_on_every_host(me: Player) -> Moves:
 
 
 def floors_on_every_host(me: Player) -> Moves:
-    """Claims to half of every host, without a bid."""
+    """Claim half of every host without a bid."""
     for _ in range(2):
         me.vm(0, MERKAT_MIN_CPU=400)
     yield from _forever()
 
 
 def crowds_one_host(me: Player) -> Moves:
-    """High bids that can use nothing crowd one host; its VM on the other host bids little."""
+    """Crowd one host with high bids under tiny caps, and bid little on the other host."""
     for _ in range(6):
         me.vm(3 * FAIR_BID, MERKAT_MAX_CPU=1, VCPU=1, SCHED_REQUIREMENTS="ID = 0")
     me.vm(FAIR_BID / 4, SCHED_REQUIREMENTS="ID = 1")
@@ -77,7 +76,7 @@ def crowds_one_host(me: Player) -> Moves:
 
 
 def stops_to_change_hosts(me: Player) -> Moves:
-    """A VM that stops is placed anew, each time where fewer are."""
+    """Stop the VM repeatedly, so that it is placed on the emptier host."""
     vm = me.vm()
     yield 2 * PERIOD_S
     while True:
@@ -88,7 +87,7 @@ def stops_to_change_hosts(me: Player) -> Moves:
 
 
 def leaves_each_host_before_the_look(me: Player) -> Moves:
-    """Two VMs in turns, each asked onto another host, gone before its second observation."""
+    """Run two VMs in turns on two hosts, each gone before its second observation."""
     number = 0
     while True:
         vm = me.vm(SCHED_REQUIREMENTS=f"ID = {number % 2}")
@@ -114,7 +113,7 @@ HOSTS: dict[str, Play] = {
 
 
 def bids_all_before_each_renewal(me: Player) -> Moves:
-    """A renewal tops up whatever is left, so nothing is left."""
+    """Spend the whole balance before each renewal."""
     vm = me.vm(FAIR_BID)
     while True:
         yield RENEWAL_S - PERIOD_S
@@ -124,23 +123,23 @@ def bids_all_before_each_renewal(me: Player) -> Moves:
 
 
 def empty_at_each_renewal(me: Player) -> Moves:
-    """All money is in a platform when an account is topped up, and comes back after it."""
+    """Keep all credits in a platform during each renewal."""
     platform = me.platform(1, start=LATER)
     me.vm(2 * FAIR_BID)
     while True:
         yield PERIOD_S / 2
-        me.everything_to(platform)
+        me.move_all_to(platform)
         yield RENEWAL_S - PERIOD_S
-        me.budget(platform, 1)
+        me.set_budget_of(platform, 1)
         yield PERIOD_S / 2
 
 
 def a_platform_for_each_renewal(me: Player) -> Moves:
-    """A new platform each time takes what was renewed; none is ended."""
+    """Move each renewal into a new platform."""
     me.vm(FAIR_BID)
     while True:
         yield RENEWAL_S
-        with suppress(LedgerError):  # all of it may be reserved
+        with suppress(LedgerError):  # all credits may be reserved
             me.platform(max(me.credits - 50, 1), start=LATER)
 
 
@@ -150,14 +149,14 @@ RENEWALS: dict[str, Play] = {
 }
 
 
-def judged(found: Outcome, beyond: float = 0.001) -> None:
-    """It pays as much for a core-second as others, and others pay their bids at most."""
-    assert not found.got_something or found.part >= LEAST, (found.part, found)
+def check(found: Outcome, beyond: float = 0.001) -> None:
+    """Check that the player pays the honest price and others pay their bids at most."""
+    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
     assert found.fair_paid <= found.fair_bids * (1 + beyond), found
 
 
-def played(arena: Arena, name: str, play: Play) -> Outcome:
-    """What came of a strategy."""
+def play_strategy(arena: Arena, name: str, play: Play) -> Outcome:
+    """Play a strategy; return its outcome."""
     try:
         return arena.play({name: play}, PERIODS)[name]
     finally:
@@ -165,18 +164,18 @@ def played(arena: Arena, name: str, play: Play) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("name", "rule"), [(name, rule) for at, name in enumerate(HOSTS) for rule in rules(at)]
+    ("name", "rule"), [(name, rule) for at, name in enumerate(HOSTS) for rule in rules_of(at)]
 )
-def test_several_hosts_gain_a_strategy_nothing(name: str, rule: PriceRule) -> None:
-    """On two hosts, with honest tenants that fill both."""
-    judged(played(Arena(rule, hosts=2), name, HOSTS[name]))
+def test_several_hosts_give_a_strategy_no_advantage(name: str, rule: PriceRule) -> None:
+    """Honest tenants fill both of two hosts."""
+    check(play_strategy(Arena(rule, hosts=2), name, HOSTS[name]))
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_high_bids_on_one_host_make_nobody_on_another_pay_more_than_its_bid(
+def test_high_bids_on_one_host_do_not_raise_charges_on_another_above_the_bid(
     rule: PriceRule,
 ) -> None:
-    """The price is the market's, the share is the host's: the bound of a charge is the bid."""
+    """The price is the market's and the share the host's, so the bid bounds the charge."""
 
     def bound(me: Player) -> Moves:
         for _ in range(3):
@@ -184,15 +183,16 @@ def test_high_bids_on_one_host_make_nobody_on_another_pay_more_than_its_bid(
         while True:
             yield PERIOD_S
 
-    found = played(Arena(rule, hosts=2), "bound", bound)
+    found = play_strategy(Arena(rule, hosts=2), "bound", bound)
     assert found.fair_paid <= found.fair_bids * 1.001, found
 
 
 @pytest.mark.parametrize(
-    ("name", "rule"), [(name, rule) for at, name in enumerate(RENEWALS) for rule in rules(at + 1)]
+    ("name", "rule"),
+    [(name, rule) for at, name in enumerate(RENEWALS) for rule in rules_of(at + 1)],
 )
-def test_renewals_gain_a_strategy_nothing(name: str, rule: PriceRule) -> None:
-    """Nor does a tenant ever hold more than its part of the supply."""
+def test_renewals_give_a_strategy_no_advantage(name: str, rule: PriceRule) -> None:
+    """No tenant holds more than its part of the supply."""
     arena = Arena(
         rule, money=MoneySettings(supply=SUPPLY, starting_credits=0.0, renewal_s=RENEWAL_S)
     )
@@ -204,19 +204,19 @@ def test_renewals_gain_a_strategy_nothing(name: str, rule: PriceRule) -> None:
             most = max(most, me.holdings)
             yield wait_s
 
-    judged(played(arena, name, watched))
+    check(play_strategy(arena, name, watched))
     assert 0 < most <= SUPPLY / 3 + 1e-6
 
 
-# -- many of next to nothing ---------------------------------------------------------------------
+# -- many tiny shares ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", rules(0))
+@pytest.mark.parametrize("rule", rules_of(0))
 def test_a_crowd_without_bids_computes_no_more_than_its_least_limits(rule: PriceRule) -> None:
-    """No host takes a limit below a hundredth of a core, and helpers have a fiftieth: that is free.
+    """A hundredth of a core a VM and a fiftieth for helpers are the least limits, and free.
 
-    It is free once a VM, however many virtual CPUs it has. What the VMs compute together is
-    bounded by that, and what honest tenants lose is that and no more.
+    This is free once a VM, regardless of its virtual CPUs. It bounds the total work of the VMs and
+    the loss of honest tenants.
     """
     count = 10
 
@@ -228,18 +228,18 @@ def test_a_crowd_without_bids_computes_no_more_than_its_least_limits(rule: Price
     def alone(_me: Player) -> Moves:
         yield from _forever()
 
-    found = played(Arena(rule), "crowd", crowd)
-    without = played(Arena(rule), "alone", alone)
+    found = play_strategy(Arena(rule), "crowd", crowd)
+    without = play_strategy(Arena(rule), "alone", alone)
     least = LEAST_QUOTA_US / CpuSettings().quota_period_us + 1 / HELPERS_LEAST
     assert 0 < found.core_s <= found.ran_s * least * 1.05
     assert found.fair_paid <= found.fair_bids * 1.001
     assert without.fair_core_s - found.fair_core_s <= found.core_s * 1.05
-    assert found.part >= LEAST or found.core_s <= 0.05 * without.fair_core_s
+    assert found.price_ratio >= LEAST or found.core_s <= 0.05 * without.fair_core_s
 
 
-@pytest.mark.parametrize("rule", rules(0))
-def test_cores_that_nobody_else_wants_cost_the_reserve_price(rule: PriceRule) -> None:
-    """However low the bid is: it buys no more than it pays for at that price."""
+@pytest.mark.parametrize("rule", rules_of(0))
+def test_uncontended_cores_cost_the_reserve_price(rule: PriceRule) -> None:
+    """A low bid buys no more than it pays for at that price."""
 
     def tiny(me: Player) -> Moves:
         me.vm(0.2)
@@ -247,6 +247,6 @@ def test_cores_that_nobody_else_wants_cost_the_reserve_price(rule: PriceRule) ->
             yield PERIOD_S
 
     arena = Arena(rule, neighbours=1, neighbours_cores=4)
-    found = played(arena, "tiny", tiny)
+    found = play_strategy(arena, "tiny", tiny)
     worth = (found.core_s - 0.01 * found.ran_s) * 100 * RESERVE / PERIOD_S
     assert found.paid >= 0.95 * worth, found

@@ -1,6 +1,6 @@
-"""A guest that is started again and again has its memory for no less than neighbours pay.
+"""A guest that restarts repeatedly pays the neighbours' price for its memory.
 
-It starts with all of it each time, and its balloon needs minutes to take memory that it uses.
+It starts with all of its memory each time, and its balloon needs minutes to take back used memory.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from tests.scheduler.frontend import PASSWORD
 
 STEP_S = 5
 STEPS = 12
-"""In a period."""
+"""The number of steps in a period."""
 FREE_PERIODS = 10
-"""In which a few starts cost nothing."""
+"""The first periods, in which a few starts are free."""
 PERIODS = shorten(15, 10)
 LEAST = 0.9
-"""Of what a MiB costs neighbours: what a guest held is known at the looks alone."""
+"""The least part of the neighbours' price; a guest's memory is known only when observed."""
 
 Cycle = Callable[["Owner", int], None]
 
 
 class Owner:
-    """Of one VM with next to no bid, which uses nearly all of its memory."""
+    """The owner of one VM with a tiny bid that uses nearly all of its memory."""
 
     def __init__(self, memory: Memory, **attributes: object) -> None:
         self.memory = memory
@@ -35,17 +35,17 @@ class Owner:
         self.begin()
 
     def begin(self) -> None:
-        """A new VM."""
+        """Create a new VM."""
         self.vm = self.memory.vm("eve", 1.0, USE_MIB, **self.attributes)
 
     def act(self, action: str) -> None:
-        """Ask OpenNebula for it, which may refuse."""
+        """Request an action from OpenNebula, which may reject it."""
         bench = self.memory.site.bench
         bench.raw("one.vm.action", action, self.vm, session=f"eve:{PASSWORD}")
 
 
 def off_for_a_moment(me: Owner, step: int) -> None:
-    """Soon after each look."""
+    """Power off and on soon after each observation."""
     if step == 1:
         me.act("poweroff-hard")
     if step == 2:
@@ -53,7 +53,7 @@ def off_for_a_moment(me: Owner, step: int) -> None:
 
 
 def off_at_each_look(me: Owner, step: int) -> None:
-    """It has no share then."""
+    """Be off, and without a share, at each observation."""
     if step == 0:
         me.act("resume")
     if step == STEPS - 1:
@@ -61,7 +61,7 @@ def off_at_each_look(me: Owner, step: int) -> None:
 
 
 def a_new_vm(me: Owner, step: int) -> None:
-    """For each look."""
+    """Replace the VM before each observation."""
     if step == STEPS - 2:
         me.act("terminate-hard")
     if step == STEPS - 1:
@@ -69,23 +69,25 @@ def a_new_vm(me: Owner, step: int) -> None:
 
 
 def one_more(me: Owner, step: int) -> None:
-    """In every other period; the earlier ones run on, with as little as a guest may have."""
+    """Create a VM in every other period; earlier ones keep running with the least share."""
     me.count += step == 0
     if step == 0 and me.count % 2:
         me.begin()
 
 
-def part(cycle: Cycle, rule: PriceRule, without_mib: float = 0.0, **attributes: object) -> float:
-    """What a MiB cost the tenant, as a part of what it cost neighbours.
+def price_ratio(
+    cycle: Cycle, rule: PriceRule, without_mib: float = 0.0, **attributes: object
+) -> float:
+    """Return the tenant's price of a MiB relative to the neighbours' price.
 
-    So much of each of its guests does not count. Its VMs have these attributes.
+    `without_mib` of each of its guests does not count. Its VMs have these attributes.
     """
     memory = Memory(rule)
     site = memory.site
     held = {True: 0.0, False: 0.0}
     before = site.balances()
     try:
-        memory.neighbours()
+        memory.add_neighbours()
         site.periods(5)
         me = Owner(memory, **attributes)
         for period in range(FREE_PERIODS + PERIODS):
@@ -110,24 +112,24 @@ def part(cycle: Cycle, rule: PriceRule, without_mib: float = 0.0, **attributes: 
 @pytest.mark.parametrize(
     ("cycle", "rule"), pair([off_for_a_moment, off_at_each_look, a_new_vm], tuple(PriceRule))
 )
-def test_memory_of_starts_is_paid_for(cycle: Cycle, rule: PriceRule) -> None:
-    """From the fifth start within an hour on."""
-    assert part(cycle, rule) >= LEAST
+def test_memory_of_repeated_starts_is_charged(cycle: Cycle, rule: PriceRule) -> None:
+    """The charge begins with the fifth start within an hour."""
+    assert price_ratio(cycle, rule) >= LEAST
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_memory_of_ever_more_guests_is_paid_for(rule: PriceRule) -> None:
-    """Beyond the little that each may keep: they run on, but not with what they started with."""
-    assert part(one_more, rule, LEAST_MIB) >= LEAST
+def test_memory_of_ever_more_guests_is_charged(rule: PriceRule) -> None:
+    """Each guest keeps the least memory free and pays for the rest of its initial memory."""
+    assert price_ratio(one_more, rule, LEAST_MIB) >= LEAST
 
 
 @pytest.mark.parametrize("cycle", [off_for_a_moment, off_at_each_look, a_new_vm])
 def test_a_cap_makes_no_start_cheaper(cycle: Cycle) -> None:
-    """A guest starts with all of its memory, however little of it the owner's cap lets it keep."""
-    assert part(cycle, PriceRule.CLEARING, MERKAT_MAX_MEMORY=512) >= LEAST
+    """A guest starts with all of its memory, regardless of its cap."""
+    assert price_ratio(cycle, PriceRule.CLEARING, MERKAT_MAX_MEMORY=512) >= LEAST
 
 
 @pytest.mark.parametrize("cycle", [off_for_a_moment, off_at_each_look])
-def test_a_text_that_no_period_reads_makes_no_start_cheaper(cycle: Cycle) -> None:
-    """Its history is read all the same, and the number of its last record each time."""
-    assert part(cycle, PriceRule.CLEARING, LONG="x" * 1_200_000) >= LEAST
+def test_an_unreadable_template_makes_no_start_cheaper(cycle: Cycle) -> None:
+    """The VM's history and the number of its last record are still read."""
+    assert price_ratio(cycle, PriceRule.CLEARING, LONG="x" * 1_200_000) >= LEAST

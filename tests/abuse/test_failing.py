@@ -1,4 +1,4 @@
-"""A VM that fails to boot keeps room for its next start, at the reserve price, and none later."""
+"""A VM that fails to boot keeps memory for its next start only, at the reserve price."""
 
 import pytest
 
@@ -15,11 +15,11 @@ from tests.scheduler.test_acting import careful_settings
 HOST_MIB = 16 * 1024
 CLAIM_MIB = 8000
 SETTLED = 6
-"""Periods after which every attempt is made."""
+"""The number of periods after which all attempts have been made."""
 
 
-def site_of(rule: PriceRule = PriceRule.CLEARING) -> Site:
-    """A host whose memory two VMs fill, and a daemon that can start a failed VM again."""
+def make_site(rule: PriceRule = PriceRule.CLEARING) -> Site:
+    """Return a host whose memory two VMs fill, and a daemon that retries failed VMs."""
     site = Site(
         hosts=1,
         size=HostSize(800, HOST_MIB),
@@ -33,13 +33,13 @@ def site_of(rule: PriceRule = PriceRule.CLEARING) -> Site:
 
 
 def fail_boots(site: Site, vm: int, count: int) -> None:
-    """The next boots of this VM fail."""
+    """Let the next boots of this VM fail."""
     site.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "vm": vm, "count": count})
 
 
-def test_a_failed_vm_that_waits_for_an_administrator_leaves_its_memory_to_others() -> None:
-    """Two VMs claim a whole host between them and always fail: VMs that bid come all the same."""
-    site = site_of()
+def test_a_finally_failed_vm_frees_its_memory() -> None:
+    """Two always failing VMs claim a whole host, and VMs that bid are placed there."""
+    site = make_site()
     try:
         eve = site._tenant("eve")
         failing = [memory_vm(site, "eve", 5, MERKAT_MIN_MEMORY=CLAIM_MIB) for _ in range(2)]
@@ -58,9 +58,9 @@ def test_a_failed_vm_that_waits_for_an_administrator_leaves_its_memory_to_others
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_the_room_for_another_attempt_costs_the_reserve_price(rule: PriceRule) -> None:
-    """An attempt that has to wait keeps its claim, and the owner pays for each period of it."""
-    site = site_of(rule)
+def test_the_memory_for_another_attempt_costs_the_reserve_price(rule: PriceRule) -> None:
+    """A waiting attempt keeps its claim, and its owner pays for each period."""
+    site = make_site(rule)
     try:
         eve = site._tenant("eve")
         vm = memory_vm(site, "eve", 5, MERKAT_MIN_MEMORY=CLAIM_MIB)
@@ -68,7 +68,7 @@ def test_the_room_for_another_attempt_costs_the_reserve_price(rule: PriceRule) -
         site.period()
         site.clock.advance(PERIOD_S)
         assert site.state(vm) == "BOOT_FAILURE"
-        # Another VM takes the room, by an administrator's hand: the attempt waits.
+        # An administrator deploys another VM into the free memory, so the attempt waits.
         other = memory_vm(site, "ann", 5, MEMORY=12_000, MERKAT_MIN_MEMORY=12_000)
         site.bench.ok("one.vm.deploy", other, 0)
         site.clock.advance(PERIOD_S)

@@ -1,4 +1,4 @@
-"""Network and disk: a guest that is started again and again has them for no less than neighbours.
+"""A guest that restarts repeatedly pays the neighbours' price for network and disk.
 
 It has no limits until the daemon finds it, some seconds after each start.
 """
@@ -19,10 +19,10 @@ from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60
 FREE_PERIODS = 6
-"""In which a few starts cost nothing."""
+"""The first periods, in which a few starts are free."""
 PERIODS = shorten(12, 6)
 LEAST = 0.95
-"""Of what a unit costs the neighbour."""
+"""The least part of the neighbour's price of a unit."""
 
 HOST = {"network": 1000.0, "disk": 200.0}
 HIGH, LOW = 20.0, 0.01
@@ -30,9 +30,9 @@ HIGH, LOW = 20.0, 0.01
 
 @dataclass
 class Site:
-    """A host with a neighbour that bids high for both goods, and a player that bids next to none.
+    """A host with a neighbour that bids high for both goods, and a player with a tiny bid.
 
-    The next period begins early where the daemon would begin it.
+    A period starts early if the daemon requests it.
     """
 
     frontend: Frontend = field(
@@ -51,10 +51,10 @@ class Site:
     )
     woken: bool = False
     had: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
-    """By owner and good: Mbit or MiB that its guests could move."""
+    """The Mbit or MiB that the guests could move, by owner and good."""
 
     def __post_init__(self) -> None:
-        """Wake it as the daemon's clock would."""
+        """Create the users, and record the daemon's requests for an early period."""
         self.frontend.scheduler._beat.wake = self.wake  # type: ignore[method-assign]
         self.ids: dict[str, int] = {}
         self.vms: dict[int, str] = {}
@@ -64,11 +64,11 @@ class Site:
         self.bids = {"ann": HIGH, "eve": LOW}
 
     def wake(self) -> None:
-        """The next period is due."""
+        """Record that a period is due."""
         self.woken = True
 
     def vm(self, owner: str, bid: float | None = None, **size: float) -> int:
-        """A VM of this owner."""
+        """Create a VM of this owner."""
         amount = self.bids[owner] if bid is None else bid
         made = self.frontend.vm(
             5.0,
@@ -81,17 +81,17 @@ class Site:
         return made
 
     def act(self, vm: int, action: str) -> None:
-        """Its owner asks OpenNebula for it, which may refuse."""
+        """Request an action from OpenNebula as the owner; OpenNebula may reject it."""
         session = self.sessions[self.vms[vm]]
         self.frontend.bench.raw("one.vm.action", action, vm, session=session)
 
-    def limited(self, vm: int) -> bool:
-        """Whether its network has a limit."""
+    def has_limit(self, vm: int) -> bool:
+        """Return whether the VM's network has a limit."""
         found = self.frontend.cloud.guests.read([vm]).get(vm)
         return found is not None and found.limits.network_kb_s >= 0
 
     def run(self, periods: int, move: Callable[[int], None] = lambda _second: None) -> None:
-        """Second by second; `move` is told the second of the period."""
+        """Run second by second; `move` receives the second of the period."""
         last = -PERIOD_S
         for second in range(periods * PERIOD_S):
             if second % PERIOD_S == 0 or (self.woken and second - last >= 5):
@@ -102,7 +102,7 @@ class Site:
             self.count()
 
     def count(self) -> None:
-        """A second in which guests could move as much as they may."""
+        """Count a second in which guests could move as much as their limits allow."""
         for vm, guest in self.frontend.cloud.guests.read().items():
             kb_s, kib_s = guest.limits.network_kb_s, guest.limits.disk_kib_s
             owner = self.vms[vm]
@@ -110,7 +110,7 @@ class Site:
             self.had[owner, "disk"] += HOST["disk"] if kib_s < 0 else kib_s / 1024
 
     def paid(self, owner: str) -> dict[str, float]:
-        """Credits, by good."""
+        """Return the charged credits by good."""
         month = month_of(self.frontend.clock.seconds())
         lines = self.frontend.read(lambda c: statement(c, self.ids[owner], month)).lines
         return {
@@ -120,41 +120,41 @@ class Site:
 
 
 class Player:
-    """One VM with next to no bid."""
+    """One VM with a tiny bid."""
 
     def __init__(self, site: Site) -> None:
         self.site, self.vm = site, site.vm("eve")
 
     def off_once_limited(self, _second: int) -> None:
-        """And on again at once."""
+        """Power off once the VM has limits, and on again at once."""
         if self.site.frontend.state(self.vm) == "POWEROFF":
             self.site.act(self.vm, "resume")
-        elif self.site.limited(self.vm):
+        elif self.site.has_limit(self.vm):
             self.site.act(self.vm, "poweroff-hard")
 
     def off_after_a_while(self, second: int) -> None:
-        """On for a few seconds, at times that the daemon's looks don't follow."""
+        """Run for a few seconds at times unrelated to the daemon's observations."""
         if second % 7 == 0:
             self.site.act(self.vm, "resume")
         if second % 7 == 5:
             self.site.act(self.vm, "poweroff-hard")
 
     def off_at_each_look(self, second: int) -> None:
-        """It has no share then."""
+        """Be off, and without a share, at each observation."""
         if 2 <= second < 50:
             self.off_once_limited(second)
         elif second == 50:
             self.site.act(self.vm, "poweroff-hard")
 
     def once_a_period(self, second: int) -> None:
-        """It runs on with its limits for most of the time."""
+        """Restart once a period; the VM has its limits most of the time."""
         if second == 1:
             self.site.act(self.vm, "poweroff-hard")
         if second == 6:
             self.site.act(self.vm, "resume")
 
     def made_anew(self, second: int) -> None:
-        """Another VM for each period."""
+        """Replace the VM in each period."""
         if second == 50:
             self.site.act(self.vm, "terminate-hard")
             self.vm = self.site.vm("eve")
@@ -164,8 +164,8 @@ MOVES = [name for name in vars(Player) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_no_way_of_starting_gives_network_or_disk_for_less(name: str) -> None:
-    """A Mbit and a MiB cost as much as those of the neighbour, for each second without limits."""
+def test_no_pattern_of_starts_makes_network_or_disk_cheaper(name: str) -> None:
+    """Each second without limits costs the neighbour's price."""
     site = Site()
     site.vm("ann")
     player = Player(site)
@@ -181,48 +181,48 @@ def test_no_way_of_starting_gives_network_or_disk_for_less(name: str) -> None:
         # Each limit leaves a VM at least 1 Mbit/s and 1 MiB/s.
         bought = site.had["eve", good] - PERIODS * PERIOD_S
         paid = after["eve"][good] - before["eve"][good]
-        assert bought > host * PERIODS, "it had a second of the whole host in each period"
+        assert bought > host * PERIODS, "the player had too little in each period for a valid test"
         assert paid >= LEAST * each * bought, (good, paid / bought / each)
     site.frontend.agree()
     site.frontend.close()
 
 
-def test_many_vms_start_again_for_nothing_once_a_day() -> None:
-    """Each again and again, an hour or more apart, and runs on: guests crash, but not so often."""
+def test_many_vms_restart_free_of_charge_once_a_day() -> None:
+    """Guests crash at times: a restart is free if the VM then runs for an hour or more."""
     site = Site()
     site.vm("ann")
     size = {"CPU": 0.01, "VCPU": 1, "MEMORY": 64}
     vms = [site.vm("eve", 0.001, **size) for _ in range(24)]
     site.run(4)
-    _restarted(site, vms, 10)
+    _restart_each(site, vms, 10)
     once = site.paid("eve")
     # Two goods at a thousandth each.
     assert sum(once.values()) <= 2 * 0.001 * len(vms) * 16
-    _hour(site)
-    _restarted(site, vms[:4], 2)  # three are free within an hour
+    _run_hour(site)
+    _restart_each(site, vms[:4], 2)  # three are free within an hour
     site.had.clear()
     before = {owner: site.paid(owner) for owner in ("ann", "eve")}
-    _restarted(site, vms[4:], 8)
+    _restart_each(site, vms[4:], 8)
     site.frontend.period()
     after = {owner: site.paid(owner) for owner in ("ann", "eve")}
     for good, host in HOST.items():
         each = (after["ann"][good] - before["ann"][good]) / site.had["ann", good]
         bought = site.had["eve", good] - len(vms) * 8 * PERIOD_S
         paid = after["eve"][good] - before["eve"][good]
-        assert bought > 16 * host, "it had a second of the whole host at each restart"
+        assert bought > 16 * host, "the player had too little at each restart for a valid test"
         assert paid >= LEAST * each * bought, (good, paid / bought / each)
     site.frontend.close()
 
 
-def _hour(site: Site) -> None:
-    """And a little more."""
+def _run_hour(site: Site) -> None:
+    """Run an hour and a little more."""
     for _ in range(62):
         site.frontend.period()
         site.frontend.clock.advance(PERIOD_S)
 
 
-def _restarted(site: Site, vms: list[int], periods: int) -> None:
-    """One of them after the other, 24 s apart."""
+def _restart_each(site: Site, vms: list[int], periods: int) -> None:
+    """Restart one VM after another, 24 s apart."""
     waiting, seconds, off = iter(vms), iter(range(10**6)), list[int]()
 
     def move(_second: int) -> None:
@@ -235,8 +235,8 @@ def _restarted(site: Site, vms: list[int], periods: int) -> None:
     site.run(periods, move)
 
 
-def _paid_with(restart: bool) -> float:
-    """Credits for both goods of a VM that bids, started again once or never."""
+def _charge_with(restart: bool) -> float:
+    """Return the charge for both goods of a bidding VM, restarted once or never."""
     site = Site()
     site.vm("ann")
     vm = site.vm("eve", 5.0)
@@ -255,13 +255,13 @@ def _paid_with(restart: bool) -> float:
     return paid
 
 
-def test_a_vm_that_is_started_again_once_pays_no_more() -> None:
-    """That is the way of all guests: its bids are the most that it pays for network and disk."""
-    assert _paid_with(restart=True) <= _paid_with(restart=False)
+def test_a_vm_restarted_once_pays_no_more() -> None:
+    """Its bids bound its charges, as for all VMs."""
+    assert _charge_with(restart=True) <= _charge_with(restart=False)
 
 
-def test_many_vms_that_start_once_pay_what_they_bid() -> None:
-    """A tenant's first twelve VMs, of which the last begin when the others run."""
+def test_many_vms_that_start_once_pay_their_bids_at_most() -> None:
+    """A tenant's first twelve VMs start in four groups, while earlier ones run."""
     site = Site()
     site.vm("ann")
     site.run(2)
@@ -272,13 +272,13 @@ def test_many_vms_that_start_once_pay_what_they_bid() -> None:
     site.frontend.period()
     paid = site.paid("eve")
     site.frontend.close()
-    bids = 3 * (12 + 9 + 6 + 3) + 12 / 6  # ten seconds are the least that a VM is charged for
+    bids = 3 * (12 + 9 + 6 + 3) + 12 / 6  # a VM is charged for at least ten seconds
     assert 0 < paid["network"] <= bids
     assert 0 < paid["disk"] <= bids
 
 
-def _paid_after(changes: bool) -> float:
-    """Credits for both goods of a VM that is off for some periods, changed in each or never."""
+def _charge_after(changes: bool) -> float:
+    """Return the charge for both goods of a VM that is off for some periods, changed or not."""
     site = Site()
     for _ in range(2):
         site.vm("ann")
@@ -301,6 +301,6 @@ def _paid_after(changes: bool) -> float:
     return paid
 
 
-def test_changes_of_a_vm_that_is_off_are_no_starts() -> None:
-    """A backup or another disk, for example, though each has a record of its own."""
-    assert _paid_after(changes=True) == _paid_after(changes=False) > 0
+def test_changes_of_a_powered_off_vm_do_not_count_as_starts() -> None:
+    """A backup or a new disk, for example, adds a history record of its own."""
+    assert _charge_after(changes=True) == _charge_after(changes=False) > 0

@@ -1,4 +1,4 @@
-"""A text that is too long to be read hides no time in which its VM runs."""
+"""A template too long to read hides no running time of its VM."""
 
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import PERIOD_S, Arena, Player
@@ -6,12 +6,12 @@ from tests.abuse.listed import Moves
 
 PERIODS = 20
 ON_S = 45.0
-"""In each period, from soon after a look until soon before the next."""
+"""The running time in each period, between two observations."""
 LONG = "x" * 1_200_000
 
 
 def off_at_each_look(me: Player) -> Moves:
-    """Its VMs are off while the daemon looks, and run in between; their texts are long."""
+    """Run VMs with long templates between observations, and power them off at each one."""
     vms = [me.vm(20.0) for _ in range(4)]
     yield PERIOD_S + 10.0
     for vm in vms:
@@ -29,8 +29,8 @@ def off_at_each_look(me: Player) -> Moves:
         yield PERIOD_S - ON_S
 
 
-def test_what_runs_between_looks_alone_is_paid_for_whatever_the_text() -> None:
-    """It was charged in those periods only in which the text was tried again."""
+def test_vms_that_run_only_between_observations_pay_despite_long_templates() -> None:
+    """Earlier versions charged only the periods that read the template again."""
     arena = Arena(PriceRule.CLEARING)
     found = arena.play({"eve": off_at_each_look}, PERIODS)["eve"]
     arena.close()

@@ -1,4 +1,4 @@
-"""An owner in debt has nothing to gain from VMs that it starts again and again."""
+"""An owner in debt gains nothing from repeated starts of its VMs."""
 
 from dataclasses import replace
 
@@ -18,20 +18,20 @@ from tests.abuse.memory import SIZE_MIB, USE_MIB, Memory
 from tests.scheduler.frontend import PASSWORD
 
 CREDIT_PERIODS = 16
-"""After these the player has not paid for ten periods."""
+"""The number of periods after which the player has not paid for ten periods."""
 PERIODS = 26
 
 
-def without_credits(me: Player) -> None:
-    """All but a hundred are taken."""
+def take_credits(me: Player) -> None:
+    """Take all credits but a hundred."""
     me.arena.wait(me.ledger.grant(me.owner, -micro(me.credits - 100), "root"))
 
 
-def again_and_again(away: str, count: int) -> Play:
-    """Each of its VMs runs for four seconds of five, never when the daemon looks."""
+def restarting(away: str, count: int) -> Play:
+    """Run each VM for four seconds of five, but never at an observation."""
 
     def play(me: Player) -> Moves:
-        without_credits(me)
+        take_credits(me)
         vms = [me.vm(FAIR_BID, CPU=64) for _ in range(count)]
         yield 2 * PERIOD_S + 3
         while True:
@@ -46,11 +46,11 @@ def again_and_again(away: str, count: int) -> Play:
 
 
 @pytest.mark.parametrize(("away", "count"), [("poweroff-hard", 1), ("suspend", 8)])
-def test_its_vms_are_stopped_once_it_has_not_paid_for_too_long(away: str, count: int) -> None:
-    """From then on its neighbours have the host for themselves."""
+def test_vms_of_an_owner_in_long_debt_are_stopped(away: str, count: int) -> None:
+    """From then on the neighbours have the whole host."""
     arena = Arena(PriceRule.CLEARING, tick_s=1)
     computed: list[float] = []
-    play = again_and_again(away, count)
+    play = restarting(away, count)
 
     def watched(me: Player) -> Moves:
         for number, pause in enumerate(play(me)):
@@ -67,31 +67,31 @@ def test_its_vms_are_stopped_once_it_has_not_paid_for_too_long(away: str, count:
     assert late < 0.01 * CORES * PERIOD_S * (PERIODS - CREDIT_PERIODS), computed
 
 
-def late_with_a_boot(boot_s: float) -> tuple[Arena, Player, int]:
-    """An owner has just become late, and its VM boots for so long, from 4 s before that look."""
+def prepare_late_owner(boot_s: float) -> tuple[Arena, Player, int]:
+    """Make an owner late, with a VM that boots for this time from 4 s before the observation."""
     arena = Arena(PriceRule.CLEARING, tick_s=1)
     arena._periods(3)
     me = Player(arena, "eve")
-    without_credits(me)
+    take_credits(me)
     vm = me.vm(FAIR_BID, CPU=64)
     arena._periods(2)
     while arena.read(charge_store.load).get(me.owner, 0.0) < 8.9:
         blink(arena, me, vm)
         me.act(vm, "resume")
         arena.clock.advance(1)
-        arena._look()
+        arena._run_period()
     blink(arena, me, vm)
-    arena.lasts(Lcm.BOOT_POWEROFF, boot_s)
+    arena.set_duration(Lcm.BOOT_POWEROFF, boot_s)
     me.act(vm, "resume")
     arena.clock.advance(4)
-    arena._look()
+    arena._run_period()
     arena.clock.advance(5)
     assert stops(arena)
     return arena, me, vm
 
 
 def blink(arena: Arena, me: Player, vm: int) -> None:
-    """Nearly a minute, of which it is off for a moment at the beginning, and at the end."""
+    """Run for nearly a minute, and power off briefly at its beginning and its end."""
     me.act(vm, "poweroff-hard")
     arena.clock.advance(3)
     me.act(vm, "resume")
@@ -100,23 +100,23 @@ def blink(arena: Arena, me: Player, vm: int) -> None:
     arena.clock.advance(3)
 
 
-def second_by_second(arena: Arena, seconds: int) -> None:
-    """What is tried again and again is tried as often as it would be."""
+def advance_seconds(arena: Arena, seconds: int) -> None:
+    """Advance second by second, so that retries happen as often as in real time."""
     for _ in range(seconds):
         arena.clock.advance(1)
 
 
 def stops(arena: Arena) -> list[int]:
-    """The periods of the stops that are under way."""
+    """Return the periods of the outstanding stops."""
     steps = (one.step for one in arena.read(journal.outstanding))
     return [step.period for step in steps if isinstance(step, Stop)]
 
 
-def test_a_stop_that_could_not_be_asked_for_is_taken_back_when_its_owner_has_paid() -> None:
-    """Otherwise the VM pays its bid and is told no limits."""
-    arena, me, vm = late_with_a_boot(20)
+def test_an_unsent_stop_is_cancelled_when_its_owner_pays() -> None:
+    """Otherwise the VM would pay its bid without new limits."""
+    arena, me, vm = prepare_late_owner(20)
     arena.wait(me.ledger.grant(me.owner, micro(100_000), "root"))
-    second_by_second(arena, 5)
+    advance_seconds(arena, 5)
     assert not stops(arena)
     arena.clock.advance(46)
     arena._periods(2)
@@ -124,24 +124,24 @@ def test_a_stop_that_could_not_be_asked_for_is_taken_back_when_its_owner_has_pai
     arena.close()
 
 
-def test_each_period_asks_anew_for_a_stop_that_could_not_be_asked_for() -> None:
-    """One that counted as under way for half an hour would keep later ones from being asked for."""
-    arena, _, vm = late_with_a_boot(110)
+def test_each_period_requests_an_unsent_stop_again() -> None:
+    """A stop outstanding for half an hour would block later ones."""
+    arena, _, vm = prepare_late_owner(110)
     first = stops(arena)
     arena.clock.advance(51)
-    arena._look()
+    arena._run_period()
     arena.clock.advance(2)
     assert stops(arena) > first
-    second_by_second(arena, 55)
+    advance_seconds(arena, 55)
     assert arena.state(vm) != "RUNNING"
     arena.close()
 
 
-def test_a_stop_is_taken_back_later_where_the_database_fails(
+def test_a_stop_is_cancelled_later_if_the_database_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is forgotten only once the journal says that it is not under way."""
-    arena, _, _ = late_with_a_boot(110)
+    """The daemon forgets it only after the journal has recorded the end."""
+    arena, _, _ = prepare_late_owner(110)
     barred, world = arena.scheduler._taking_part.barred, arena.scheduler.world
     with monkeypatch.context() as broken:
         broken.setattr(journal, "refuse", _fails)
@@ -158,20 +158,20 @@ def _fails(*_arguments: object) -> None:
 
 
 @pytest.mark.parametrize("order", [Order.PAUSE, Order.MODE_DRY, Order.MODE_ASK])
-def test_nothing_is_stopped_between_two_periods_once_an_administrator_forbids_it(
+def test_no_vm_is_stopped_between_periods_after_an_administrators_order(
     order: Order,
 ) -> None:
-    """The boot ends a few seconds later."""
-    arena, _, vm = late_with_a_boot(20)
+    """The boot ends a few seconds after the order."""
+    arena, _, vm = prepare_late_owner(20)
     arena.wait(arena.scheduler.order(order, "root"))
-    second_by_second(arena, 40)
+    advance_seconds(arena, 40)
     assert arena.state(vm) == "RUNNING"
     assert not stops(arena)
     arena.close()
 
 
-def test_a_vm_that_is_changed_at_each_look_is_stopped_all_the_same() -> None:
-    """No period can suspend it, and its owner would keep its memory for nothing."""
+def test_a_vm_changed_at_each_observation_is_stopped() -> None:
+    """No period can suspend it, so it would keep its memory without payment."""
     memory = Memory(PriceRule.CLEARING)
     site, owner = memory.site, memory.eve
     settings = site.cloud.world.settings

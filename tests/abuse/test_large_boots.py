@@ -1,15 +1,15 @@
-"""Guests far larger than their tenant pays for keep others from a host for some periods only."""
+"""Large unpaid guests keep other VMs from a host for some periods only."""
 
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import PERIOD_S, Arena, Player
 from tests.abuse.listed import Moves
 
 LARGE = 250 * 1024
-"""MiB, of 256 GiB that the host has."""
+"""The memory in MiB, of the host's 256 GiB."""
 
 
-def test_large_guests_that_boot_one_after_another_give_back_what_they_do_not_pay_for() -> None:
-    """As fast as their balloons can: a small VM that bids for its cores comes then."""
+def test_large_guests_give_back_unpaid_memory() -> None:
+    """A small VM that bids for its cores starts once the balloons have shrunk."""
     site = Arena(PriceRule.CLEARING)
     small: list[int] = []
 

@@ -1,4 +1,4 @@
-"""In a cloud of hundreds of hosts each is looked at more rarely: what runs in between is paid."""
+"""In a cloud of hundreds of hosts, each observed rarely, guests pay for the time in between."""
 
 import pytest
 
@@ -11,12 +11,12 @@ from tests.scheduler.frontend import PASSWORD
 HERE = {"SCHED_REQUIREMENTS": "ID = 0"}
 HOSTS = 4
 SHORT_AND_LONG = ((3.5, 5.5), (7, 22), (23.5, 25.5), (27, 42), (43.5, 45.5), (47, 57))
-"""In each minute: a guest for a moment as its host is looked at, and one for long in between."""
+"""On and off in each minute: a short guest at each observation, a long one in between."""
 PERIODS = 10
 
 
 def short_ones_are_seen(me: Player) -> Moves:
-    """Its VM weighs as much as OpenNebula lets it until it has limits."""
+    """Run a VM with the largest weight that OpenNebula allows until it has limits."""
     vm = me.vm(0.01, CPU=256, VCPU=1, **HERE)
     yield 2 * PERIOD_S + 1
     me.act(vm, "poweroff-hard")
@@ -32,8 +32,8 @@ def short_ones_are_seen(me: Player) -> Moves:
         yield PERIOD_S - at_s
 
 
-def test_short_guests_do_not_stand_in_for_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one host a look, four hosts are looked at as rarely as four hundred."""
+def test_short_guests_do_not_hide_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one host an observation, four hosts are observed as rarely as four hundred."""
     monkeypatch.setattr(guest_watch, "MOST_HOSTS", 1)
     arena = Arena(PriceRule.CLEARING, tick_s=0.5, hosts=HOSTS, neighbours=0)
     try:

@@ -1,4 +1,4 @@
-"""Memory: a claim beyond use costs what neighbours pay, or holds no more than its bid buys."""
+"""A claim to unused memory costs the neighbours' price, or holds no more than its bid buys."""
 
 import pytest
 
@@ -16,7 +16,7 @@ MEMORY = 1
 
 
 def beside_neighbours(rule: PriceRule, bid: float, claim: int) -> tuple[float, float]:
-    """What a MiB costs one VM, as a part of what it costs three others; and its part of the host.
+    """Return a VM's price of a MiB relative to three others' price, and its part of the host.
 
     The others bid 20 each for up to half of the host's memory.
     """
@@ -47,14 +47,14 @@ def beside_neighbours(rule: PriceRule, bid: float, claim: int) -> tuple[float, f
 
 
 @pytest.mark.parametrize("rule", list(PriceRule))
-def test_a_claim_to_memory_is_no_way_to_get_it_for_less(rule: PriceRule) -> None:
-    """Without a bid a VM keeps the little that it needs; the rest is divided by the bids."""
+def test_a_claim_to_memory_does_not_lower_its_price(rule: PriceRule) -> None:
+    """Without a bid a VM keeps its minimum; the rest is divided by the bids."""
     _, part = beside_neighbours(rule, 0.0, 8192)
     assert part < 0.15, part
 
 
-def test_a_claim_that_the_bid_pays_for_holds() -> None:
-    """A MiB costs it as much as its neighbours."""
+def test_a_claim_covered_by_its_bid_is_met() -> None:
+    """Its MiB cost the neighbours' price."""
     cost, part = beside_neighbours(PriceRule.CLEARING, 60.0, 6144)
     assert part >= 6144 / 16384 * 0.98, part
     assert cost == pytest.approx(1.0, rel=0.1)

@@ -1,7 +1,7 @@
-"""A tenant with a rhythm of its own pays for the memory that its guests hold, whatever it is.
+"""A tenant that repeats random actions pays for the memory that its guests hold.
 
-As in `test_programs.py`, with bids, claims and starts that concern memory. 256 MiB of each guest
-don't count: none is shrunk further.
+The actions resemble those of `test_programs.py`, with bids, claims and starts that affect memory.
+256 MiB of each guest do not count, because no guest is shrunk further.
 """
 
 import random
@@ -21,12 +21,12 @@ from tests.scheduler.frontend import PASSWORD
 
 STEP_S = 5
 STEPS = 12
-"""In a period."""
+"""The number of steps in a period."""
 FREE_PERIODS = 12
-"""In which a few starts cost nothing."""
+"""The first periods, in which a few starts are free."""
 PERIODS = shorten(20, 10)
 LEAST = 0.7
-"""Of what a MiB costs neighbours: what a guest held is known at the looks alone."""
+"""The least part of the neighbours' price; a guest's memory is known only when observed."""
 LITTLE_MIB = HOST_MIB / 20
 SEEDS = range(FIRST_SEED, FIRST_SEED + (3 if KILLS == KILLS_PER_SITE else KILLS))
 ACTIONS = (
@@ -42,7 +42,7 @@ VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What is done in each round, in its step."""
+    """An action, and its step in each round."""
 
     step: int
     action: str
@@ -51,7 +51,7 @@ class Act:
 
 
 class Tenant:
-    """Its VMs, and what it does to them again and again."""
+    """A tenant's VMs, and the actions that it repeats on them."""
 
     def __init__(self, memory: Memory, seed: int) -> None:
         self.memory = memory
@@ -76,7 +76,7 @@ class Tenant:
         return self.memory.vm("eve", self.bid, self.use_mib, **size)
 
     def do(self, step: int) -> None:
-        """What is due in this step."""
+        """Do the actions of this step."""
         for act in self.acts:
             if step % self.round_steps == act.step:
                 for at in self._meant(act):
@@ -107,23 +107,23 @@ class Tenant:
 
 
 class World:
-    """The host, and what its guests hold."""
+    """The host, and the memory that its guests hold."""
 
     def __init__(self, rule: PriceRule) -> None:
         self.memory = Memory(rule)
         self.site = self.memory.site
         self.held = {True: 0.0, False: 0.0}
-        """MiB-periods, by whether the tenant's."""
+        """The MiB-periods: those of the tenant (True) and of its neighbours (False)."""
         self._woken = False
-        self.memory.neighbours()
+        self.memory.add_neighbours()
         self.site.periods(4)
         self.site.scheduler._beat.wake = self._wake  # type: ignore[method-assign]
 
     def _wake(self) -> None:
         self._woken = True
 
-    def pass_(self, step: int) -> None:
-        """Five seconds, and a period where one is due or begins early."""
+    def run_step(self, step: int) -> None:
+        """Advance five seconds, with a period if one is due or was requested early."""
         self.site.clock.advance(STEP_S)
         if self._woken or step % STEPS == STEPS - 1:
             self._woken = False
@@ -133,14 +133,14 @@ class World:
             self.held[eves] += max(guest.balloon_mib - LEAST_MIB * eves, 0.0) / STEPS
 
     def balances(self) -> tuple[float, float]:
-        """The tenant's, and its neighbours' together."""
+        """Return the tenant's balance, and its neighbours' together."""
         found = self.site.balances()
         return found[self.memory.eve], found[self.site.ann] + found[self.site.bob]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_tenant_pays_for_the_memory_that_its_guests_hold(seed: int) -> None:
-    """And its neighbours pay their bids at most."""
+    """Its neighbours pay their bids at most."""
     rule = PriceRule.PAPER if seed % 5 == 0 else PriceRule.CLEARING
     world = World(rule)
     try:
@@ -150,7 +150,7 @@ def test_a_tenant_pays_for_the_memory_that_its_guests_hold(seed: int) -> None:
             if step == FREE_PERIODS * STEPS:
                 before, world.held = world.balances(), {True: 0.0, False: 0.0}
             tenant.do(step)
-            world.pass_(step)
+            world.run_step(step)
         world.site.period()
         after = world.balances()
     finally:

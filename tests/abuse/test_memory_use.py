@@ -1,9 +1,9 @@
-"""Memory that a guest uses is no way to have it for less than neighbours pay.
+"""Use of memory does not make it cheaper than the neighbours' price.
 
-A strategy's first four periods are not counted: a guest brings all of its memory when it starts,
-and its balloon needs minutes to take memory that it uses. After that a MiB costs at least 95 % of
-what it costs honest tenants, or a VM holds no more than every VM keeps. In `make test` 20 periods
-are counted, in `make soak` four hours.
+A strategy's first four periods are not counted: a guest starts with all of its memory, and its
+balloon needs minutes to take back used memory. After that a MiB costs at least 95 % of the honest
+tenants' price, or a VM holds no more than the minimum. `make test` counts 20 periods and
+`make soak` four hours.
 """
 
 import pytest
@@ -20,31 +20,31 @@ RULES = tuple(PriceRule)
 
 
 def forever() -> Moves:
-    """Nothing more is done."""
+    """Wait for ever."""
     while True:
         yield
 
 
 def fair(me: Hoarder) -> Moves:
-    """As its neighbours do."""
+    """Bid as the neighbours do."""
     me.vm(HIGH)
     yield from forever()
 
 
 def bids_nothing(me: Hoarder) -> Moves:
-    """It uses what it was started with."""
+    """Use the initial memory without a bid."""
     me.vm(0)
     yield from forever()
 
 
 def claims_it(me: Hoarder) -> Moves:
-    """As much as it has, without a bid."""
+    """Claim the whole memory without a bid."""
     me.vm(0, MERKAT_MIN_MEMORY=8192)
     yield from forever()
 
 
 def bids_each_tenth_period(me: Hoarder) -> Moves:
-    """High once, then nothing nine times."""
+    """Bid high in every tenth period, and nothing in the others."""
     vm = me.vm(HIGH)
     while True:
         for number in range(10):
@@ -53,7 +53,7 @@ def bids_each_tenth_period(me: Hoarder) -> Moves:
 
 
 def bids_each_second_period(me: Hoarder) -> Moves:
-    """High, then nothing."""
+    """Bid high in every second period, and nothing in the others."""
     vm = me.vm(HIGH)
     while True:
         for bid in (HIGH, 0.0):
@@ -62,7 +62,7 @@ def bids_each_second_period(me: Hoarder) -> Moves:
 
 
 def two_in_turns(me: Hoarder) -> Moves:
-    """One of two VMs bids high for two periods, while the other bids nothing."""
+    """Bid high for each of two VMs in turns, for two periods each."""
     first, second = (me.vm(HIGH, MEMORY=4096) for _ in range(2))
     while True:
         for number in range(4):
@@ -72,7 +72,7 @@ def two_in_turns(me: Hoarder) -> Moves:
 
 
 def bids_less_and_less(me: Hoarder) -> Moves:
-    """Each period two thirds of what it bid before, then high again."""
+    """Lower the bid by a third in each period, then bid high again."""
     vm = me.vm(HIGH)
     while True:
         for number in range(20):
@@ -96,11 +96,11 @@ GAMES = [
 ]
 
 
-def played(play: object, rule: PriceRule) -> Sums:
-    """Beside neighbours who are there before it."""
+def play_beside(play: object, rule: PriceRule) -> Sums:
+    """Play a strategy beside neighbours that started earlier."""
     memory = Memory(rule)
     try:
-        memory.neighbours()
+        memory.add_neighbours()
         memory.site.periods(4)
         moves = play(Hoarder(memory))  # type: ignore[operator]
         memory.play(moves, BEGIN)
@@ -110,14 +110,14 @@ def played(play: object, rule: PriceRule) -> Sums:
 
 
 @pytest.mark.parametrize(("play", "rule"), GAMES)
-def test_a_mib_costs_what_neighbours_pay(play: object, rule: PriceRule) -> None:
-    """Or it is not had."""
-    found = played(play, rule)
-    assert not found.got_something or found.part >= LEAST, (found.part, found)
+def test_a_mib_costs_the_neighbours_price(play: object, rule: PriceRule) -> None:
+    """Otherwise the player holds no more than the minimum."""
+    found = play_beside(play, rule)
+    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
 
 
-def test_who_filled_its_memory_while_it_was_alone_gives_it_back_once_others_bid() -> None:
-    """In half an hour, in which it has ten periods' worth of what it used; then it keeps little."""
+def test_a_vm_gives_back_its_memory_once_others_bid() -> None:
+    """Within half an hour it holds ten periods' worth of its use in all, and then the minimum."""
     memory = Memory(PriceRule.CLEARING)
     try:
         me = Hoarder(memory)
@@ -127,14 +127,14 @@ def test_who_filled_its_memory_while_it_was_alone_gives_it_back_once_others_bid(
         memory.site.periods(4)
         alone = memory.play(forever(), 3)
         assert min(alone.held) >= USE_MIB
-        memory.neighbours()
+        memory.add_neighbours()
         found = memory.play(forever(), 30)
         after = memory.play(forever(), 10)
     finally:
         memory.close()
     beyond = [held - LEAST_MIB for held in found.held]
     assert sum(beyond) <= 11 * USE_MIB, found.held
-    # A tenth each period, so that a guest and its owner have time.
+    # A tenth each period gives a guest and its owner time to react.
     falls = [before - held for before, held in zip(found.held, found.held[1:], strict=False)]
     assert max(falls[2:]) <= 0.11 * USE_MIB
     assert max(after.held) <= 1.1 * LEAST_MIB
@@ -142,13 +142,13 @@ def test_who_filled_its_memory_while_it_was_alone_gives_it_back_once_others_bid(
 
 
 @pytest.mark.parametrize("claim", [0, USE_MIB])
-def test_memory_is_given_to_others_once_it_is_free(claim: int) -> None:
-    """A guest needs minutes to give back what it uses: its host has no more meanwhile."""
+def test_memory_is_allocated_to_others_only_when_free(claim: int) -> None:
+    """A guest needs minutes to give back used memory; meanwhile its host has no more."""
     memory = Memory(PriceRule.CLEARING)
     held: list[int] = []
     try:
         me = Hoarder(memory)
-        memory.neighbours()
+        memory.add_neighbours()
         memory.site.periods(4)
         vm = me.vm(60, MERKAT_MIN_MEMORY=claim)
         memory.site.periods(6)

@@ -1,4 +1,4 @@
-"""VMs that an administrator gives to other owners and groups in the middle of periods."""
+"""VMs whose owner and group an administrator changes in the middle of periods."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 
 PERIODS = 12
 LEAST = 0.95
-"""Of what a core-second costs honest tenants."""
+"""The least part of the honest tenants' price of a core-second."""
 
 
 def given_away(me: Player, friend: Player, group: int) -> Moves:
-    """The VM is the friend's between two looks, and the player's at each look."""
+    """Let the friend own the VM between observations, and the player at each one."""
     vm = me.vm()
     yield PERIOD_S + 5
     while True:
@@ -24,7 +24,7 @@ def given_away(me: Player, friend: Player, group: int) -> Moves:
 
 
 def lent(me: Player, friend: Player, group: int) -> Moves:
-    """The VM is the friend's at each look, and the player's between two looks."""
+    """Let the friend own the VM at each observation, and the player in between."""
     vm = me.vm()
     yield PERIOD_S - BEFORE_S
     while True:
@@ -35,7 +35,7 @@ def lent(me: Player, friend: Player, group: int) -> Moves:
 
 
 def in_turns(me: Player, friend: Player, group: int) -> Moves:
-    """The VM has another owner and group from the middle of each period on."""
+    """Change the owner and group in the middle of each period."""
     vm = me.vm()
     yield PERIOD_S * 1.5
     while True:
@@ -47,7 +47,7 @@ def in_turns(me: Player, friend: Player, group: int) -> Moves:
 @pytest.mark.parametrize("poor", [False, True])
 @pytest.mark.parametrize("way", [given_away, lent, in_turns])
 def test_a_new_owner_makes_nothing_cheaper(way: object, poor: bool) -> None:
-    """Both owners together pay for a core-second what others pay, also if one has no credits."""
+    """Both owners together pay the honest price, even if one of them has no credits."""
     assert callable(way)
     arena = Arena(PriceRule.CLEARING)
     friend = Player(arena, "friend")
@@ -66,6 +66,6 @@ def test_a_new_owner_makes_nothing_cheaper(way: object, poor: bool) -> None:
         found = arena.outcome(*owners)
     finally:
         arena.close()
-    assert not found.got_something or found.part >= LEAST, (found.part, found)
+    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
     assert found.fair_paid <= found.fair_bids * 1.001, found
     assert found.got_something or poor, found

@@ -1,33 +1,33 @@
-"""A tenant with a rhythm of its own pays for what its neighbours lose by it, whatever it is.
+"""A tenant that repeats random actions pays for its neighbours' loss.
 
-A few are played in `make test`; in `make soak` as many as MERKAT_SOAK says, from a new seed each
-time. To play one again, give its seed as MERKAT_SEED.
+`make test` plays a few seeds; `make soak` plays MERKAT_SOAK new ones. To replay one, set
+MERKAT_SEED to its number.
 """
 
 import pytest
 
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Outcome, Player
 from tests.abuse.listed import Moves
-from tests.abuse.programs import Playing, Program, program
+from tests.abuse.programs import Program, ProgramPlayer, program
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
 
 PERIODS = 10
 LEAST = 0.95
-"""Of what a core-second costs honest tenants where all are wanted."""
+"""The least part of the honest tenants' price of contended core-seconds."""
 LEAST_BY_USE = 0.85
-"""Cores that nobody could use while guests start and end are not charged there."""
+"""The least part by use, which does not charge idle cores during starts and ends."""
 WASTED = 0.04
-"""Of all cores: what starts and ends of VMs take."""
+"""The part of all cores that starts and ends of VMs waste."""
 FOUND = (1567,)
-"""Seeds that found something: a guest on its way as a period was decided counted as started."""
+"""Seeds of fixed errors: a guest in transit at a decision counted as started."""
 SEEDS = (*range(FIRST_SEED, FIRST_SEED + (4 if KILLS == KILLS_PER_SITE else KILLS)), *FOUND)
 
 
-def played(of: Program) -> tuple[Outcome, float]:
-    """What came of it, and the core-seconds that there were."""
+def play_program(of: Program) -> tuple[Outcome, float]:
+    """Play a program; return its outcome and the core-seconds of the hosts."""
 
     def moves(me: Player) -> Moves:
-        return Playing(me, of).moves()
+        return ProgramPlayer(me, of).moves()
 
     strategy = "groups" if of.by_use else None
     site = Arena(of.rule, hosts=of.hosts, strategy=strategy, tick_s=2.0)
@@ -39,10 +39,10 @@ def played(of: Program) -> tuple[Outcome, float]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_tenant_pays_for_what_its_neighbours_lose(seed: int) -> None:
-    """And they pay their bids at most."""
+def test_a_tenant_pays_for_its_neighbours_loss(seed: int) -> None:
+    """The neighbours pay their bids at most."""
     of = program(seed)
-    found, all_s = played(of)
+    found, all_s = play_program(of)
     price = NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S)
     if of.by_use:
         price = found.fair_paid / found.fair_core_s

@@ -1,4 +1,4 @@
-"""Where there is enough for all, a bid of next to nothing buys next to nothing."""
+"""Without contention, a tiny bid buys a tiny share."""
 
 import pytest
 
@@ -17,7 +17,7 @@ LEAST = 0.95
 
 
 def alone(bid: float, **attributes: object) -> tuple[float, float]:
-    """Credits for what costs a credit at the reserve prices; cores of four.
+    """Return the charge relative to the reserve price, and the cores of four.
 
     The VM has half of a host of eight cores; a neighbour with a high bid has a quarter.
     """
@@ -47,22 +47,22 @@ def alone(bid: float, **attributes: object) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("bid", [1e-6, 0.01])
-def test_a_low_bid_pays_for_what_it_gets(bid: float) -> None:
-    """At the reserve price: it gets no more than that."""
+def test_a_low_bid_buys_its_worth_at_the_reserve_price(bid: float) -> None:
+    """It gets no more than it pays for."""
     part, cores = alone(bid)
     assert part >= LEAST, part
     assert cores <= bid / RESERVE["cpu"] / 100 + 1e-9
 
 
-def test_a_claim_without_a_bid_gets_nothing_of_cpu() -> None:
-    """Though no other VM wants it."""
+def test_a_claim_without_a_bid_gets_no_cpu() -> None:
+    """This holds even if no other VM wants the CPU."""
     part, cores = alone(0.0, MERKAT_MIN_CPU=400)
     assert part >= LEAST, part
     assert cores == 0.0
 
 
-def test_a_bid_that_pays_for_all_gets_all() -> None:
-    """It pays the reserve price, and no more."""
+def test_a_sufficient_bid_gets_the_whole_demand() -> None:
+    """It pays the reserve price and no more."""
     part, cores = alone(1.0)
     assert part == pytest.approx(1.0, rel=0.02)
     assert cores == pytest.approx(4.0)

@@ -1,4 +1,4 @@
-"""Where a host has idle cores, a guest that its owner starts again and again pays for what it has.
+"""On a host with idle cores, a guest that restarts repeatedly pays for its use.
 
 A new guest has no limits until the daemon finds it, some seconds later.
 """
@@ -20,7 +20,7 @@ Play = Callable[[Player], Moves]
 
 
 def steady(me: Player) -> Moves:
-    """It is left alone."""
+    """Leave the VM alone."""
     me.vm(LITTLE)
     while True:
         yield PERIOD_S
@@ -40,7 +40,7 @@ def _again(away: str) -> Play:
 
 
 def in_turns(me: Player) -> Moves:
-    """As often as OpenNebula takes it."""
+    """Power off and on as often as OpenNebula allows."""
     vm = me.vm(LITTLE)
     yield PERIOD_S
     while True:
@@ -51,7 +51,7 @@ def in_turns(me: Player) -> Moves:
 
 
 def off_at_each_look(me: Player) -> Moves:
-    """It runs in between."""
+    """Run only between observations."""
     vm = me.vm(LITTLE)
     yield PERIOD_S
     me.act(vm, "poweroff-hard")
@@ -69,7 +69,7 @@ def off_at_each_look(me: Player) -> Moves:
 
 
 def bids_nothing_while_off(me: Player) -> Moves:
-    """It is off at each look, bids nothing then, and is started right after that."""
+    """Be off without a bid at each observation, and start right afterwards."""
     vm = me.vm(LITTLE)
     yield PERIOD_S
     me.act(vm, "poweroff-hard")
@@ -83,7 +83,7 @@ def bids_nothing_while_off(me: Player) -> Moves:
 
 
 def made_anew(me: Player) -> Moves:
-    """Another VM for each period."""
+    """Replace the VM in each period."""
     while True:
         vm = me.vm(LITTLE)
         yield PERIOD_S + AFTER_S
@@ -92,7 +92,7 @@ def made_anew(me: Player) -> Moves:
 
 
 def rebooted(me: Player) -> Moves:
-    """Its domain stays."""
+    """Reboot repeatedly; the domain stays."""
     vm = me.vm(LITTLE)
     yield PERIOD_S
     while True:
@@ -101,7 +101,7 @@ def rebooted(me: Player) -> Moves:
 
 
 def small_at_each_look(me: Player) -> Moves:
-    """It has one virtual CPU when the daemon looks, and all of them when it is started."""
+    """Have one virtual CPU at each observation, and all of them at each start."""
     vm = me.vm(LITTLE, VCPU=1)
     yield PERIOD_S
     yield AFTER_S
@@ -133,15 +133,15 @@ PLAYS = {
 }
 
 
-def _site(strategy: str | None = None) -> Arena:
-    """With one honest VM, of two of the cores."""
+def _make_arena(strategy: str | None = None) -> Arena:
+    """Return a host with one honest VM of two cores."""
     return Arena(PriceRule.CLEARING, strategy=strategy, neighbours=1, neighbours_cores=2)
 
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_idle_cores_cost_the_reserve_price(name: str) -> None:
-    """For every second in which the guest has more than its share as well."""
-    site = _site()
+    """This includes the seconds in which the guest has more than its share."""
+    site = _make_arena()
     try:
         found = site.play({name: PLAYS[name]}, PERIODS)[name]
     finally:
@@ -154,9 +154,9 @@ def test_idle_cores_cost_the_reserve_price(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PLAYS.keys() - {"bids_nothing_while_off"}))
-def test_idle_cores_cost_the_rate_where_use_is_charged(name: str) -> None:
-    """Also of guests that have ended before anybody could read what they used."""
-    site = _site(strategy="groups")
+def test_idle_cores_cost_the_rate_in_a_market_by_use(name: str) -> None:
+    """Guests that end before their counter is read pay as well."""
+    site = _make_arena(strategy="groups")
     try:
         found = site.play({name: PLAYS[name]}, PERIODS)[name]
     finally:
@@ -166,8 +166,8 @@ def test_idle_cores_cost_the_rate_where_use_is_charged(name: str) -> None:
     assert found.fair_paid <= FAIR_BID * 2 * (PERIODS + 1)
 
 
-def test_a_vm_that_is_started_again_once_pays_for_what_it_used() -> None:
-    """No more than the reserve price of some seconds of all its virtual CPUs."""
+def test_a_vm_restarted_once_pays_for_its_use() -> None:
+    """It pays at most the reserve price of some seconds of all its virtual CPUs more."""
 
     def once(me: Player) -> Moves:
         vm = me.vm(FAIR_BID / 4, VCPU=2)
@@ -185,7 +185,7 @@ def test_a_vm_that_is_started_again_once_pays_for_what_it_used() -> None:
 
     paid = {}
     for play in (once, never):
-        site = _site()
+        site = _make_arena()
         try:
             paid[play] = site.play({"eve": play}, PERIODS)["eve"].paid
         finally:

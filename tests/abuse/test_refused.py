@@ -1,7 +1,7 @@
-"""A deployment that OpenNebula refuses takes nothing from neighbours, and delays no other VM.
+"""A refused deployment takes nothing from neighbours and delays no other VM.
 
-An owner can have refusals at will (a lock, an image that is gone), and OpenNebula has some of its
-own: a VM that was refused once for no fault of its owner runs soon afterwards.
+An owner can cause refusals at will, by a lock or a missing image, and OpenNebula has causes of its
+own. A VM refused once without its owner's fault runs soon afterwards.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,55 +20,55 @@ from tests.scheduler.frontend import PASSWORD
 
 PERIODS = shorten(30, 15)
 DELETE = 3
-"""How `one.vm.recover` ends a VM that failed."""
+"""The operation of `one.vm.recover` that deletes a failed VM."""
 
 
 @pytest.fixture
 def arena() -> Iterator[Arena]:
-    """One host, full of honest tenants' VMs."""
+    """Return one host full of honest tenants' VMs."""
     found = Arena(PriceRule.CLEARING)
     yield found
     found.close()
 
 
-def refuses(arena: Arena, vm: int, count: int = -1) -> None:
-    """Have OpenNebula refuse to deploy it, for so many times."""
+def refuse_deployments(arena: Arena, vm: int, count: int = -1) -> None:
+    """Let OpenNebula refuse to deploy the VM, this number of times."""
     fault = Fault(FaultKind.REFUSE, "one.vm.deploy", vm=vm, count=count, text="no such image")
     arena.cloud.faults.add(fault)
 
 
 def is_placed(me: Player, vm: int) -> bool:
-    """Whether it is on a host, or on its way there."""
+    """Return whether the VM is on a host or in transit to it."""
     return me.arena.cloud.world.vms.rows[vm].state is OneVmState.ACTIVE
 
 
 def locked(me: Player) -> Moves:
-    """Waits, locked, with the highest bid of all."""
+    """Keep a locked pending VM with the highest bid."""
     me.ask("one.vm.lock", me.vm(9_000), 4, True)
     while True:
         yield PERIOD_S
 
 
 def one_after_the_other(me: Player) -> Moves:
-    """In each period another VM that can't be deployed."""
+    """Create another undeployable VM in each period."""
     while True:
-        refuses(me.arena, me.vm(9_000))
+        refuse_deployments(me.arena, me.vm(9_000))
         yield PERIOD_S
 
 
 def many(me: Player) -> Moves:
-    """A hundred VMs that can't be deployed."""
+    """Create a hundred undeployable VMs."""
     for _ in range(100):
-        refuses(me.arena, me.vm(90))
+        refuse_deployments(me.arena, me.vm(90))
     while True:
         yield PERIOD_S
 
 
 @pytest.mark.parametrize("play", [locked, one_after_the_other, many])
-def test_neighbours_lose_no_more_than_moments(
+def test_neighbours_lose_little_to_refused_vms(
     arena: Arena, play: Callable[[Player], Moves]
 ) -> None:
-    """Of all cores they keep nine of ten parts at least, and pay their bids at most."""
+    """They keep at least nine tenths of all cores, and pay their bids at most."""
     found = arena.play({"eve": play}, PERIODS)["eve"]
     assert found.fair_core_s >= 0.9 * CORES * PERIOD_S * PERIODS, found
     assert found.fair_paid <= found.fair_bids * 1.001
@@ -76,27 +76,27 @@ def test_neighbours_lose_no_more_than_moments(
 
 
 def one_runs_now_and_then(me: Player) -> Moves:
-    """One with the highest bid is refused always; a small one once, and then it runs and ends."""
-    refuses(me.arena, me.vm(9_000))
+    """Keep a high bid that is always refused, beside small VMs that are refused only once."""
+    refuse_deployments(me.arena, me.vm(9_000))
     small = me.vm(0.01)
-    refuses(me.arena, small, 1)
+    refuse_deployments(me.arena, small, 1)
     while True:
         yield PERIOD_S
         if is_placed(me, small):
             me.ask("one.vm.action", "terminate-hard", small)
             small = me.vm(0.01)
-            refuses(me.arena, small, 1)
+            refuse_deployments(me.arena, small, 1)
 
 
-def test_one_that_runs_now_and_then_does_not_begin_anew_with_the_others(arena: Arena) -> None:
-    """The rest between two attempts goes on growing."""
+def test_a_vm_that_runs_does_not_reset_the_delays_of_others(arena: Arena) -> None:
+    """The delay between two attempts keeps growing."""
     found = arena.play({"eve": one_runs_now_and_then}, 2 * PERIODS)["eve"]
     assert found.fair_core_s >= 0.97 * CORES * PERIOD_S * 2 * PERIODS, found
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_copy_that_fails_costs_what_neighbours_lose(arena: Arena, ends: bool) -> None:
-    """In each period another VM whose image can't be copied, ended before the next look or not."""
+def test_a_failed_copy_costs_the_neighbours_loss(arena: Arena, ends: bool) -> None:
+    """In each period the image copy of another VM fails, with or without an end of that VM."""
 
     def play(me: Player) -> Moves:
         yield AFTER_S
@@ -114,8 +114,8 @@ def test_a_copy_that_fails_costs_what_neighbours_lose(arena: Arena, ends: bool) 
     assert found.fair_paid <= found.fair_bids * 1.001
 
 
-def test_a_locked_vm_that_failed_to_boot_wakes_nobody(arena: Arena) -> None:
-    """It is tried again where it is, and takes nothing from its neighbours: no period is early."""
+def test_a_locked_vm_that_failed_to_boot_starts_no_early_period(arena: Arena) -> None:
+    """It is retried on its host, and takes nothing from its neighbours."""
 
     def number() -> int:
         newest = arena.read(period_store.newest)
@@ -136,12 +136,12 @@ def test_a_locked_vm_that_failed_to_boot_wakes_nobody(arena: Arena) -> None:
     arena.play({"eve": broken}, 5)
 
 
-def test_a_vm_that_was_refused_once_runs_soon(arena: Arena) -> None:
-    """And its owner's other VMs don't wait for it."""
+def test_a_vm_refused_once_runs_soon(arena: Arena) -> None:
+    """Its owner's other VMs do not wait for it."""
 
     def unlucky(me: Player) -> Moves:
         first = me.vm(20)
-        refuses(me.arena, first, count=1)
+        refuse_deployments(me.arena, first, count=1)
         yield 1
         second = me.vm(20)
         yield 2 * PERIOD_S
@@ -154,14 +154,14 @@ def test_a_vm_that_was_refused_once_runs_soon(arena: Arena) -> None:
     arena.play({"eve": unlucky}, 6)
 
 
-def test_a_vm_that_was_refused_once_does_not_wait_for_those_that_always_are(arena: Arena) -> None:
-    """Twenty of its owner's."""
+def test_a_vm_refused_once_does_not_wait_for_vms_refused_always(arena: Arena) -> None:
+    """Its owner has twenty of those."""
 
     def unlucky(me: Player) -> Moves:
         for _ in range(20):
-            refuses(me.arena, me.vm(1))
+            refuse_deployments(me.arena, me.vm(1))
         good = me.vm(20)
-        refuses(me.arena, good, count=1)
+        refuse_deployments(me.arena, good, count=1)
         yield 5 * PERIOD_S
         assert is_placed(me, good)
         while True:
@@ -170,12 +170,12 @@ def test_a_vm_that_was_refused_once_does_not_wait_for_those_that_always_are(aren
     arena.play({"eve": unlucky}, 6)
 
 
-def test_an_owner_of_many_refused_vms_runs_the_others_later(arena: Arena) -> None:
-    """Ten minutes later at most; VMs of others are placed as ever."""
+def test_other_vms_of_an_owner_with_many_refused_ones_run_later(arena: Arena) -> None:
+    """They run ten minutes later at most; other owners' VMs are placed as usual."""
 
     def broken(me: Player) -> Moves:
         for _ in range(FREE + 2):
-            refuses(me.arena, me.vm(20))
+            refuse_deployments(me.arena, me.vm(20))
         yield 2 * PERIOD_S
         good = me.vm(20)
         other = fair_vm(me.arena, f"ann:{PASSWORD}")

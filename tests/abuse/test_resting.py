@@ -1,6 +1,6 @@
-"""A VM that does not run keeps nothing from others that it does not pay for.
+"""A VM that does not run keeps only the resources that it pays for.
 
-What counts is what neighbours really have: core-seconds, and the place of a VM that bids.
+The tests measure the neighbours' core-seconds, and the placement of VMs that bid.
 """
 
 from collections.abc import Generator
@@ -26,7 +26,7 @@ RESERVE = {"cpu": 0.001, "memory": 0.0001}
 
 
 def off_with_a_claim(me: Player, action: str) -> Generator[float, None, None]:
-    """Claims most of a host, stops running, and then names a bid that it never pays."""
+    """Claim most of a host, stop running, and then set a bid that is never charged."""
     vm = me.vm(20, MERKAT_MIN_CPU=700)
     yield PERIOD_S + 5
     me.act(vm, action)
@@ -38,8 +38,8 @@ def off_with_a_claim(me: Player, action: str) -> Generator[float, None, None]:
 @pytest.mark.parametrize(
     ("action", "rule"), [(ACTIONS[0], PriceRule.CLEARING), (ACTIONS[1], PriceRule.PAPER)]
 )
-def test_a_vm_that_is_off_leaves_the_cores_to_its_neighbours(action: str, rule: PriceRule) -> None:
-    """Whatever it claims and bids: from the period on that sees it off they have them all."""
+def test_a_powered_off_vm_leaves_its_cores_to_its_neighbours(action: str, rule: PriceRule) -> None:
+    """They have all cores from the next period on, regardless of its claim and bid."""
     arena = Arena(rule)
     try:
         arena.play({"eve": lambda me: off_with_a_claim(me, action)}, 3)
@@ -47,7 +47,7 @@ def test_a_vm_that_is_off_leaves_the_cores_to_its_neighbours(action: str, rule: 
         for _ in range(PERIODS):
             for _ in range(12):
                 arena._tick()
-            arena._look()
+            arena._run_period()
         got_s = arena.computed(arena.ann, arena.bob) - before_s
     finally:
         arena.close()
@@ -55,8 +55,8 @@ def test_a_vm_that_is_off_leaves_the_cores_to_its_neighbours(action: str, rule: 
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_vm_that_is_off_leaves_the_memory_to_vms_that_bid(action: str) -> None:
-    """Two VMs that are off and claim a whole host between them keep no other from coming."""
+def test_a_powered_off_vm_leaves_its_memory_to_vms_that_bid(action: str) -> None:
+    """Two VMs that are off claim a whole host, and other VMs are placed there."""
     site = Site(
         hosts=1,
         size=HostSize(800, 16 * 1024),
@@ -78,7 +78,7 @@ def test_a_vm_that_is_off_leaves_the_memory_to_vms_that_bid(action: str) -> None
 
 
 def memory_vm(site: Site, name: str, bid: float, **attributes: object) -> int:
-    """A VM of half the host's memory."""
+    """Create a VM of half the host's memory."""
     values = {
         "CPU": 0.1,
         "VCPU": 1,
@@ -92,8 +92,8 @@ def memory_vm(site: Site, name: str, bid: float, **attributes: object) -> int:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_what_a_vm_that_is_off_keeps_is_charged_at_the_reserve_price(action: str) -> None:
-    """Its owner sees the charge, the books agree, and a quote says as much."""
+def test_the_floor_of_a_powered_off_vm_costs_the_reserve_price(action: str) -> None:
+    """The account shows the charge, the books agree, and a quote has the same cost."""
     pricing = Pricing(reserve=RESERVE)
     site = Site(
         hosts=1,
@@ -128,8 +128,8 @@ def test_what_a_vm_that_is_off_keeps_is_charged_at_the_reserve_price(action: str
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_a_resumed_vm_of_a_payer_without_credits_owes_what_it_had(rule: PriceRule) -> None:
-    """Its limits leave it nothing, so its bid is not what it owes."""
+def test_a_resumed_vm_without_credits_owes_its_use(rule: PriceRule) -> None:
+    """Its limits leave it nothing, so it does not owe its bid."""
     arena = Arena(rule)
 
     def penniless(me: Player) -> Generator[float, None, None]:
@@ -154,10 +154,10 @@ def test_a_resumed_vm_of_a_payer_without_credits_owes_what_it_had(rule: PriceRul
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_what_a_vm_bid_while_it_was_off_is_no_bid_once_it_boots(rule: PriceRule) -> None:
-    """It boots as the period looks, and its owner has five credits of the billion that it bids."""
+def test_a_bid_made_while_off_does_not_apply_during_the_boot(rule: PriceRule) -> None:
+    """The VM boots at an observation, and its owner has five of the billion credits bid."""
     arena = Arena(rule)
-    arena.lasts(Lcm.BOOT_POWEROFF, 10)
+    arena.set_duration(Lcm.BOOT_POWEROFF, 10)
 
     def poor(me: Player) -> Generator[float, None, None]:
         arena.wait(me.ledger.grant(me.owner, micro(5) - micro(me.credits), "root"))

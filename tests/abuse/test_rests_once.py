@@ -1,4 +1,4 @@
-"""An honest tenant that suspends its VM once and resumes it pays no more than one that goes on."""
+"""An honest tenant pays no more for a VM suspended once than for one that runs on."""
 
 from collections.abc import Generator
 
@@ -11,7 +11,7 @@ PERIODS = 10
 
 
 def rests(me: Player, asleep_s: float, at_s: float) -> Generator[float, None, None]:
-    """Off over one look, or between two of them."""
+    """Suspend the VM during one observation, or between two."""
     vm = me.vm()
     yield 4 * PERIOD_S + at_s
     me.act(vm, "suspend")
@@ -21,15 +21,15 @@ def rests(me: Player, asleep_s: float, at_s: float) -> Generator[float, None, No
         yield PERIOD_S
 
 
-def goes_on(me: Player) -> Generator[float, None, None]:
-    """Never off."""
+def runs_on(me: Player) -> Generator[float, None, None]:
+    """Run without a suspension."""
     me.vm()
     while True:
         yield PERIOD_S
 
 
-def came_to(rule: PriceRule, play: object) -> Outcome:
-    """What came of one player beside four neighbours."""
+def play_beside(rule: PriceRule, play: object) -> Outcome:
+    """Play one player beside four neighbours; return the outcome."""
     arena = Arena(rule)
     try:
         return arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
@@ -45,15 +45,15 @@ def came_to(rule: PriceRule, play: object) -> Outcome:
         (PriceRule.PAPER, 20.0, 20.0),
     ],
 )
-def test_a_vm_that_rests_once_pays_for_the_time_that_it_ran(
+def test_a_vm_suspended_once_pays_for_its_running_time(
     rule: PriceRule, asleep_s: float, at_s: float
 ) -> None:
-    """At most its bid, and at most what a VM that goes on pays for as long."""
-    rested = came_to(rule, lambda me: rests(me, asleep_s, at_s))
-    always = came_to(rule, goes_on)
+    """It pays its bid at most, and at most the price of a VM that runs on."""
+    rested = play_beside(rule, lambda me: rests(me, asleep_s, at_s))
+    always = play_beside(rule, runs_on)
     assert rested.ran_s < always.ran_s
-    # Records have whole seconds, and guests are looked at every five.
+    # Records have whole seconds, and guests are observed every five.
     slack_s = 7.0
     assert rested.paid <= FAIR_BID * (rested.ran_s + slack_s) / PERIOD_S
     assert rested.paid / (rested.ran_s + slack_s) <= always.paid / always.ran_s * 1.001
-    assert 0.95 <= rested.part <= 1.1, rested.part
+    assert 0.95 <= rested.price_ratio <= 1.1, rested.price_ratio

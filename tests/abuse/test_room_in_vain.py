@@ -1,4 +1,4 @@
-"""A host makes room for a waiting VM that never comes, a few times only."""
+"""A host makes room for a waiting VM that never arrives a few times only."""
 
 from collections.abc import Callable
 
@@ -14,29 +14,29 @@ OTHER = "other"
 """A market without hosts."""
 
 
-def claiming(me: Hoarder) -> int:
-    """A VM that claims half of the host, which no period frees at once."""
+def create_claim(me: Hoarder) -> int:
+    """Create a VM with a claim to half of the host, which takes several periods to free."""
     return me.vm(HIGH, MERKAT_MIN_MEMORY=SIZE_MIB)
 
 
-def tell(me: Hoarder, vm: int, **attributes: object) -> None:
+def change_template(me: Hoarder, vm: int, **attributes: object) -> None:
     """Change the VM's user template."""
     text = "\n".join(f'{name}="{value}"' for name, value in attributes.items())
     me.memory.site.bench.raw("one.vm.update", vm, text, 1, session=me.session)
 
 
 def ended(me: Hoarder) -> Moves:
-    """In every second period a new VM, which ends while it waits."""
+    """Create a VM in every second period, and end it while it waits."""
     while True:
-        vm = claiming(me)
+        vm = create_claim(me)
         yield
         me.act(vm, "terminate-hard")
         yield
 
 
 def held(me: Hoarder) -> Moves:
-    """In every second period the VM is on hold."""
-    vm = claiming(me)
+    """Put the VM on hold in every second period."""
+    vm = create_claim(me)
     while True:
         yield
         me.act(vm, "hold")
@@ -45,29 +45,29 @@ def held(me: Hoarder) -> Moves:
 
 
 def claims_now_and_then(me: Hoarder) -> Moves:
-    """In every second period no host is good enough, and nothing is claimed."""
-    vm = claiming(me)
+    """Drop the claim and exclude all hosts in every second period."""
+    vm = create_claim(me)
     while True:
         yield
-        tell(me, vm, MERKAT_MIN_MEMORY=0, SCHED_REQUIREMENTS="NAME = nowhere")
+        change_template(me, vm, MERKAT_MIN_MEMORY=0, SCHED_REQUIREMENTS="NAME = nowhere")
         yield
-        tell(me, vm, MERKAT_MIN_MEMORY=SIZE_MIB, SCHED_REQUIREMENTS="")
+        change_template(me, vm, MERKAT_MIN_MEMORY=SIZE_MIB, SCHED_REQUIREMENTS="")
 
 
 def requires_now_and_then(me: Hoarder) -> Moves:
-    """In every second period no host is good enough."""
-    vm = claiming(me)
+    """Exclude all hosts in every second period."""
+    vm = create_claim(me)
     while True:
         yield
-        tell(me, vm, SCHED_REQUIREMENTS="NAME = nowhere")
+        change_template(me, vm, SCHED_REQUIREMENTS="NAME = nowhere")
         yield
-        tell(me, vm, SCHED_REQUIREMENTS="")
+        change_template(me, vm, SCHED_REQUIREMENTS="")
 
 
 def bids_then_nothing(me: Hoarder) -> Moves:
-    """Each VM bids nothing once room was made for it; then it comes, and ends."""
+    """Drop each VM's bid once it has room; then it is placed and ended."""
     while True:
-        vm = claiming(me)
+        vm = create_claim(me)
         yield
         me.bid(vm, 0)
         yield
@@ -76,9 +76,9 @@ def bids_then_nothing(me: Hoarder) -> Moves:
 
 
 def shrinks(me: Hoarder) -> Moves:
-    """Each VM is made tiny once room was made for it; then it comes, and ends."""
+    """Shrink each VM once it has room; then it is placed and ended."""
     while True:
-        vm = claiming(me)
+        vm = create_claim(me)
         yield
         raw = me.memory.site.bench.raw
         raw("one.vm.resize", vm, 'MEMORY="128"', False, session=me.session)
@@ -87,13 +87,13 @@ def shrinks(me: Hoarder) -> Moves:
 
 
 def elsewhere_now_and_then(me: Hoarder) -> Moves:
-    """In every second period the VM is in a market without hosts."""
-    vm = claiming(me)
+    """Move the VM to a market without hosts in every second period."""
+    vm = create_claim(me)
     while True:
         yield
-        tell(me, vm, MERKAT_MARKET=OTHER)
+        change_template(me, vm, MERKAT_MARKET=OTHER)
         yield
-        tell(me, vm, MERKAT_MARKET="default")
+        change_template(me, vm, MERKAT_MARKET="default")
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def elsewhere_now_and_then(me: Hoarder) -> Moves:
     ],
 )
 def test_neighbours_keep_the_memory_that_they_pay_for(play: Callable[[Hoarder], Moves]) -> None:
-    """Nine of ten parts at least."""
+    """They keep at least nine tenths of it."""
     memory = Memory(PriceRule.CLEARING, MarketRules(name=OTHER, clusters=frozenset({99})))
     try:
-        memory.neighbours()
+        memory.add_neighbours()
         memory.site.periods(6)
         found = memory.play(play(Hoarder(memory)), PERIODS)
     finally:
@@ -121,44 +121,44 @@ def test_neighbours_keep_the_memory_that_they_pay_for(play: Callable[[Hoarder], 
 
 
 def prefers_each_host_in_turn(me: Hoarder, vm: int) -> Moves:
-    """Before each period the VM ranks the two equal hosts the other way round."""
+    """Reverse the rank of the two equal hosts before each period."""
     while True:
-        tell(me, vm, SCHED_RANK="ID")
+        change_template(me, vm, SCHED_RANK="ID")
         yield
-        tell(me, vm, SCHED_RANK="- ID")
+        change_template(me, vm, SCHED_RANK="- ID")
         yield
 
 
 @pytest.mark.parametrize(("most", "state"), [(1, "RUNNING"), (0, "PENDING")])
-def test_a_vm_comes_where_a_host_made_room(
+def test_a_vm_is_placed_on_the_host_that_made_room(
     monkeypatch: pytest.MonkeyPatch, most: int, state: str
 ) -> None:
-    """Hosts that make room in turn for a VM that never comes would get nothing for it.
+    """Hosts that make room in turns for a VM elsewhere would gain nothing.
 
-    After the most periods at a host the VM may go to another one.
+    After the most periods at a host the VM may use another one.
     """
     monkeypatch.setattr(refused_deployments, "MOST_PERIODS_AT_A_HOST", most)
     memory = Memory(PriceRule.CLEARING, hosts=2)
     try:
-        memory.neighbours()
-        memory.neighbours()
+        memory.add_neighbours()
+        memory.add_neighbours()
         memory.site.periods(6)
         me = Hoarder(memory)
-        vm = claiming(me)
+        vm = create_claim(me)
         memory.play(prefers_each_host_in_turn(me, vm), 3)
         assert memory.site.state(vm) == state
     finally:
         memory.close()
 
 
-def test_a_vm_that_keeps_waiting_comes() -> None:
-    """What its owner changes in its favour is no withdrawal."""
+def test_a_patient_vm_is_placed() -> None:
+    """Its owner's changes in its favour do not count as a withdrawal."""
     memory = Memory(PriceRule.CLEARING)
     try:
-        memory.neighbours()
+        memory.add_neighbours()
         memory.site.periods(6)
         me = Hoarder(memory)
-        vm = claiming(me)
+        vm = create_claim(me)
         memory.site.periods(1)
         me.bid(vm, HIGH + 1)
         memory.site.periods(1)

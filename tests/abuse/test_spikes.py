@@ -1,4 +1,4 @@
-"""A price that a tenant raises for one look makes others' restarts no dearer than their bids."""
+"""A short price peak made by a tenant raises the cost of others' restarts to their bids at most."""
 
 import pytest
 
@@ -10,8 +10,8 @@ PERIODS = 8
 
 
 @pytest.mark.parametrize("bid", [20_000.0, 40_000.0])
-def test_vms_that_start_again_cost_what_they_cost_before_the_spike(bid: float) -> None:
-    """Each owner restarts its VM once; the spike is gone by the next look."""
+def test_restarted_vms_cost_no_more_than_their_bids_after_a_price_peak(bid: float) -> None:
+    """Each owner restarts its VM once; the peak ends before the next observation."""
     arena = Arena(PriceRule.CLEARING)
 
     def eve(me: Player) -> Moves:

@@ -1,4 +1,4 @@
-"""Where use is charged every core-second is paid, of guests that boot or end at a look, too."""
+"""A market by use charges every core-second, also of guests that boot or end at an observation."""
 
 import pytest
 
@@ -12,8 +12,8 @@ LEAST = 0.95
 
 
 def boots_while_a_period_looks(me: Player) -> Moves:
-    """Its guest takes long to boot, and is read for the first time a period later."""
-    me.arena.lasts(Lcm.BOOT, 90.0)
+    """Boot slowly, so that the first reading is a period later."""
+    me.arena.set_duration(Lcm.BOOT, 90.0)
     while True:
         vm = me.vm(FAIR_BID)
         yield 4 * PERIOD_S
@@ -22,8 +22,8 @@ def boots_while_a_period_looks(me: Player) -> Moves:
 
 
 def ends_before_it_is_read(me: Player) -> Moves:
-    """Its disks are copied back for long after its guest has ended."""
-    me.arena.lasts(Lcm.EPILOG, 400.0)
+    """End the VM, with disks that are copied back long after the guest's end."""
+    me.arena.set_duration(Lcm.EPILOG, 400.0)
     while True:
         vm = me.vm(FAIR_BID)
         yield 2 * PERIOD_S + 30
@@ -32,8 +32,8 @@ def ends_before_it_is_read(me: Player) -> Moves:
 
 
 def ends_as_a_period_looks(me: Player) -> Moves:
-    """Its guest is shut down then, and can't be read any more; another one is made."""
-    me.arena.lasts(Lcm.SHUTDOWN, 8.0)
+    """Shut the guest down at an observation, so that it cannot be read, and create another."""
+    me.arena.set_duration(Lcm.SHUTDOWN, 8.0)
     while True:
         vm = me.vm(FAIR_BID)
         yield 2 * PERIOD_S - 5
@@ -44,8 +44,8 @@ def ends_as_a_period_looks(me: Player) -> Moves:
 @pytest.mark.parametrize(
     "play", [boots_while_a_period_looks, ends_before_it_is_read, ends_as_a_period_looks]
 )
-def test_every_core_second_is_paid(play: object) -> None:
-    """At the rate that the VM bids."""
+def test_every_core_second_is_charged(play: object) -> None:
+    """The charge is the rate of the VM's bid."""
     arena = Arena(PriceRule.CLEARING, strategy="groups")
     try:
         found = arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
@@ -56,7 +56,7 @@ def test_every_core_second_is_paid(play: object) -> None:
 
 
 def test_a_claim_takes_nothing_from_others() -> None:
-    """Use is charged there, and nobody pays for a claim."""
+    """A market by use does not charge claims, so it ignores them."""
 
     def claims(me: Player) -> Moves:
         me.vm(FAIR_BID / 100, MERKAT_MIN_CPU=CORES * 100)

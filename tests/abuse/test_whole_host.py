@@ -1,4 +1,4 @@
-"""Where claims take a whole host, no bid decides the price of a core; starts are charged anyway."""
+"""If claims take a whole host, no bid sets the price of a core, and starts are charged still."""
 
 import pytest
 
@@ -11,14 +11,14 @@ PERIODS = 8
 
 
 def claims_all(me: Player) -> Moves:
-    """It pays for every core, and is left alone."""
+    """Pay for every core without further actions."""
     me.vm(BID, MERKAT_MIN_CPU=CORES * 100)
     while True:
         yield PERIOD_S
 
 
 def claims_all_and_starts(me: Player) -> Moves:
-    """The same, but its guest is started anew in each period."""
+    """Do the same, and restart the guest in each period."""
     vm = me.vm(BID, MERKAT_MIN_CPU=CORES * 100)
     yield PERIOD_S
     while True:
@@ -29,8 +29,8 @@ def claims_all_and_starts(me: Player) -> Moves:
 
 
 @pytest.mark.parametrize(("play", "least"), [(claims_all, 1.0), (claims_all_and_starts, 0.85)])
-def test_a_claim_to_a_whole_host_is_paid_in_each_period(play: object, least: float) -> None:
-    """From the one on in which its guest was started, and as long as it runs."""
+def test_a_claim_to_a_whole_host_is_charged_in_each_period(play: object, least: float) -> None:
+    """The charges begin with the period of the guest's start and last while it runs."""
     arena = Arena(PriceRule.CLEARING)
     try:
         found = arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""A VM whose disks are copied has no guest: it keeps no cores from others for nothing."""
+"""A VM without a guest, during copies of its disks, keeps no cores without payment."""
 
 import pytest
 
@@ -13,8 +13,8 @@ COPIED_S = 6 * PERIOD_S
 
 
 def copied(me: Player) -> Moves:
-    """Its image takes minutes to copy; it bids much until shortly before that ends."""
-    me.arena.lasts(Lcm.PROLOG, COPIED_S)
+    """Bid high during most of the copy of the image, which takes minutes."""
+    me.arena.set_duration(Lcm.PROLOG, COPIED_S)
     while True:
         vm = me.vm(MUCH)
         yield COPIED_S - PERIOD_S
@@ -25,8 +25,8 @@ def copied(me: Player) -> Moves:
 
 
 def copied_back(me: Player) -> Moves:
-    """Its disks are copied back after it was undeployed; it bids much until that ends."""
-    me.arena.lasts(Lcm.EPILOG_UNDEPLOY, COPIED_S)
+    """Undeploy the VM, and bid high while its disks are copied back."""
+    me.arena.set_duration(Lcm.EPILOG_UNDEPLOY, COPIED_S)
     vm = me.vm(0.001)
     yield 2 * PERIOD_S
     while True:
@@ -41,8 +41,8 @@ def copied_back(me: Player) -> Moves:
 
 
 def ended_before_it_starts(me: Player) -> Moves:
-    """Another VM in each period, none of which ever has a guest."""
-    me.arena.lasts(Lcm.PROLOG, COPIED_S)
+    """Create and end another VM in each period, before its guest starts."""
+    me.arena.set_duration(Lcm.PROLOG, COPIED_S)
     while True:
         vm = me.vm(MUCH)
         yield PERIOD_S + 5
@@ -60,8 +60,8 @@ def _played(play: object, rule: PriceRule) -> Outcome:
 
 @pytest.mark.parametrize("rule", PriceRule)
 @pytest.mark.parametrize("play", [copied, copied_back])
-def test_neighbours_have_its_cores_meanwhile(play: object, rule: PriceRule) -> None:
-    """But for the periods in which it was placed, and those it pays for by its bid."""
+def test_neighbours_use_the_cores_during_the_copy(play: object, rule: PriceRule) -> None:
+    """The periods of its placement are an exception, and it pays its bid for them."""
     found = _played(play, rule)
     placed = 0 if play is copied_back else 2
     assert found.fair_core_s >= 0.97 * CORES * PERIOD_S * (PERIODS - placed), found
@@ -69,8 +69,8 @@ def test_neighbours_have_its_cores_meanwhile(play: object, rule: PriceRule) -> N
     assert found.paid >= 0.95 * placed * MUCH, found
 
 
-def test_a_place_is_paid_for_in_the_period_in_which_it_is_given() -> None:
-    """Also by a VM that is ended before its guest starts."""
+def test_a_placement_is_charged_in_its_period() -> None:
+    """This includes a VM that ends before its guest starts."""
     found = _played(ended_before_it_starts, PriceRule.CLEARING)
     honest = found.fair_paid / found.fair_core_s
     missed_s = CORES * PERIOD_S * PERIODS - found.fair_core_s

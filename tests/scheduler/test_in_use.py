@@ -84,7 +84,7 @@ def test_early_periods_shrink_the_memory_no_faster(memory: Memory) -> None:
     site.periods(4)
     text = 'MERKAT_BID_MEMORY="0"'
     site.bench.raw("one.vm.update", vm, text, 1, session=f"eve:{PASSWORD}")
-    memory.neighbours()
+    memory.add_neighbours()
     site.periods(2)
     before = site.cloud.guests.read([vm])[vm].balloon_mib
     for _ in range(6):
@@ -141,7 +141,7 @@ def test_the_owner_is_told_before_and_while_a_vm_shrinks(memory: Memory) -> None
     last = site.periods(3)
     why = last.decided.decision.reasons[vm]
     assert why.startswith("it uses 8,192 MiB of memory, and its bid pays for 0: it keeps the rest")
-    memory.neighbours()
+    memory.add_neighbours()
     last = site.periods(4)
     why = last.decided.decision.reasons[vm]
     assert "other VMs there bid for the rest, so it shrinks to" in why
@@ -167,7 +167,7 @@ def test_a_quote_equals_the_charge_while_memory_is_kept(memory: Memory) -> None:
     site = memory.site
     vm = memory.vm("eve", 0.3, USE_MIB)
     site.periods(4)
-    memory.neighbours()
+    memory.add_neighbours()
     site.scheduler.latest = last = site.periods(5)
     questions = questions_at(site.scheduler)
     quoted = site.result(ensureDeferred(questions.answer("quote", {"vm": str(vm)})))
