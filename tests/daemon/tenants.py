@@ -59,7 +59,7 @@ class Tenants:
             self._vms.append((answer[1], session))
 
     def bid(self) -> None:
-        """Bid anew for one of the VMs."""
+        """Change the bid of one of the VMs."""
         if self._vms:
             vm, session = self._vms[self._rng.integers(len(self._vms))]
             self._ask("one.vm.update", vm, self._bid(), 1, session=session)
