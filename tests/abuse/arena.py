@@ -97,7 +97,7 @@ class Arena(Site):
         return self._tenant(name)
 
     def set_duration(self, state: Lcm, seconds: float) -> None:
-        """Set the time that a VM stays in a state, as OpenNebula servers differ in it."""
+        """Set the time that a VM stays in a state; OpenNebula servers differ in it."""
         world = self.cloud.world
         delays = world.settings.delays
         by_state = {**delays.by_state, state: seconds}

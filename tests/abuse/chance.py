@@ -38,7 +38,7 @@ class Kind:
     hosts: int
     bids: tuple[float, ...]
     idle: bool
-    """Some cores are in demand by no other tenant."""
+    """Some cores are uncontended."""
     slow: bool
     """OpenNebula's actions take up to minutes."""
     memory: bool
@@ -48,7 +48,7 @@ class Kind:
     dies: bool
     """The daemon restarts occasionally."""
     fails: bool
-    """The tenant's VMs are refused, locked, or fail, as a tenant can cause it."""
+    """The tenant causes refusals, locks and failures of its VMs."""
 
 
 def kind(seed: int) -> Kind:
