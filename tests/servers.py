@@ -8,10 +8,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
+
+from merkatd.database.base.transactions import is_transient
+from merkatd.database.database import transaction
 
 MARIADBD = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")
 INSTALL = shutil.which("mariadb-install-db")
@@ -162,6 +165,18 @@ def locking(engine: sa.Engine) -> Iterator[list[str]]:
         yield found
     finally:
         sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def retried(engine: sa.Engine, work: Callable[[sa.Connection], object]) -> None:
+    """Run a transaction as the daemon does: again after each transient error."""
+    while True:
+        try:
+            transaction(engine, work)
+        except sa.exc.DBAPIError as error:
+            if not is_transient(error):
+                raise
+        else:
+            return
 
 
 def _is_stopped(task: Path) -> bool:

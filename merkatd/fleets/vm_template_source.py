@@ -55,8 +55,8 @@ async def vm_template(
     """Read and check a VM template, and return its unambiguous text. Raise TemplateError.
 
     `where` is a prefix for error messages. Templates of administrators (`admin`) are not checked.
-    `owner` is the owner of the future VMs, who can read the variables' values: they are its own,
-    also if an administrator calls for it.
+    Variables take their values from the account of `owner`, the owner of the future VMs, even if an
+    administrator submits the template: the owner can read them in its VMs.
     """
     try:
         text = source.template

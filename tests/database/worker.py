@@ -1,4 +1,4 @@
-"""A daemon without a cloud: charges and records steps until somebody kills it.
+"""A daemon without a cloud that charges and records steps until it is killed.
 
 `main` starts such a daemon for each line of its input, as a process of its own: a fork, which
 needs no time to import.

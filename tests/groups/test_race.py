@@ -12,15 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import is_transient
-from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store
 from merkatd.database.ledger import account_store
 from merkatd.groups import group_orders
 from merkatd.groups.group_orders import MOST_VMS, Creation, Edit, GroupError
 from merkatd.service.base.callers import LOCAL
 from tests.groups.site import Site, groups_at, template
-from tests.servers import MariaDb, locking
+from tests.servers import MariaDb, locking, retried
 
 DATABASE = "grouprace"
 VMS = 12
@@ -38,15 +36,8 @@ def site(mariadb: MariaDb) -> Iterator[Site]:
 
 
 def edit(site: Site, group: int, new: Edit) -> None:
-    """Edit as the daemon does, with retries of transient errors."""
-    while True:
-        try:
-            transaction(site.engine, lambda c: group_orders.edit(c, group, new))
-        except sa.exc.DBAPIError as error:
-            if not is_transient(error):
-                raise
-        else:
-            return
+    """Edit the group."""
+    retried(site.engine, lambda c: group_orders.edit(c, group, new))
 
 
 def run_concurrently(site: Site, *edits: Callable[[], None]) -> None:
@@ -108,7 +99,7 @@ def test_the_last_edit_applies_completely(site: Site) -> None:
 
 
 def test_creations_at_once_count_each_other(site: Site) -> None:
-    """Two groups, each of more than half of all VMs that a user may have."""
+    """Of two groups with more than half of a user's VM limit each, one is created."""
     known = site.group(site.create(60.0, 0, template=template(1, memory=128)))
     assert known is not None
 
@@ -137,7 +128,7 @@ def test_creations_at_once_count_each_other(site: Site) -> None:
 
 
 def test_edits_at_once_count_each_other(site: Site) -> None:
-    """Two groups that grow at the same moment to more than half of all VMs of a user."""
+    """Of two groups that grow to more than half of a user's VM limit each, one grows."""
     groups = [site.create(60.0, 0, template=template(1, memory=128)) for _ in range(2)]
     real, ready = group_store.locked, Barrier(2, timeout=LONG_S)
 
@@ -159,7 +150,7 @@ def test_edits_at_once_count_each_other(site: Site) -> None:
 
 
 def test_a_view_takes_no_lock(site: Site) -> None:
-    """A user that reads its groups again and again must not make periods wait."""
+    """Reads of a user never make a period wait."""
     group = site.create(60.0, 1, template=template(1, memory=128))
     with locking(site.engine) as said:
         site.wait(groups_at(site).group(LOCAL, group))
@@ -168,14 +159,9 @@ def test_a_view_takes_no_lock(site: Site) -> None:
 
 
 def carried_out(site: Site, work: Callable[[sa.Connection], object]) -> bool:
-    """Whether an order is accepted; it is given again where the database says that it may pass."""
-    while True:
-        try:
-            transaction(site.engine, work)
-        except GroupError:
-            return False
-        except sa.exc.DBAPIError as error:
-            if not is_transient(error):
-                raise
-        else:
-            return True
+    """Return whether an order is accepted."""
+    try:
+        retried(site.engine, work)
+    except GroupError:
+        return False
+    return True

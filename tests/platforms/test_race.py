@@ -1,4 +1,4 @@
-"""A tenant's order in the middle of a period's review, on a real MariaDB: neither is lost."""
+"""Orders and reviews of platforms at the same time, on a real MariaDB: none is lost."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import is_transient
 from merkatd.database.database import transaction
 from merkatd.database.fleets import platform_store
 from merkatd.database.ledger import account_store
@@ -20,18 +19,18 @@ from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError, Submission
 from merkatd.service.base.callers import LOCAL
 from tests.platforms.site import VM, Site, platforms_at, template
-from tests.servers import MariaDb, locking
+from tests.servers import MariaDb, locking, retried
 
 DATABASE = "platformrace"
 LONG_S = 30.0
-"""More than any transaction here takes."""
+"""A time that no transaction of these tests reaches."""
 SHORT_S = 0.5
 """Enough for an order that nothing blocks."""
 
 
 @pytest.fixture
 def site(mariadb: MariaDb) -> Iterator[Site]:
-    """Whose books are in a MariaDB."""
+    """Yield a site whose books are in a MariaDB."""
     made = Site(engine=make_engine(mariadb.make(DATABASE)))
     yield made
     made.agree()
@@ -72,7 +71,7 @@ class DuringReview:
 def test_a_platform_that_is_stopped_as_it_starts_does_not_start(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its account is closed by the order: VMs of it would run at nobody's expense."""
+    """The order closes the platform's account, so no account would pay for its VMs."""
     site.periods(2)
     before = site.balances()[site.ann]
     platform = site.submit()
@@ -88,7 +87,7 @@ def test_a_platform_that_is_stopped_as_it_starts_does_not_start(
 
 
 def test_submissions_at_once_count_each_other(site: Site) -> None:
-    """A tenant that may have one more process sends two platforms at the same moment."""
+    """Of two platforms submitted at once, the limit on processes admits one."""
     text = template()
 
     def submit(token: str) -> bool:
@@ -101,19 +100,12 @@ def test_submissions_at_once_count_each_other(site: Site) -> None:
             who="ann",
             most_processes=1,
         )
-        while True:
-            try:
-                transaction(
-                    site.engine,
-                    lambda c: tenant_orders.submit(c, given, site.scheduler.world.money, 0.0),
-                )
-            except OrderError:
-                return False
-            except sa.exc.DBAPIError as error:
-                if not is_transient(error):
-                    raise
-            else:
-                return True
+        money = site.scheduler.world.money
+        try:
+            retried(site.engine, lambda c: tenant_orders.submit(c, given, money, 0.0))
+        except OrderError:
+            return False
+        return True
 
     with ThreadPoolExecutor(2) as pool, site.engine.connect() as busy:
         with busy.begin():
@@ -125,7 +117,7 @@ def test_submissions_at_once_count_each_other(site: Site) -> None:
 
 
 def test_a_view_takes_no_lock(site: Site) -> None:
-    """A tenant that reads its platforms again and again must not make periods wait."""
+    """Reads of a tenant never make a period wait."""
     platform = site.submit()
     with locking(site.engine) as said:
         site.wait(platforms_at(site).platform(LOCAL, platform))

@@ -63,7 +63,7 @@ def test_foreign_changes_are_reverted(site: Site) -> None:
 
 
 def test_nothing_is_sent_while_nothing_changes(site: Site) -> None:
-    """While limits are right, no step is planned, and libvirtd receives only reads."""
+    """While all limits are as decided, no step is planned, and libvirtd receives only reads."""
     vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
     site.after_periods(4)
     host = site.hosts[0]

@@ -20,7 +20,7 @@ each attempt and retry the others all the time.
 If more than three different VMs of an owner were refused within an hour, the owner's other VMs wait
 as well. Otherwise a new VM in each period could do the same harm.
 
-# Note [Room that nobody takes]
+# Note [Unused room]
 
 The balloons of a host shrink for a VM that waits for memory there. The VM pays nothing until it
 comes. If its owner withdraws it before, its neighbours have lost memory that they pay for. Example:

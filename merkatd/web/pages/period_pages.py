@@ -50,7 +50,7 @@ async def moment_at(request: PageRequest) -> PeriodRecord | None:
         return kept
 
     async def in_turn(read: Callable[[], Awaitable[Any]]) -> Any:
-        # The arrays of a period have a row of each VM of the cloud, whoever asks.
+        # The arrays of a period have a row for every VM of the cloud, not only the visitor's.
         turn = partial(request.house.long_reads.run, request.uid, read)
         return await request.read(("shares", request.id), turn, None)
 
