@@ -39,7 +39,9 @@ check: venv  ## layers, types, lint, names and sizes
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.layout
 
-test: packages compile check libvirt  ## everything; Debian packages that it lacks are installed first
+test: packages libvirt  ## everything; Debian packages that it lacks are installed first
+	@# The compiler and mypy use one core each.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target compile check
 	@# One more than there are cores: many tests wait for processes and clocks.
 	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 
