@@ -38,9 +38,11 @@ class PlatformMember(FleetMember):
 
 
 PLATFORM_VMS = MemberTable(MEMBERS, "platform", PlatformMember)
-_WAITING = sa.select(
-    MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform
-).join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+_WAITING = (
+    sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform)
+    .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+    .where(MEMBERS.c.vm.is_(None))
+)
 
 
 _PAYING_ACCOUNTS = (
@@ -69,13 +71,15 @@ def bind_vms(
     """
     seen = PLATFORM_VMS.newly_seen(connection, _WAITING, keys, owners)
     PLATFORM_VMS.bind(connection, seen)
+    if not seen:
+        return ()
     bound: dict[int, list[int]] = {}
     for one in seen:
         bound.setdefault(one.fleet, []).append(one.vm)
     reports = sa.select(PLATFORMS.c.id, PLATFORMS.c.report).where(PLATFORMS.c.id.in_(bound))
     return tuple(
         vm
-        for platform, report in (connection.execute(reports).all() if bound else ())
+        for platform, report in connection.execute(reports).all()
         if is_in_trouble(report)
         for vm in bound[platform]
     )

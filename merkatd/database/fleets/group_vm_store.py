@@ -42,7 +42,7 @@ class GroupMember(FleetMember):
 GROUP_MEMBERS = MemberTable(GROUP_VMS, "vm_group", GroupMember)
 _WAITING = sa.select(
     GROUP_VMS.c.create_key, GROUP_VMS.c.gone_s, GROUP_VMS.c.owner, GROUP_VMS.c.vm_group
-)
+).where(GROUP_VMS.c.vm.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list
 
 def rates(connection: sa.Connection) -> dict[int, Rate]:
     """Return each VM's part of its group's spending rate, by VM id."""
-    rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None))).all()
+    rows = connection.execute(_RATES_OF_EXISTING).all()
     there = Counter(row.vm_group for row in rows)
     return {row.vm: _rate(row, there[row.vm_group]) for row in rows if row.vm is not None}
 
@@ -109,6 +109,7 @@ _RATES = (
     .join(VM_GROUPS, VM_GROUPS.c.id == GROUP_VMS.c.vm_group)
     .where(GROUP_VMS.c.gone_s.is_(None))
 )
+_RATES_OF_EXISTING = _RATES.where(GROUP_VMS.c.vm.is_not(None))
 
 
 def _rate(row: Any, there: int) -> Rate:

@@ -47,6 +47,7 @@ class MemberTable(Generic[Member]):
         self._fleet = table.c[fleet]
         self._member = member
         names = [entry.name for entry in fields(member) if entry.name != "key"]
+        self._known = sa.select(table.c.vm).where(table.c.vm.is_not(None))
         self._columns = [table.c.create_key.label("key"), *(table.c[name] for name in names)]
 
     def add(self, connection: sa.Connection, members: Iterable[Member]) -> None:
@@ -66,14 +67,13 @@ class MemberTable(Generic[Member]):
     ) -> list[SeenMember]:
         """Return the members without an id whose VMs have their key and owner.
 
-        `waiting` selects the key, `gone_s`, owner and fleet of members. The owner must match
+        `waiting` selects their key, `gone_s`, owner and fleet. The owner must match
         because tenants can write any key into their own templates.
         """
-        rows = connection.execute(waiting.where(self._table.c.vm.is_(None))).all()
+        rows = connection.execute(waiting).all()
         if not rows:
             return []
-        known = sa.select(self._table.c.vm).where(self._table.c.vm.is_not(None))
-        taken = set(connection.scalars(known))
+        taken = set(connection.scalars(self._known))
         found = []
         for key, gone_s, owner, fleet in rows:
             vm = keys.get(key)

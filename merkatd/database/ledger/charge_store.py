@@ -70,6 +70,9 @@ class ShortfallColumns(TypedColumns):
 
 
 SHORTFALLS = table("shortfalls", ShortfallColumns, sa.Index(None, "account", "period"))
+_OF_PERIOD = sa.select(SHORTFALLS.c.account, SHORTFALLS.c.missing).where(
+    SHORTFALLS.c.period == sa.bindparam("number")
+)
 _PAYERS = frozenset({AccountKind.TENANT, AccountKind.APPLICATION})
 
 
@@ -174,8 +177,7 @@ def missing_between(connection: sa.Connection, owner: int, since_s: float, until
 
 def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:
     """Return the shortfalls of a period by account."""
-    query = sa.select(SHORTFALLS.c.account, SHORTFALLS.c.missing)
-    rows = connection.execute(query.where(SHORTFALLS.c.period == period))
+    rows = connection.execute(_OF_PERIOD, {"number": period})
     return {account: missing for account, missing in rows}  # noqa: C416 - rows are no pairs to mypy
 
 

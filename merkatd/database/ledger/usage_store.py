@@ -46,6 +46,9 @@ class Detail:
     names: Sequence[str]
 
 
+_HAS_DETAILS = sa.select(DETAILS.c.period).where(DETAILS.c.period == sa.bindparam("number"))
+
+
 def store(connection: sa.Connection, detail: Detail) -> None:
     """Store the charges of a period."""
     names = "\n".join(name.replace("\n", " ") for name in detail.names).encode()
@@ -66,8 +69,7 @@ def store(connection: sa.Connection, detail: Detail) -> None:
 
 def has_details(connection: sa.Connection, period: int) -> bool:
     """Return whether details of this period are stored."""
-    query = sa.select(DETAILS.c.period).where(DETAILS.c.period == period)
-    return connection.scalar(query) is not None
+    return connection.scalar(_HAS_DETAILS, {"number": period}) is not None
 
 
 def load(connection: sa.Connection, period: int) -> Detail | None:

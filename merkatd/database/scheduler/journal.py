@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,6 +44,22 @@ _KNOWN = sa.select(STEPS.c.id).where(STEPS.c.id.in_(sa.bindparam("ids", expandin
 _LOCK_IN_STATE = _KNOWN.where(
     STEPS.c.state.in_(sa.bindparam("states", expanding=True))
 ).with_for_update()
+_LOCK_SENT = _LOCK_IN_STATE.where(STEPS.c.sent_s == sa.bindparam("sent_s"))
+_PERIODS = sa.select(PERIODS.c.number).where(
+    PERIODS.c.number.in_(sa.bindparam("numbers", expanding=True))
+)
+_CREATIONS = sa.select(STEPS.c.id, STEPS.c.detail).where(
+    STEPS.c.id.in_(sa.bindparam("ids", expanding=True)), STEPS.c.kind == Create.kind
+)
+_IN_RECORDED_ORDER = sa.select(STEPS).order_by(STEPS.c.period, STEPS.c.position, STEPS.c.id)
+_IS_OUTSTANDING = STEPS.c.state.in_(OUTSTANDING)
+_OUTSTANDING_NOW = _IN_RECORDED_ORDER.where(_IS_OUTSTANDING)
+_OUTSTANDING_OR_ENDED = _IN_RECORDED_ORDER.where(
+    _IS_OUTSTANDING
+    | STEPS.c.state.in_((StepState.CONFIRMED, StepState.EXPIRED))
+    & STEPS.c.kind.in_(PLACEMENT)
+    & (STEPS.c.ended_s == sa.bindparam("ended_s"))
+)
 _ASKED = 3
 """Number of times that a guest is asked to shut down."""
 
@@ -84,12 +101,11 @@ def outstanding(connection: sa.Connection, ended_s: float | None = None) -> tupl
 
     Include placement steps that were confirmed or expired at the time `ended_s`.
     """
-    which: sa.ColumnElement[bool] = STEPS.c.state.in_(OUTSTANDING)
-    if ended_s is not None:
-        seen = STEPS.c.state.in_((StepState.CONFIRMED, StepState.EXPIRED))
-        which |= seen & STEPS.c.kind.in_(PLACEMENT) & (STEPS.c.ended_s == ended_s)
-    query = sa.select(STEPS).where(which).order_by(STEPS.c.period, STEPS.c.position, STEPS.c.id)
-    return tuple(from_row(row) for row in connection.execute(query))
+    if ended_s is None:
+        rows = connection.execute(_OUTSTANDING_NOW)
+    else:
+        rows = connection.execute(_OUTSTANDING_OR_ENDED, {"ended_s": ended_s})
+    return tuple(from_row(row) for row in rows)
 
 
 def of_plan(connection: sa.Connection, period: int) -> tuple[StoredStep, ...]:
@@ -166,7 +182,7 @@ def mark_sent(connection: sa.Connection, ids: Iterable[str], at_s: float) -> fro
     """
     wanted = frozenset(ids)
     moved = _in_state(connection, wanted, (StepState.PLANNED,))
-    ours = _in_state(connection, wanted - moved, (StepState.SENT,), STEPS.c.sent_s == at_s)
+    ours = _in_state(connection, wanted - moved, (StepState.SENT,), at_s)
     _update(connection, [{"which": one, "state": StepState.SENT, "sent_s": at_s} for one in moved])
     return moved | ours
 
@@ -216,9 +232,7 @@ def _drop_texts(connection: sa.Connection, ended: Iterable[str]) -> None:
     A template has up to 32 KiB, steps are kept for a week, and a refused creation is repeated.
     """
     for some in chunks(sorted(ended)):
-        query = sa.select(STEPS.c.id, STEPS.c.detail)
-        query = query.where(STEPS.c.id.in_(some), STEPS.c.kind == Create.kind)
-        rows = connection.execute(query).all()
+        rows = connection.execute(_CREATIONS, {"ids": some}).all()
         _update(connection, [{"which": row.id, "detail": without_text(row.detail)} for row in rows])
 
 
@@ -272,28 +286,38 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
 
 def _periods(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[int]:
     numbers = {row["period"] for row in rows}
-    return set(connection.scalars(sa.select(PERIODS.c.number).where(PERIODS.c.number.in_(numbers))))
+    return set(connection.scalars(_PERIODS, {"numbers": sorted(numbers)}))
 
 
 def _in_state(
     connection: sa.Connection,
     ids: Iterable[str],
     states: tuple[StepState, ...],
-    *further: sa.ColumnElement[bool],
+    sent_s: float | None = None,
 ) -> frozenset[str]:
     """Return which of the steps are in one of the states, and lock their rows.
 
-    The steps must also meet all `further` conditions.
+    With `sent_s`, the steps must also have been sent at that time.
     """
     found: set[str] = set()
     for some in chunks(sorted(ids)):
-        query = _LOCK_IN_STATE.where(*further) if further else _LOCK_IN_STATE
-        found.update(connection.scalars(query, {"ids": some, "states": states}))
+        wanted: dict[str, Any] = {"ids": some, "states": states}
+        if sent_s is None:
+            found.update(connection.scalars(_LOCK_IN_STATE, wanted))
+        else:
+            found.update(connection.scalars(_LOCK_SENT, {**wanted, "sent_s": sent_s}))
     return frozenset(found)
 
 
 def _update(connection: sa.Connection, changes: list[dict[str, Any]]) -> None:
     if changes:
-        names: dict[str, Any] = {n: sa.bindparam(n) for n in changes[0] if n != "which"}
-        query = sa.update(STEPS).where(STEPS.c.id == sa.bindparam("which"))
-        connection.execute(query.values(names), changes)
+        connection.execute(
+            _update_of(tuple(name for name in changes[0] if name != "which")), changes
+        )
+
+
+@cache
+def _update_of(names: tuple[str, ...]) -> sa.Update:
+    """Return the statement that sets these columns of the step `which`."""
+    values: dict[str, Any] = {name: sa.bindparam(name) for name in names}
+    return sa.update(STEPS).where(STEPS.c.id == sa.bindparam("which")).values(values)

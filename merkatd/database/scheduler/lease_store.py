@@ -40,6 +40,19 @@ class LeaseColumns(TypedColumns):
 LEASES = table("leases", LeaseColumns)
 
 
+_READ = sa.select(LEASES.c.holder, LEASES.c.token, LEASES.c.beat).where(LEASES.c.name == _PERIODS)
+_RENEW = (
+    sa.update(LEASES)
+    .where(
+        LEASES.c.name == _PERIODS,
+        LEASES.c.token == sa.bindparam("held"),
+        LEASES.c.holder != NO_HOLDER,
+    )
+    .values(beat=LEASES.c.beat + 1)
+)
+"""Built once: the leader runs it in each of its transactions."""
+
+
 class LeaseLostError(Exception):
     """Another daemon has the lease; the transaction is rolled back."""
 
@@ -57,8 +70,7 @@ class Lease:
 
 def read_lease(connection: sa.Connection) -> Lease | None:
     """Return the state of the lease, None if no daemon ever had it."""
-    query = sa.select(LEASES.c.holder, LEASES.c.token, LEASES.c.beat)
-    row = connection.execute(query.where(LEASES.c.name == _PERIODS)).one_or_none()
+    row = connection.execute(_READ).one_or_none()
     return None if row is None else Lease(row.holder, row.token, row.beat)
 
 
@@ -91,11 +103,7 @@ def renew_lease(connection: sa.Connection, token: int) -> None:
 
     Raise LeaseLostError if another daemon has the lease.
     """
-    moved = connection.execute(
-        sa.update(LEASES)
-        .where(LEASES.c.name == _PERIODS, LEASES.c.token == token, LEASES.c.holder != NO_HOLDER)
-        .values(beat=LEASES.c.beat + 1)
-    )
+    moved = connection.execute(_RENEW, {"held": token})
     if moved.rowcount != 1:
         raise LeaseLostError("another daemon has the lease on this database")
 
