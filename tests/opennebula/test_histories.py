@@ -42,9 +42,9 @@ class Server:
             open_[0].callback(text)
 
 
-def read(server: Any, vms: list[int]) -> Deferred[Any]:
+def read(server: Any, vms: list[int], since_s: float = 0.0) -> Deferred[Any]:
     """Return the records of these VMs."""
-    return ensureDeferred(read_histories(server, Inline(), Clock(), vms, 0.0))
+    return ensureDeferred(read_histories(server, Inline(), Clock(), vms, since_s))
 
 
 def test_few_texts_are_requested_at_once() -> None:
@@ -109,6 +109,18 @@ def test_a_guest_goes_on_where_its_record_is_divided(
     server.answer(history(*records))
     assert isinstance(found.result, dict)
     assert [one.goes_on for one in found.result[7]] == goes_on
+
+
+def test_a_record_that_begins_with_another_size_says_so() -> None:
+    """This holds even if the record before ended long ago: a VM that is off was resized."""
+    server, since_s = Server(), 100_000
+    found = read(server, [7], since_s)
+    old = ((900, 950, POWEROFF_HARD), (1_000, 1_100, RESIZE))
+    new = ((since_s, since_s, RESIZE), (since_s, since_s, NONE), (since_s + 5, 0, NONE))
+    server.answer(history(*old, *new))
+    assert isinstance(found.result, dict)
+    shown = [(one.seq, one.resized) for one in found.result[7]]
+    assert shown == [(1, False), (2, True), (3, True), (4, False)]
 
 
 def test_a_check_reads_the_host_from_opennebulas_record() -> None:

@@ -87,6 +87,8 @@ class GuestRecord(NamedTuple):
     """The end (RETIME), 0 while the guest runs."""
     goes_on: bool = False
     """Whether the guest of the record before went on without a restart; known in histories only."""
+    resized: bool = False
+    """Whether the VM got another size when the record began; known in histories only."""
 
 
 NO_RECORD = GuestRecord(-1)

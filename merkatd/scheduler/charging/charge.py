@@ -23,7 +23,6 @@ from merkatd.database.ledger import account_store, charge_store, reservation_sto
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow, PeriodState
 from merkatd.ledger import Bill, Person
-from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import ALL_GOODS
 from merkatd.scheduler.charging import held_memory
@@ -54,6 +53,7 @@ from merkatd.scheduler.charging.used_cpu import (
     CpuCounters,
     NewlyLimited,
     core_periods,
+    most_cores,
 )
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
@@ -247,7 +247,7 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
         now = _computed(seen, after)
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
-        cores = _most_cores(seen)
+        cores = most_cores(seen)
         interval_s = world.rhythm.interval_s
         unread_s = np.clip(
             period.observed_s - arrays["read_s"][rows] if "read_s" in arrays else 0.0 * elapsed,
@@ -298,12 +298,6 @@ def _computed(observed: Observed, after: Mapping[str, Any] | None) -> CpuCounter
     if after is not None and "cpu_s" in after:
         return CpuCounters(after["vm"], after["cpu_s"])
     return CpuCounters(observed.use.vm_id, observed.use.cpu_s)
-
-
-def _most_cores(observed: Observed) -> float:
-    """Return the number of cores of the largest host."""
-    capacity = observed.snapshot.hosts.capacity[:, CPU]
-    return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
 
 
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:

@@ -146,7 +146,7 @@ def started(
 
 
 def _but_one(found: Starts) -> Starts:
-    return Starts(found.last_s, found.earlier_s[1:]) if found.earlier_s else Starts()
+    return found._replace(earlier_s=found.earlier_s[1:]) if found.earlier_s else Starts()
 
 
 def _looks(

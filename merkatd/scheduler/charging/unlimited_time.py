@@ -44,6 +44,7 @@ from merkatd.scheduler.charging.used_cpu import (
     NewlyLimited,
     is_charged_by_use,
     longest_s,
+    most_cores,
     seconds_beyond_shares,
     units,
 )
@@ -105,7 +106,8 @@ def owed_before_limits(
     parts = np.where(used[rows], 0.0, parts)
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts[:, np.newaxis]
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s)[rows]
+    cores = most_cores(seen)
+    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)

@@ -152,6 +152,8 @@ class Starts(NamedTuple):
     """The running time since the last start, if the guest still runs."""
     earlier_s: tuple[float, ...] = ()
     """The running time of each earlier guest."""
+    resized: bool = False
+    """Whether the VM may have had another size meanwhile."""
 
 
 def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts]:
@@ -168,7 +170,8 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
         records = _since(old, new, histories.get(vm))
         if records is None and (unknown[row] or _may_have_started(before, now, row)):
             whole_s = max(now.at_s - before.at_s, 0.0)
-            found[row] = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
+            one = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
+            found[row] = one._replace(resized=bool(unknown[row]))
             continue
         if vm not in histories and (old is None or old == new):
             continue
@@ -182,7 +185,8 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
         goes_on = bool(began) and began[-1][-1].ran_until_s <= 0 and vm in runs_now
         last_s = times.pop() if goes_on else 0.0
         if last_s > 0 or times:
-            found[row] = Starts(last_s, tuple(times))
+            resized = any(one.resized and one.seq > old.seq for one in records)
+            found[row] = Starts(last_s, tuple(times), resized)
     return found
 
 
