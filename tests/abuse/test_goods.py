@@ -285,9 +285,9 @@ def _charge_after(changes: bool) -> float:
     vm = site.vm("eve")
     site.run(3)
     site.act(vm, "poweroff-hard")
-    for _ in range(6):
+    for period in range(6):
         site.run(1)
-        if changes:
+        for _ in range(changes * (1 + period % 3)):
             session = site.sessions["eve"]
             site.frontend.bench.raw("one.vm.resize", vm, "MEMORY=2048", False, session=session)
 

@@ -31,7 +31,6 @@ from merkatd.scheduler.charging.charged_time import (
     begun_anew_by,
     columns_of,
     passed_s,
-    read_histories,
     running,
     running_at_end,
     seconds_charged,
@@ -95,13 +94,11 @@ async def charge(
     """Charge all earlier periods that are not charged yet; return the payers' funds.
 
     `goes_on`: whether the last allocations continue, and are charged, until the next decision.
-    Raise CloudUnreachableError if OpenNebula does not answer about running times.
     """
-    histories = await read_histories(context, observed)
     at_s = context.now()
     taken, purse = await context.database.run(
         lambda connection: _charge(
-            ChargeInput(connection, context, observed, histories, limited, at_s), goes_on=goes_on
+            ChargeInput(connection, context, observed, limited, at_s), goes_on=goes_on
         )
     )
     if taken:
@@ -110,7 +107,7 @@ async def charge(
 
 
 def _charge(books: ChargeInput, *, goes_on: bool) -> tuple[int, PayerFunds]:
-    connection, world, seen, _, _, at_s = books
+    connection, world, seen, _, at_s = books
     account_store.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
     ledger.update_tenants(connection, owners, world.money, at_s, _people(seen.observation))
@@ -229,7 +226,8 @@ def _cost(
 
 def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) -> int:
     """Charge one period up to the next decided one, or up to now."""
-    connection, world, seen, histories, _, at_s = books
+    connection, world, seen, _, at_s = books
+    histories = seen.histories
     arrays = price_store.load_allocations(connection, period.number)
     if arrays is None:
         period_store.failed(connection, period.number, at_s, "its allocations are no longer stored")

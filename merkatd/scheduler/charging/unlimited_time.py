@@ -89,7 +89,7 @@ def owed_before_limits(
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    found = started(seen, period, arrays, until, books.histories)
+    found = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
     more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
     if not (found or more_mib.any()):

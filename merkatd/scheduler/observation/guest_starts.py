@@ -16,7 +16,7 @@ amount is the mean of their memory at the period's beginning and end. Example: s
 270 = 6,776 MiB more.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, rows_of
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.running_time import guests_since
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
 
 FREE = 3
@@ -168,7 +169,7 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
     A guest that started and ended in between left a record. For a VM with too long texts only the
     number of that record is known.
     """
-    vms = observed.snapshot.vms
+    vms, histories = observed.snapshot.vms, observed.histories
     at = rows_of(before.vm, now.vm)
     known = at != NO_ROW
     same_host = np.append(before.host, NO_HOST)[at] == now.host
@@ -177,8 +178,8 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
     rows = rows_of(vms.id, now.vm)
     for guest in np.flatnonzero(anew & (rows != NO_ROW)).tolist():
         vm = int(now.vm[guest])
-        was = before.idle[vm][1].seq if vm in before.idle else int(old[guest])
-        starts = _count(was, int(now.seq[guest]))
+        was = before.idle[vm][1] if vm in before.idle else _running(int(old[guest]))
+        starts = max(_count(was, int(now.seq[guest]), histories.get(vm)), 1)
         unheard = vm not in before.idle and not known[guest]
         first = now.seq[guest] == 0 or (now.seq[guest] < 0 and unheard)
         for count in range(starts):
@@ -190,12 +191,12 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
             continue
         ran = new.seq != record.seq or new.seq == UNKNOWN
         if ran if vm in hidden else _has_run(record, new):
-            for _ in range(_count(record.seq, new.seq)):
+            for _ in range(_count(record, new.seq, histories.get(vm))):
                 yield owner, vm, False
     for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
         owner, last = now.idle.get(vm, (NO_OWNER, NO_RECORD))
-        if seq >= 0 and last.ran_from_s > 0:
-            for _ in range(last.seq - seq):
+        if last.seq > seq >= 0 and last.ran_from_s > 0:
+            for _ in range(_count(_running(seq), last.seq, histories.get(vm))):
                 yield owner, vm, False
 
 
@@ -208,9 +209,17 @@ def _has_run(before: GuestRecord, now: GuestRecord) -> bool:
     return now.ran_from_s > 0 and now[:2] != before[:2] and not changed
 
 
-def _count(before: int, now: int) -> int:
-    """Return the number of starts between two numbers of a VM's last record."""
-    return max(now - before, 1) if min(before, now) >= 0 else 1
+def _running(seq: int) -> GuestRecord:
+    """Return the last record of a guest that runs, of which only the number is known."""
+    return GuestRecord(seq, 1)
+
+
+def _count(before: GuestRecord, now: int, history: Sequence[GuestRecord] | None) -> int:
+    """Return the number of starts from a VM's last record to the one with the number `now`."""
+    if min(before.seq, now) < 0:
+        return 1
+    found = guests_since(before, history)
+    return max(now - before.seq, 1) if found is None else found
 
 
 def _boots_with(observed: Observed) -> Floats:

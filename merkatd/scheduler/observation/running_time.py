@@ -205,6 +205,21 @@ def _time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end
     return sum(_overlap(old, one, start_s, end_s, open_counts=True) for one in guest)
 
 
+def guests_since(old: GuestRecord, history: Sequence[GuestRecord] | None) -> int | None:
+    """Return the number of guests that have started since; None if the records are not known.
+
+    A change of a VM that is off has a record too, which ends as it begins.
+    """
+    if history is None or (history and history[0].seq > old.seq + 1):
+        return None
+    guests = _guests(one for one in history if one.ran_from_s > 0 and _began_since(old, one))
+    return sum(not guest[0].goes_on and any(map(_lasts, guest)) for guest in guests)
+
+
+def _lasts(one: GuestRecord) -> bool:
+    return not 0 < one.ran_until_s <= one.ran_from_s
+
+
 def was_moving(before: Look, histories: Histories, vm: int) -> bool:
     """Return whether the VM was migrating then: it ran by the record before its last one."""
     old = before.records.get(vm, NO_RECORD)
