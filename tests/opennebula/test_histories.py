@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from merkatd.base.clock import Inline
 from merkatd.opennebula.current_state import VmCheck, VmChecks
 from merkatd.opennebula.pools.vm_history import read_histories
-from merkatd.scheduler.base.ports import GuestRecord
+from merkatd.scheduler.base.ports import GuestRecord, VmChange
 
 REAL = "<HISTORY><SEQ>0</SEQ><HID>3</HID><RSTIME>900</RSTIME><RETIME>1000</RETIME></HISTORY>"
 FORGED = "<HISTORY><SEQ>0</SEQ><HID>8</HID><RSTIME>0</RSTIME><RETIME>0</RETIME></HISTORY>"
@@ -82,6 +82,7 @@ REST = "".join(
 )
 """Some of what else OpenNebula writes into each record."""
 NONE, LIVE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 2, 20, 23, 35, 50
+ATTACH_DISK, DETACH_NIC, UPDATE_NIC = 21, 24, 51
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,19 @@ def test_a_record_that_begins_with_another_size_says_so() -> None:
     new = ((since_s, since_s, RESIZE), (since_s, since_s, NONE), (since_s + 5, 0, NONE))
     server.answer(history(*old, *new))
     assert isinstance(found.result, dict)
-    shown = [(one.seq, one.resized) for one in found.result[7]]
-    assert shown == [(1, False), (2, True), (3, True), (4, False)]
+    shown = [(one.seq, one.change) for one in found.result[7]]
+    assert shown == [(1, None), (2, VmChange.SIZE), (3, VmChange.SIZE), (4, None)]
+
+
+def test_a_record_that_begins_with_a_device_says_so() -> None:
+    """It has no limit there until the next period; a detached device needs none."""
+    server = Server()
+    found = read(server, [7])
+    actions = (ATTACH_DISK, ATTACH_NIC, DETACH_NIC, UPDATE_NIC, NONE)
+    server.answer(history(*((900, 900, action) for action in actions)))
+    assert isinstance(found.result, dict)
+    network = VmChange.NETWORK
+    assert [one.change for one in found.result[7]] == [None, VmChange.DISK, network, None, network]
 
 
 def test_a_check_reads_the_host_from_opennebulas_record() -> None:

@@ -19,7 +19,13 @@ from merkatd.opennebula.rpc.xml_elements import (
     rows,
     whole_number,
 )
-from merkatd.scheduler.base.ports import NO_RECORD, CloudUnreachableError, GuestRecord, Histories
+from merkatd.scheduler.base.ports import (
+    NO_RECORD,
+    CloudUnreachableError,
+    GuestRecord,
+    Histories,
+    VmChange,
+)
 
 _log = Logger()
 
@@ -40,13 +46,18 @@ by time."""
 _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
 _PLACE = ("HID", "DS_ID", "ACTION")
 _USED = (*_OF_A_RECORD, "ACTION")
-_RESIZE = 35
-"""The action that changes a VM's size, running or not. The next record has the new size."""
+_KINDS = {
+    21: VmChange.DISK,
+    23: VmChange.NETWORK,
+    35: VmChange.SIZE,
+    51: VmChange.NETWORK,
+}
+"""The changes that concern a VM's charge, by action. The record after it has the change."""
 _CHANGES = frozenset(
     {
         *(21, 22, 23, 24, 46, 47, 51),  # disks, NICs and aliases: attached, detached, updated
         *(25, 26, 29),  # snapshots of disks, and their sizes
-        _RESIZE,
+        35,  # the VM's size
         50,  # a backup
     }
 )
@@ -77,16 +88,17 @@ def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
 def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
     """Return the records of one VM from their parts, in the order of their numbers."""
     found: list[GuestRecord] = []
-    last, action, before = NO_RECORD, None, None
+    last, action, change = NO_RECORD, None, None
     for record, parts in sorted(((record_of(one), one) for one in shown), key=itemgetter(0)):
         # If a guest is off and starts again within a second, its record has another action.
         later = record.seq - last.seq
         whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
         goes_on = whole and last.ran_until_s == record.ran_from_s > 0
-        found.append(record._replace(goes_on=goes_on, resized=before == _RESIZE))
-        before = whole_number(parts.get("ACTION"))
+        found.append(record._replace(goes_on=goes_on, change=change))
+        now = whole_number(parts.get("ACTION"))
+        change = _KINDS.get(now or 0)
         if record.ran_from_s > 0:
-            last, action = record, before
+            last, action = record, now
     return found
 
 

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints
-from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, row_of, rows_of
 from merkatd.limits.enforced_limits import MEMORY
-from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
+from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.running_time import guests_since
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
@@ -35,7 +35,8 @@ FREE = 3
 REMEMBERED_S = 3600.0
 DAY_S = 86_400.0
 """The time in which each VM has one free start besides its first boot. For network and disk it is
-free while its guest runs, because guests crash, and platforms are suspended and resumed."""
+free while its guest runs, because guests crash, and platforms are suspended and resumed. So is
+one attached device instead."""
 
 
 class _Start(NamedTuple):
@@ -45,6 +46,8 @@ class _Start(NamedTuple):
     vm: int
     free: bool
     """Whether the start does not count while its guest runs."""
+    device: bool = False
+    """Whether a device was attached instead: its guest has no limit for that."""
 
 
 class _Guests(NamedTuple):
@@ -89,6 +92,9 @@ class GuestStarts:
             for owner, vm, first in started:
                 free = first or self._is_first_of_the_day(vm, at_s)
                 self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
+            for owner, vm in _with_devices(observed, self._before):
+                one = _Start(at_s, vm, self._is_first_of_the_day(vm, at_s), device=True)
+                self._starts.setdefault(owner, []).append(one)
         self._before = now
         self._forget(at_s)
         run_on = set(now.vm.tolist())
@@ -114,7 +120,8 @@ class GuestStarts:
         """
         vms = observed.snapshot.vms
         found: set[int] = set()
-        for owner, starts in self._starts.items():
+        for owner, noted in self._starts.items():
+            starts = [one for one in noted if limits or not one.device]
             begun = {one.vm for one in starts}
             for_nothing = len(begun & run_on)
             if limits:
@@ -198,6 +205,18 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
         if last.seq > seq >= 0 and last.ran_from_s > 0:
             for _ in range(_count(_running(seq), last.seq, histories.get(vm))):
                 yield owner, vm, False
+
+
+def _with_devices(observed: Observed, before: _Guests) -> Iterator[tuple[int, int]]:
+    """Yield the owner and the id of each VM whose running guest got a network card or a disk."""
+    seen = dict(zip(before.vm.tolist(), before.seq.tolist(), strict=True))
+    vms = observed.snapshot.vms
+    for vm, history in observed.histories.items():
+        old = before.idle[vm][1].seq if vm in before.idle else seen.get(vm, UNKNOWN)
+        devices = (one for one in history if one.goes_on and one.change in DEVICES)
+        row = row_of(vms.id, vm)
+        if row is not None and old != UNKNOWN and any(one.seq > old for one in devices):
+            yield int(vms.owner[row]), vm
 
 
 def _has_run(before: GuestRecord, now: GuestRecord) -> bool:
