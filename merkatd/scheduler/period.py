@@ -22,6 +22,7 @@ from merkatd.scheduler.base.outages import Outage
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.subscribers import Subscribers
 from merkatd.scheduler.charging.charge import charge
+from merkatd.scheduler.charging.charged_time import read_histories
 from merkatd.scheduler.context import DrainedHosts, PeriodContext
 from merkatd.scheduler.execution.delegation import DelegatedPlan, HandoverRequest, PendingHandover
 from merkatd.scheduler.execution.execute import PeriodResult, decide_only, execute
@@ -158,6 +159,7 @@ class Scheduler:
         # Loops over all VMs run outside the reactor, which meanwhile answers other requests.
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
+            seen = replace(seen, histories=await read_histories(world, seen))
             found, goes_on = self._following.found, not leave.mode.watches
             purse = await charge(world, seen, found, goes_on=goes_on)
             self._following.limited.clear()

@@ -10,9 +10,10 @@ import pytest
 
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Play, Player
+from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Play, Player, vm_text
 from tests.abuse.listed import Moves
 from tests.lengths import pair, shorten
+from tests.scheduler.frontend import PASSWORD
 
 PERIODS = shorten(12, 8)
 DELETE = 3
@@ -175,3 +176,32 @@ def test_unused_reserved_cores_are_charged_in_a_market_by_use() -> None:
         arena.close()
     lost_core_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
     assert found.paid >= PAYS * lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), found
+
+
+def _paid_beside(*bids: float) -> float:
+    """Return the charge of a VM that runs 10 s a period on a host with idle cores.
+
+    Other VMs with these bids could use the whole host.
+    """
+
+    def play(me: Player) -> Moves:
+        vm = me.vm(FAIR_BID, VCPU=4)
+        yield PERIOD_S
+        while True:
+            me.act(vm, "poweroff-hard")
+            yield PERIOD_S - 10
+            me.act(vm, "resume")
+            yield 10
+
+    arena = Arena(PriceRule.CLEARING, neighbours=1, neighbours_cores=2)
+    try:
+        for bid in bids:
+            arena.bench.new(vm_text(bid), session=f"bob:{PASSWORD}")
+        return arena.play({"eve": play}, 3)["eve"].paid
+    finally:
+        arena.close()
+
+
+def test_a_tiny_bid_for_a_whole_host_makes_no_neighbour_pay_more() -> None:
+    """A VM lacks only what its bid buys at the reserve price."""
+    assert _paid_beside(1e-6) == _paid_beside() > 0

@@ -6,12 +6,15 @@ It has no limits until the daemon finds it, some seconds after each start.
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
 from merkatd.currency.credits import month_of
 from merkatd.currency.settings import MoneySettings
+from merkatd.embedded.machines.history_records import split
 from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.vm_states import VmAction
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
 from tests.lengths import shorten
@@ -26,6 +29,8 @@ LEAST = 0.95
 
 HOST = {"network": 1000.0, "disk": 200.0}
 HIGH, LOW = 20.0, 0.01
+ATTACH_DISK, ATTACH_NIC = 21, 23
+"""OpenNebula's actions that attach devices, which the embedded cloud lacks."""
 
 
 @dataclass
@@ -84,6 +89,14 @@ class Site:
         """Request an action from OpenNebula as the owner; OpenNebula may reject it."""
         session = self.sessions[self.vms[vm]]
         self.frontend.bench.raw("one.vm.action", action, vm, session=session)
+
+    def attach(self, vm: int) -> None:
+        """Attach a disk and a network card to the guest, as OpenNebula does and records it."""
+        world = self.frontend.cloud.world
+        for action in (ATTACH_DISK, ATTACH_NIC):
+            split(world.vms.rows[vm], world.stamp(), cast(VmAction, action))
+        world.changed("vm", vm)
+        self.frontend.cloud.guests.set_limits(vm, network_kb_s=-1, disk_kib_s=-1)
 
     def has_limit(self, vm: int) -> bool:
         """Return whether the VM's network has a limit."""
@@ -187,6 +200,53 @@ def test_no_pattern_of_starts_makes_network_or_disk_cheaper(name: str) -> None:
     site.frontend.close()
 
 
+def test_attached_devices_cost_as_much_as_starts() -> None:
+    """A new card and a new disk after each period have no limits until the next one."""
+    site = Site()
+    site.vm("ann")
+    vm = site.vm("eve")
+    site.run(2)
+
+    def attach(second: int) -> None:
+        if second == 10:
+            site.attach(vm)
+
+    for _ in range(5):  # the first boot and four devices are free
+        site.frontend.period()
+        site.frontend.clock.advance(10)
+        site.attach(vm)
+        site.frontend.clock.advance(PERIOD_S - 10)
+    site.frontend.period()
+    site.had.clear()
+    before = {owner: site.paid(owner) for owner in ("ann", "eve")}
+    site.run(2, attach)
+    site.frontend.period()
+    after = {owner: site.paid(owner) for owner in ("ann", "eve")}
+    for good, host in HOST.items():
+        each = (after["ann"][good] - before["ann"][good]) / site.had["ann", good]
+        bought = site.had["eve", good] - 2 * PERIOD_S
+        paid = after["eve"][good] - before["eve"][good]
+        assert bought > 90 * host
+        assert each * bought * LEAST <= paid <= each * bought / LEAST, (good, paid / bought / each)
+    site.frontend.close()
+
+
+def test_a_vm_with_a_new_device_pays_no_more() -> None:
+    """Only owners that attach devices again and again pay for the time without limits."""
+    site = Site()
+    site.vm("ann")
+    vm = site.vm("eve", 5.0)
+    site.run(2)
+    for _ in range(3):
+        site.frontend.period()
+        site.attach(vm)
+        site.frontend.clock.advance(PERIOD_S)
+    site.frontend.period()
+    paid = site.paid("eve")
+    site.frontend.close()
+    assert 0 < sum(paid.values()) <= 2 * 5.0 * 6
+
+
 def test_many_vms_restart_free_of_charge_once_a_day() -> None:
     """Guests crash at times: a restart is free if the VM then runs for an hour or more."""
     site = Site()
@@ -285,9 +345,9 @@ def _charge_after(changes: bool) -> float:
     vm = site.vm("eve")
     site.run(3)
     site.act(vm, "poweroff-hard")
-    for _ in range(6):
+    for period in range(6):
         site.run(1)
-        if changes:
+        for _ in range(changes * (1 + period % 3)):
             session = site.sessions["eve"]
             site.frontend.bench.raw("one.vm.resize", vm, "MEMORY=2048", False, session=session)
 

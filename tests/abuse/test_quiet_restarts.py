@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Player
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, TICK_S, Arena, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 from tests.lengths import shorten
 
@@ -133,9 +133,11 @@ PLAYS = {
 }
 
 
-def _make_arena(strategy: str | None = None) -> Arena:
+def _make_arena(strategy: str | None = None, tick_s: float = TICK_S) -> Arena:
     """Return a host with one honest VM of two cores."""
-    return Arena(PriceRule.CLEARING, strategy=strategy, neighbours=1, neighbours_cores=2)
+    return Arena(
+        PriceRule.CLEARING, strategy=strategy, neighbours=1, neighbours_cores=2, tick_s=tick_s
+    )
 
 
 @pytest.mark.parametrize("name", PLAYS)
@@ -164,6 +166,33 @@ def test_idle_cores_cost_the_rate_in_a_market_by_use(name: str) -> None:
     assert found.core_s > 60, found
     assert found.paid >= LEAST * LITTLE * found.core_s / PERIOD_S, found
     assert found.fair_paid <= FAIR_BID * 2 * (PERIODS + 1)
+
+
+def test_a_vm_that_grows_for_its_unseen_guests_pays_for_its_new_size() -> None:
+    """It is off with one virtual CPU at each observation, and each guest ends before it is seen."""
+
+    def grows(me: Player) -> Moves:
+        vm = me.vm(LITTLE, VCPU=1)
+        yield AFTER_S
+        me.act(vm, "poweroff-hard")
+        yield 10
+        while True:
+            for _ in range(9):
+                me.ask("one.vm.resize", vm, f"VCPU={CORES}", False)
+                me.act(vm, "resume")
+                yield 3
+                me.act(vm, "poweroff-hard")
+                yield 2
+            me.ask("one.vm.resize", vm, "VCPU=1", False)
+            yield PERIOD_S - 45
+
+    site = _make_arena(tick_s=1)
+    try:
+        found = site.play({"eve": grows}, 3)["eve"]
+    finally:
+        site.close()
+    assert found.got_something
+    assert found.paid >= LEAST * (found.core_s - 0.01 * found.ran_s) / PERIOD_S * 100 * RESERVE
 
 
 def test_a_vm_restarted_once_pays_for_its_use() -> None:

@@ -4,10 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from merkatd.currency import micro
+from merkatd.ledger import Ledger
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.terms import refused_deployments
+from tests.abuse.arena import LATER
 from tests.abuse.memory import HIGH, HOST_MIB, SIZE_MIB, Hoarder, Memory, Moves
+from tests.platforms.site import template
 
 PERIODS = 40
 OTHER = "other"
@@ -96,9 +100,32 @@ def elsewhere_now_and_then(me: Hoarder) -> Moves:
         change_template(me, vm, MERKAT_MARKET="default")
 
 
+def moves_its_credits(me: Hoarder) -> Moves:
+    """Move all credits to an idle platform once the VM has room; then it is placed and ended."""
+    site, eve = me.memory.site, me.memory.eve
+    platform = site.take(eve, template(budget="[budget]\ncredits = 1", start=LATER))
+    account = site.platform(platform).account
+    assert account is not None
+    ledger = Ledger(site.scheduler.world.database, site.clock.seconds)
+
+    def park(credits_: float) -> None:
+        site.wait(ledger.set_budget(account, micro(credits_), None, "eve"))
+
+    while True:
+        vm = create_claim(me)
+        yield
+        park(1 + site.balances()[eve])
+        yield
+        me.act(vm, "terminate-hard")
+        site.clock.advance(3)
+        yield
+        park(1)
+
+
 @pytest.mark.parametrize(
     "play",
     [
+        moves_its_credits,
         ended,
         held,
         claims_now_and_then,

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from merkatd.base.clock import Inline
 from merkatd.opennebula.current_state import VmCheck, VmChecks
 from merkatd.opennebula.pools.vm_history import read_histories
-from merkatd.scheduler.base.ports import GuestRecord
+from merkatd.scheduler.base.ports import GuestRecord, VmChange
 
 REAL = "<HISTORY><SEQ>0</SEQ><HID>3</HID><RSTIME>900</RSTIME><RETIME>1000</RETIME></HISTORY>"
 FORGED = "<HISTORY><SEQ>0</SEQ><HID>8</HID><RSTIME>0</RSTIME><RETIME>0</RETIME></HISTORY>"
@@ -42,9 +42,9 @@ class Server:
             open_[0].callback(text)
 
 
-def read(server: Any, vms: list[int]) -> Deferred[Any]:
+def read(server: Any, vms: list[int], since_s: float = 0.0) -> Deferred[Any]:
     """Return the records of these VMs."""
-    return ensureDeferred(read_histories(server, Inline(), Clock(), vms, 0.0))
+    return ensureDeferred(read_histories(server, Inline(), Clock(), vms, since_s))
 
 
 def test_few_texts_are_requested_at_once() -> None:
@@ -82,6 +82,7 @@ REST = "".join(
 )
 """Some of what else OpenNebula writes into each record."""
 NONE, LIVE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 2, 20, 23, 35, 50
+ATTACH_DISK, DETACH_NIC, UPDATE_NIC = 21, 24, 51
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,29 @@ def test_a_guest_goes_on_where_its_record_is_divided(
     server.answer(history(*records))
     assert isinstance(found.result, dict)
     assert [one.goes_on for one in found.result[7]] == goes_on
+
+
+def test_a_record_that_begins_with_another_size_says_so() -> None:
+    """This holds even if the record before ended long ago: a VM that is off was resized."""
+    server, since_s = Server(), 100_000
+    found = read(server, [7], since_s)
+    old = ((900, 950, POWEROFF_HARD), (1_000, 1_100, RESIZE))
+    new = ((since_s, since_s, RESIZE), (since_s, since_s, NONE), (since_s + 5, 0, NONE))
+    server.answer(history(*old, *new))
+    assert isinstance(found.result, dict)
+    shown = [(one.seq, one.change) for one in found.result[7]]
+    assert shown == [(1, None), (2, VmChange.SIZE), (3, VmChange.SIZE), (4, None)]
+
+
+def test_a_record_that_begins_with_a_device_says_so() -> None:
+    """It has no limit there until the next period; a detached device needs none."""
+    server = Server()
+    found = read(server, [7])
+    actions = (ATTACH_DISK, ATTACH_NIC, DETACH_NIC, UPDATE_NIC, NONE)
+    server.answer(history(*((900, 900, action) for action in actions)))
+    assert isinstance(found.result, dict)
+    network = VmChange.NETWORK
+    assert [one.change for one in found.result[7]] == [None, VmChange.DISK, network, None, network]
 
 
 def test_a_check_reads_the_host_from_opennebulas_record() -> None:

@@ -1,6 +1,7 @@
 """Pure rules: conditions, states of life, orders of the fleet, the first bid."""
 
 from collections import Counter
+from dataclasses import replace
 from math import inf, isclose
 
 from hypothesis import assume, given
@@ -92,6 +93,16 @@ class TestConditions:
         late = (terms.deadline_s or 0.0) - NOW_S < (terms.ideal_s or 0.0)
         assert (found.answer is StartAnswer.CANCEL) == late
         assert bool(found.needs) == (found.answer is not StartAnswer.START)
+
+    @given(terms_and_offers(), st.sampled_from([1e300, 1e306, 1.7e308]))
+    def test_any_reported_work_has_a_verdict(
+        self, given_: tuple[Terms, MarketOffer], ideal_s: float
+    ) -> None:
+        """A controller may report any finite time for the rest of its work."""
+        terms, offer = given_
+        found = judge_start(replace(terms, ideal_s=ideal_s), offer)
+        assert found.answer is StartAnswer.CANCEL
+        assert found.needs.startswith("no deadline")
 
     @given(terms_and_offers(), st.floats(0.5, 2.0))
     def test_lower_prices_never_prevent_a_start(

@@ -13,9 +13,10 @@ from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.scheduler.base.last_records import LastRecords
-from merkatd.scheduler.base.ports import CloudUnreachableError, GuestRecord, Histories
+from merkatd.scheduler.base.ports import CloudUnreachableError, GuestRecord, Histories, VmChange
 from merkatd.scheduler.charging.used_cpu import (
     NOTHING_COMPUTED,
+    NOTHING_LIMITED,
     CpuCounters,
     NewlyLimited,
     seconds_beyond_shares,
@@ -593,6 +594,19 @@ def test_short_observed_guests_are_not_mistaken_for_long_ones() -> None:
     limited = NewlyLimited({2: [3.0], 4: [90.0]}, frozenset({7, 8}), {7: 10.0, 8: 10.0})
     used = seconds_beyond_shares(arrays, found, NOTHING_COMPUTED, limited, 5.0)
     assert used.tolist() == [0, 7 * 10, 0, 85 + 7 * 1, 0]
+
+
+def test_a_vm_that_was_resized_may_have_had_more_virtual_cpus() -> None:
+    """Its guests are bounded by the cores of a host, not by its size at the decision."""
+    before = looked(1_000, (1, False, GuestRecord(0, 800, 900)), (2, False, GuestRecord(0, 1, 2)))
+    now = looked(1_060, (1, False, GuestRecord(2, 1_010, 1_013)), (2, True, GuestRecord(1, 1_050)))
+    history = {
+        1: [GuestRecord(1, 1_005, 1_005, change=VmChange.SIZE), GuestRecord(2, 1_010, 1_013)]
+    }
+    found = starts(before, now, history)
+    assert found == {0: Starts(0.0, (0, 3), resized=True), 1: Starts(10.0)}
+    unseen = seconds_beyond_shares(VMS, found, NOTHING_COMPUTED, NOTHING_LIMITED, 5.0, 64.0)
+    assert unseen.tolist() == [63 * 3, 7 * 5, 0, 0, 0]
 
 
 def test_starts_are_counted_from_records() -> None:

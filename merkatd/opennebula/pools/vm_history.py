@@ -1,8 +1,7 @@
 """History records of VMs: when they ran, from `one.vm.info`, pools or `one.vmpool.accounting`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
 from operator import itemgetter
 
 from twisted.logger import Logger
@@ -20,7 +19,13 @@ from merkatd.opennebula.rpc.xml_elements import (
     rows,
     whole_number,
 )
-from merkatd.scheduler.base.ports import NO_RECORD, CloudUnreachableError, GuestRecord, Histories
+from merkatd.scheduler.base.ports import (
+    NO_RECORD,
+    CloudUnreachableError,
+    GuestRecord,
+    Histories,
+    VmChange,
+)
 
 _log = Logger()
 
@@ -41,6 +46,13 @@ by time."""
 _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
 _PLACE = ("HID", "DS_ID", "ACTION")
 _USED = (*_OF_A_RECORD, "ACTION")
+_KINDS = {
+    21: VmChange.DISK,
+    23: VmChange.NETWORK,
+    35: VmChange.SIZE,
+    51: VmChange.NETWORK,
+}
+"""The changes that concern a VM's charge, by action. The record after it has the change."""
 _CHANGES = frozenset(
     {
         *(21, 22, 23, 24, 46, 47, 51),  # disks, NICs and aliases: attached, detached, updated
@@ -76,15 +88,17 @@ def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
 def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
     """Return the records of one VM from their parts, in the order of their numbers."""
     found: list[GuestRecord] = []
-    last, action = NO_RECORD, None
+    last, action, change = NO_RECORD, None, None
     for record, parts in sorted(((record_of(one), one) for one in shown), key=itemgetter(0)):
         # If a guest is off and starts again within a second, its record has another action.
         later = record.seq - last.seq
         whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
         goes_on = whole and last.ran_until_s == record.ran_from_s > 0
-        found.append(record._replace(goes_on=goes_on))
+        found.append(record._replace(goes_on=goes_on, change=change))
+        now = whole_number(parts.get("ACTION"))
+        change = _KINDS.get(now or 0)
         if record.ran_from_s > 0:
-            last, action = record, whole_number(parts.get("ACTION"))
+            last, action = record, now
     return found
 
 
@@ -143,7 +157,7 @@ async def _read(
 
 
 def _of_one(text: str, from_s: int) -> Sequence[GuestRecord] | None:
-    """Return the records that had not ended by then.
+    """Return the records that had not ended by then, and the one before them.
 
     None if they are unreadable or forged (Note [Texts that forge]).
     """
@@ -163,7 +177,18 @@ def _of_one(text: str, from_s: int) -> Sequence[GuestRecord] | None:
     shown = (_parts(row, *_USED) for row in records.iterchildren("HISTORY", reversed=True))
     # A VM that was resumed often for years has many more. Their number is no limit: an owner can
     # add hundreds in a period, for example by changes of a VM that is off.
-    return _records(takewhile(lambda parts: not 0 < record_of(parts).ran_until_s < from_s, shown))
+    return _records(_since(shown, from_s))
+
+
+def _since(shown: Iterable[Mapping[str, str]], from_s: int) -> Iterator[Mapping[str, str]]:
+    """Yield records, newest first, down to the first that ended before.
+
+    That record has the action with which the next one begins.
+    """
+    for parts in shown:
+        yield parts
+        if 0 < record_of(parts).ran_until_s < from_s:
+            return
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:

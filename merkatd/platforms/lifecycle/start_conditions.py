@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, inf
 
-from merkatd.base.quantities import amount_text, duration_text, utc_text
+from merkatd.base.quantities import LATEST_S, amount_text, duration_text, utc_text
 from merkatd.policies.deadline import Funds
 from merkatd.policies.horizontal import Prices
 from merkatd.policies.patience import ClaimBook, PatienceSettings, may_start, need_of, offered
@@ -191,6 +191,9 @@ def _what_deadline(terms: Terms, offer: MarketOffer) -> str:
             needed = amount_text(credits_needed(terms, offer))
             return f"no deadline can be met at present prices with less than {needed} credits"
         least_s = at_prices
+    # Work as a controller reports it can take any time.
+    if begin_s + least_s > LATEST_S:
+        return "no deadline before the year 2100 can be met"
     # The text has whole seconds: round up, as an earlier deadline could not be met.
     return f"the least deadline that could be met is {utc_text(ceil(begin_s + least_s))}"
 

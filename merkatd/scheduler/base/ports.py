@@ -76,6 +76,20 @@ class StepReply:
     """Whether the VM left the state that the step expects, which its owner can cause."""
 
 
+class VmChange(StrEnum):
+    """A change of a VM, running or not, that concerns its charge."""
+
+    SIZE = "size"
+    NETWORK = "network"
+    """A network card was attached or changed: it has no limit."""
+    DISK = "disk"
+    """A disk was attached: it has no limit."""
+
+
+DEVICES = (VmChange.NETWORK, VmChange.DISK)
+"""The changes that attach a device. Their values are the names of the goods."""
+
+
 class GuestRecord(NamedTuple):
     """A history record of a VM: when its guest ran on one host, on OpenNebula's clock."""
 
@@ -87,6 +101,8 @@ class GuestRecord(NamedTuple):
     """The end (RETIME), 0 while the guest runs."""
     goes_on: bool = False
     """Whether the guest of the record before went on without a restart; known in histories only."""
+    change: VmChange | None = None
+    """The change of the VM with which the record begins; known in histories only."""
 
 
 NO_RECORD = GuestRecord(-1)

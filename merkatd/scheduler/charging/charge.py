@@ -23,7 +23,6 @@ from merkatd.database.ledger import account_store, charge_store, reservation_sto
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow, PeriodState
 from merkatd.ledger import Bill, Person
-from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import ALL_GOODS
 from merkatd.scheduler.charging import held_memory
@@ -32,7 +31,6 @@ from merkatd.scheduler.charging.charged_time import (
     begun_anew_by,
     columns_of,
     passed_s,
-    read_histories,
     running,
     running_at_end,
     seconds_charged,
@@ -54,6 +52,7 @@ from merkatd.scheduler.charging.used_cpu import (
     CpuCounters,
     NewlyLimited,
     core_periods,
+    most_cores,
 )
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
@@ -95,13 +94,11 @@ async def charge(
     """Charge all earlier periods that are not charged yet; return the payers' funds.
 
     `goes_on`: whether the last allocations continue, and are charged, until the next decision.
-    Raise CloudUnreachableError if OpenNebula does not answer about running times.
     """
-    histories = await read_histories(context, observed)
     at_s = context.now()
     taken, purse = await context.database.run(
         lambda connection: _charge(
-            ChargeInput(connection, context, observed, histories, limited, at_s), goes_on=goes_on
+            ChargeInput(connection, context, observed, limited, at_s), goes_on=goes_on
         )
     )
     if taken:
@@ -110,7 +107,7 @@ async def charge(
 
 
 def _charge(books: ChargeInput, *, goes_on: bool) -> tuple[int, PayerFunds]:
-    connection, world, seen, _, _, at_s = books
+    connection, world, seen, _, at_s = books
     account_store.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
     ledger.update_tenants(connection, owners, world.money, at_s, _people(seen.observation))
@@ -229,7 +226,8 @@ def _cost(
 
 def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) -> int:
     """Charge one period up to the next decided one, or up to now."""
-    connection, world, seen, histories, _, at_s = books
+    connection, world, seen, _, at_s = books
+    histories = seen.histories
     arrays = price_store.load_allocations(connection, period.number)
     if arrays is None:
         period_store.failed(connection, period.number, at_s, "its allocations are no longer stored")
@@ -247,7 +245,7 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
         now = _computed(seen, after)
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
-        cores = _most_cores(seen)
+        cores = most_cores(seen)
         interval_s = world.rhythm.interval_s
         unread_s = np.clip(
             period.observed_s - arrays["read_s"][rows] if "read_s" in arrays else 0.0 * elapsed,
@@ -298,12 +296,6 @@ def _computed(observed: Observed, after: Mapping[str, Any] | None) -> CpuCounter
     if after is not None and "cpu_s" in after:
         return CpuCounters(after["vm"], after["cpu_s"])
     return CpuCounters(observed.use.vm_id, observed.use.cpu_s)
-
-
-def _most_cores(observed: Observed) -> float:
-    """Return the number of cores of the largest host."""
-    capacity = observed.snapshot.hosts.capacity[:, CPU]
-    return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
 
 
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from merkatd.scheduler.base.ports import Histories
 from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
@@ -16,7 +15,6 @@ class ChargeInput(NamedTuple):
     connection: sa.Connection
     world: PeriodContext
     seen: Observed
-    histories: Histories
     limited: NewlyLimited
     at_s: float
     """The time stored with the charge; it marks the charge's work if the transaction is retried."""

@@ -13,6 +13,7 @@ from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.scheduler.base.ports import Histories, Observation
+from merkatd.scheduler.charging.attached_devices import TimesWithoutLimits, times_without_limits
 from merkatd.scheduler.charging.contended_parts import seconds_by_good
 from merkatd.scheduler.charging.owed_amounts import in_a_market
 from merkatd.scheduler.charging.used_cpu import is_charged_by_use
@@ -145,8 +146,21 @@ def started(
     return {row: one for row, one in own.items() if one != Starts()}
 
 
+def attached(
+    observed: Observed,
+    period: PeriodRow,
+    arrays: Mapping[str, Any],
+    until: tuple[PeriodRow | None, Mapping[str, Any] | None],
+) -> TimesWithoutLimits:
+    """Return, by row, how long attached devices had no limits before the later period, or now."""
+    before, now = _looks(observed, period, arrays, until)
+    if before is None or now is None:
+        return {}
+    return times_without_limits(before, now, observed.histories)
+
+
 def _but_one(found: Starts) -> Starts:
-    return Starts(found.last_s, found.earlier_s[1:]) if found.earlier_s else Starts()
+    return found._replace(earlier_s=found.earlier_s[1:]) if found.earlier_s else Starts()
 
 
 def _looks(

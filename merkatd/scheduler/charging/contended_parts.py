@@ -11,7 +11,8 @@ So the VM pays for its share until the next period, running or not, for each goo
 bidding VM on the host lacks. Example: a host has 8 cores, and five VMs with bids of 20 get 1.6
 cores each. One of them is powered off 5 s after the observation. Its four neighbours have only 6.4
 cores until the next period, at the end of the minute, so the VM pays for 60 s. On a host with idle
-cores it pays for 10 s, the least charge.
+cores it pays for 10 s, the least charge. A VM lacks only what its bid would buy at the reserve
+price: otherwise a tiny bid for a whole host would make all its neighbours pay for 60 s.
 
 A VM pays only for events that its owner can cause. A failed host, or a deployment that OpenNebula
 refused, is not the owner's fault. (For refusals that the owner causes, see
@@ -27,6 +28,7 @@ import numpy as np
 from merkatd.cluster import Bools, Decision, Floats, HostState, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits.occupancy import occupancy_of
+from merkatd.market.market_view import affordable
 from merkatd.scheduler.base.ports import Observation
 
 _ENOUGH = 0.98
@@ -40,11 +42,20 @@ def contended(snapshot: Snapshot, decision: Decision) -> Bools:
     vms, given = snapshot.vms, decision.allocations
     scene = occupancy_of(snapshot, decision.plan)
     there = ((scene.then != NO_HOST) & scene.bidding & (vms.market != NO_MARKET))[:, np.newaxis]
-    lacks = there & (vms.bid > 0) & (given < vms.cap * _ENOUGH)
+    lacks = there & (vms.bid > 0) & (given < _wishes(snapshot) * _ENOUGH)
     lacking = np.zeros((len(snapshot.hosts) + 1, given.shape[1]), dtype=np.int64)
     np.add.at(lacking, scene.then, lacks)
     found: Bools = there & (given > 0) & (lacking[scene.then] > lacks)
     return found
+
+
+def _wishes(snapshot: Snapshot) -> Floats:
+    """[vms, resources]: how much each VM can use, as far as its bid pays the reserve price."""
+    vms, reserve = snapshot.vms, np.nan_to_num(snapshot.markets.reserve)
+    if reserve.shape[1] == 0:
+        return vms.cap
+    none = np.zeros((1, reserve.shape[1]))
+    return affordable(vms.cap, vms.floor, vms.bid, np.vstack([reserve, none])[vms.market])
 
 
 def seconds_by_good(

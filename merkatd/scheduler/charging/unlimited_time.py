@@ -17,8 +17,8 @@ the start price. Example: a host has 1,000 Mbit/s at 0.02 credits each; a guest 
 ran for 12 s and was found within 5 s. It pays for 999 Mbit/s for 5 s: 999 * 0.02 * 5 / 60 = 1.67
 credits.
 
-A network card or a disk that is attached to a running guest gets its limit in the next period. That
-is not a start: neither hosts nor OpenNebula's records give its time, so it is not charged.
+A network card or a disk that is attached to a running guest counts and costs like a start (Note
+[Devices without limits] in `attached_devices.py`).
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,10 @@ from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging import held_memory
+from merkatd.scheduler.charging.attached_devices import TimesWithoutLimits
 from merkatd.scheduler.charging.charged_records import ChargeInput
-from merkatd.scheduler.charging.charged_time import started
-from merkatd.scheduler.charging.owed_amounts import start_prices, whole
+from merkatd.scheduler.charging.charged_time import attached, started
+from merkatd.scheduler.charging.owed_amounts import sold, start_prices, whole
 from merkatd.scheduler.charging.used_cpu import (
     CPU,
     NOTHING_COMPUTED,
@@ -44,6 +45,7 @@ from merkatd.scheduler.charging.used_cpu import (
     NewlyLimited,
     is_charged_by_use,
     longest_s,
+    most_cores,
     seconds_beyond_shares,
     units,
 )
@@ -88,10 +90,11 @@ def owed_before_limits(
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    found = started(seen, period, arrays, until, books.histories)
+    found = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
     more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
-    if not (found or more_mib.any()):
+    devices = attached(seen, period, arrays, until) if "starts_with" in arrays else {}
+    if not (found or devices or more_mib.any()):
         return whole(owed)
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
@@ -100,12 +103,14 @@ def owed_before_limits(
     limited = books.limited if newest else NOTHING_LIMITED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
-    parts = unlimited_s(arrays, found, limited, most_s)[rows] / world.rhythm.interval_s
+    without_s = unlimited_s(arrays, found, limited, most_s)[:, np.newaxis]
+    parts = (without_s + _devices_s(arrays, devices))[rows] / world.rhythm.interval_s
     # Where use is charged, only CPU is charged.
-    parts = np.where(used[rows], 0.0, parts)
-    owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts[:, np.newaxis]
+    parts[used[rows]] = 0.0
+    owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s)[rows]
+    cores = most_cores(seen)
+    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
@@ -122,6 +127,15 @@ def unlimited_s(
         most = longest_s(limited, int(arrays["host"][row]), most_s)
         total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
     return total
+
+
+def _devices_s(arrays: Mapping[str, Any], devices: TimesWithoutLimits) -> Floats:
+    """[vms, further goods]: how long attached devices had no limits."""
+    names = sold(arrays)[FURTHER]
+    found = np.zeros((len(arrays["vm"]), len(names)))
+    for row, seconds in devices.items():
+        found[row] = [seconds.get(name, 0.0) for name in names]
+    return found
 
 
 def _more(arrays: Mapping[str, Any], rows: Ints) -> Floats:

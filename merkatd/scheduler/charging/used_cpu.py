@@ -69,6 +69,12 @@ def longest_s(limited: NewlyLimited, host: int, most_s: float) -> float:
     return limited.gap_s.get(host, math.inf) if host in limited.looked else most_s
 
 
+def most_cores(observed: Observed) -> float:
+    """Return the number of cores of the largest host."""
+    capacity = observed.snapshot.hosts.capacity[:, CPU]
+    return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
+
+
 def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
     """[vms]: whether the VM is in a market that charges for use."""
     found: Bools = np.array([*(one.by_use for one in markets), False])[market]
@@ -156,7 +162,7 @@ def core_periods(
     interval_s: float,
     over: Bools | None = None,
     anew: RestartedCounters | None = None,
-    most_cores: float = math.inf,
+    cores_of_host: float = math.inf,
     unread_s: Floats | None = None,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or for `elapsed` periods.
@@ -173,7 +179,7 @@ def core_periods(
     The counter of a VM that no longer runs can't be read. It is charged for its share, or for all
     its virtual CPUs if it has no decided share, and for the `unread_s` too. No VM is charged for
     more than all its virtual CPUs. A VM that restarted in this time may have had more of them, so
-    its bound is `most_cores`, the cores of the largest host.
+    its bound is `cores_of_host`, the cores of the largest host.
     """
     before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
     time_s = elapsed * interval_s + (0.0 if unread_s is None else unread_s)
@@ -192,7 +198,7 @@ def core_periods(
         used = np.where(np.isnan(after) & over, cores * time_s, used)
     if anew is not None:
         began = began | (anew.before_s[rows] > 0)
-    cores = np.where(began, np.fmax(most_cores, arrays["vcpus"][rows]), arrays["vcpus"][rows])
+    cores = np.where(began, np.fmax(cores_of_host, arrays["vcpus"][rows]), arrays["vcpus"][rows])
     most = cores * time_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
     return found
@@ -204,13 +210,15 @@ def seconds_beyond_shares(
     now: CpuCounters,
     limited: NewlyLimited,
     most_s: float,
+    cores_of_host: float = math.inf,
 ) -> Floats:
     """[vms]: the core-seconds that guests used beyond their shares after a start.
 
     A new guest has no limits until the daemon finds it. Its CPU counter gives its use: the value
     `now`, or the value when it was `limited`. A guest that was never seen had no limits. It is
     charged for all its virtual CPUs for its running time, or for `most_s` if its host did not
-    answer.
+    answer. A VM that was resized meanwhile may have had more virtual CPUs than at the decision, up
+    to `cores_of_host`.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -218,8 +226,10 @@ def seconds_beyond_shares(
     counters = now.of(arrays["vm"][rows]).tolist()
     hosts = (arrays["host"][rows] if "host" in arrays else np.full(len(rows), -1)).tolist()
     for row, share, counter, host in zip(rows.tolist(), shares, counters, hosts, strict=True):
-        last_s, earlier_s = found[row]
-        room = max(float(arrays["vcpus"][row]) - share, 0.0)
+        last_s, earlier_s, resized = found[row]
+        vcpus = float(arrays["vcpus"][row])
+        vcpus = max(vcpus, cores_of_host) if resized else vcpus
+        room = max(vcpus - share, 0.0)
         seen = list(limited.core_s.get(int(arrays["vm"][row]), ()))
         if last_s > 0:
             if seen and last_s > most_s:
@@ -227,7 +237,7 @@ def seconds_beyond_shares(
             unknown = room * min(last_s, most_s)
             used = unknown if math.isnan(counter) else counter - share * last_s
             total[row] = min(max(used, 0.0), room * last_s)
-        unseen_s = _unseen_s(earlier_s, seen, float(arrays["vcpus"][row]))
+        unseen_s = _unseen_s(earlier_s, seen, vcpus)
         known = [max(one - share * most_s, 0.0) for one in seen]
         longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)

@@ -16,17 +16,18 @@ amount is the mean of their memory at the period's beginning and end. Example: s
 270 = 6,776 MiB more.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints
-from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, row_of, rows_of
 from merkatd.limits.enforced_limits import MEMORY
-from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
+from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.running_time import guests_since
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
 
 FREE = 3
@@ -34,7 +35,8 @@ FREE = 3
 REMEMBERED_S = 3600.0
 DAY_S = 86_400.0
 """The time in which each VM has one free start besides its first boot. For network and disk it is
-free while its guest runs, because guests crash, and platforms are suspended and resumed."""
+free while its guest runs, because guests crash, and platforms are suspended and resumed. So is
+one attached device instead."""
 
 
 class _Start(NamedTuple):
@@ -44,6 +46,8 @@ class _Start(NamedTuple):
     vm: int
     free: bool
     """Whether the start does not count while its guest runs."""
+    device: bool = False
+    """Whether a device was attached instead: its guest has no limit for that."""
 
 
 class _Guests(NamedTuple):
@@ -88,6 +92,9 @@ class GuestStarts:
             for owner, vm, first in started:
                 free = first or self._is_first_of_the_day(vm, at_s)
                 self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
+            for owner, vm in _with_devices(observed, self._before):
+                one = _Start(at_s, vm, self._is_first_of_the_day(vm, at_s), device=True)
+                self._starts.setdefault(owner, []).append(one)
         self._before = now
         self._forget(at_s)
         run_on = set(now.vm.tolist())
@@ -113,7 +120,8 @@ class GuestStarts:
         """
         vms = observed.snapshot.vms
         found: set[int] = set()
-        for owner, starts in self._starts.items():
+        for owner, noted in self._starts.items():
+            starts = [one for one in noted if limits or not one.device]
             begun = {one.vm for one in starts}
             for_nothing = len(begun & run_on)
             if limits:
@@ -168,7 +176,7 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
     A guest that started and ended in between left a record. For a VM with too long texts only the
     number of that record is known.
     """
-    vms = observed.snapshot.vms
+    vms, histories = observed.snapshot.vms, observed.histories
     at = rows_of(before.vm, now.vm)
     known = at != NO_ROW
     same_host = np.append(before.host, NO_HOST)[at] == now.host
@@ -177,8 +185,8 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
     rows = rows_of(vms.id, now.vm)
     for guest in np.flatnonzero(anew & (rows != NO_ROW)).tolist():
         vm = int(now.vm[guest])
-        was = before.idle[vm][1].seq if vm in before.idle else int(old[guest])
-        starts = _count(was, int(now.seq[guest]))
+        was = before.idle[vm][1] if vm in before.idle else _running(int(old[guest]))
+        starts = max(_count(was, int(now.seq[guest]), histories.get(vm)), 1)
         unheard = vm not in before.idle and not known[guest]
         first = now.seq[guest] == 0 or (now.seq[guest] < 0 and unheard)
         for count in range(starts):
@@ -190,13 +198,25 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
             continue
         ran = new.seq != record.seq or new.seq == UNKNOWN
         if ran if vm in hidden else _has_run(record, new):
-            for _ in range(_count(record.seq, new.seq)):
+            for _ in range(_count(record, new.seq, histories.get(vm))):
                 yield owner, vm, False
     for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
         owner, last = now.idle.get(vm, (NO_OWNER, NO_RECORD))
-        if seq >= 0 and last.ran_from_s > 0:
-            for _ in range(last.seq - seq):
+        if last.seq > seq >= 0 and last.ran_from_s > 0:
+            for _ in range(_count(_running(seq), last.seq, histories.get(vm))):
                 yield owner, vm, False
+
+
+def _with_devices(observed: Observed, before: _Guests) -> Iterator[tuple[int, int]]:
+    """Yield the owner and the id of each VM whose running guest got a network card or a disk."""
+    seen = dict(zip(before.vm.tolist(), before.seq.tolist(), strict=True))
+    vms = observed.snapshot.vms
+    for vm, history in observed.histories.items():
+        old = before.idle[vm][1].seq if vm in before.idle else seen.get(vm, UNKNOWN)
+        devices = (one for one in history if one.goes_on and one.change in DEVICES)
+        row = row_of(vms.id, vm)
+        if row is not None and old != UNKNOWN and any(one.seq > old for one in devices):
+            yield int(vms.owner[row]), vm
 
 
 def _has_run(before: GuestRecord, now: GuestRecord) -> bool:
@@ -208,9 +228,17 @@ def _has_run(before: GuestRecord, now: GuestRecord) -> bool:
     return now.ran_from_s > 0 and now[:2] != before[:2] and not changed
 
 
-def _count(before: int, now: int) -> int:
-    """Return the number of starts between two numbers of a VM's last record."""
-    return max(now - before, 1) if min(before, now) >= 0 else 1
+def _running(seq: int) -> GuestRecord:
+    """Return the last record of a guest that runs, of which only the number is known."""
+    return GuestRecord(seq, 1)
+
+
+def _count(before: GuestRecord, now: int, history: Sequence[GuestRecord] | None) -> int:
+    """Return the number of starts from a VM's last record to the one with the number `now`."""
+    if min(before.seq, now) < 0:
+        return 1
+    found = guests_since(before, history)
+    return max(now - before.seq, 1) if found is None else found
 
 
 def _boots_with(observed: Observed) -> Floats:

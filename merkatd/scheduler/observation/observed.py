@@ -17,7 +17,7 @@ from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.limits import EnforcedLimits
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.claim_prices import Claims
-from merkatd.scheduler.base.ports import GuestUse, Observation
+from merkatd.scheduler.base.ports import GuestUse, Histories, Observation
 from merkatd.scheduler.observation.bidders import TemplateBids
 from merkatd.scheduler.observation.memory_in_use import MemoryInUse
 from merkatd.scheduler.observation.step_outcomes import Verdicts
@@ -39,6 +39,8 @@ class Observed:
     """By VM id: the spending rates of VMs in groups."""
     under_way: tuple[Step, ...] = ()
     """The steps that were outstanding before this observation."""
+    histories: Histories = field(default_factory=dict)
+    """By VM id: all records of VMs whose last record does not show when they ran."""
     moves: RecentMigrations = field(default_factory=RecentMigrations)
     """The results of recent migrations."""
     in_use: MemoryInUse | None = None

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.scheduler.base.ports import NO_RECORD, GuestRecord, Histories
+from merkatd.scheduler.base.ports import NO_RECORD, GuestRecord, Histories, VmChange
 from merkatd.scheduler.observation.looks import Look, are_hidden, rested
 
 CLOCK_STEP_S = 2.0
@@ -55,7 +55,7 @@ def _alone_says_all(columns: Ints) -> Bools:
     return found
 
 
-def _changed(before: Look, now: Look, histories: Histories) -> list[int]:
+def changed_rows(before: Look, now: Look, histories: Histories) -> list[int]:
     """Return the rows of `before` with a new record, no record, or several new ones."""
     same, _ = _unchanged(before, now)
     more = np.isin(before.vm, list(histories)) if histories else np.zeros(len(same), dtype=bool)
@@ -85,10 +85,10 @@ def seconds_run(
     elapsed = max(now.at_s - before.at_s, 0.0)
     vms, ran = before.vm.tolist(), before.runs.tolist()
     news = {
-        row: _since(
+        row: records_since(
             before.records.get(vms[row]), now.records.get(vms[row]), histories.get(vms[row])
         )
-        for row in _changed(before, now, histories)
+        for row in changed_rows(before, now, histories)
     }
     shift = _shift(before, now, {vms[row]: records for row, records in news.items()})
     start_s, end_s = before.at_s + shift, now.at_s + shift
@@ -131,14 +131,16 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounte
     """Return the VMs of `before` that have restarted since, as far as records show it."""
     count = len(before.vm)
     found = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
-    for row in _changed(before, now, histories):
+    for row in changed_rows(before, now, histories):
         vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
-        records = _since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
-        guests = _guests(one for one in records if one.ran_from_s > 0)
+        records = (
+            records_since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
+        )
+        guests = by_guest(one for one in records if one.ran_from_s > 0)
         if len(guests) < 2:
             continue
-        times = [_time_of(one, old, before.at_s, now.at_s) for one in guests]
+        times = [time_of(one, old, before.at_s, now.at_s) for one in guests]
         gap_s = guests[-1][0].ran_from_s - guests[-2][-1].ran_until_s
         found.before_s[row], found.since_s[row] = sum(times[:-1]), times[-1]
         found.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
@@ -152,6 +154,8 @@ class Starts(NamedTuple):
     """The running time since the last start, if the guest still runs."""
     earlier_s: tuple[float, ...] = ()
     """The running time of each earlier guest."""
+    resized: bool = False
+    """Whether the VM may have had another size meanwhile."""
 
 
 def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts]:
@@ -162,13 +166,14 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     found = {}
     runs_now = set(now.vm[now.runs].tolist())
     unknown = are_hidden(before, now) & ~before.runs & ~rested(before, now)
-    for row in _changed(before, now, histories):
+    for row in changed_rows(before, now, histories):
         vm = int(before.vm[row])
         old, new = before.records.get(vm), now.records.get(vm)
-        records = _since(old, new, histories.get(vm))
+        records = records_since(old, new, histories.get(vm))
         if records is None and (unknown[row] or _may_have_started(before, now, row)):
             whole_s = max(now.at_s - before.at_s, 0.0)
-            found[row] = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
+            one = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
+            found[row] = one._replace(resized=bool(unknown[row]))
             continue
         if vm not in histories and (old is None or old == new):
             continue
@@ -176,17 +181,18 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
         if old is None:
             old = NO_RECORD
             records = [one for one in records if one.ran_from_s >= before.at_s - CLOCK_STEP_S]
-        guests = _guests(one for one in records if one.ran_from_s > 0)
+        guests = by_guest(one for one in records if one.ran_from_s > 0)
         began = [one for one in guests if not one[0].goes_on and _began_since(old, one[0])]
-        times = [_time_of(one, old, before.at_s, now.at_s) for one in began]
+        times = [time_of(one, old, before.at_s, now.at_s) for one in began]
         goes_on = bool(began) and began[-1][-1].ran_until_s <= 0 and vm in runs_now
         last_s = times.pop() if goes_on else 0.0
         if last_s > 0 or times:
-            found[row] = Starts(last_s, tuple(times))
+            resized = any(one.change is VmChange.SIZE and one.seq > old.seq for one in records)
+            found[row] = Starts(last_s, tuple(times), resized)
     return found
 
 
-def _guests(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
+def by_guest(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
     """Return the records of each guest, which has several if its VM was changed while it ran."""
     found: list[list[GuestRecord]] = []
     for one in records:
@@ -197,8 +203,24 @@ def _guests(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
     return found
 
 
-def _time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:
+def time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:
+    """Return how long a guest ran between these times, by its records."""
     return sum(_overlap(old, one, start_s, end_s, open_counts=True) for one in guest)
+
+
+def guests_since(old: GuestRecord, history: Sequence[GuestRecord] | None) -> int | None:
+    """Return the number of guests that have started since; None if the records are not known.
+
+    A change of a VM that is off has a record too, which ends as it begins.
+    """
+    if history is None or (history and history[0].seq > old.seq + 1):
+        return None
+    guests = by_guest(one for one in history if one.ran_from_s > 0 and _began_since(old, one))
+    return sum(not guest[0].goes_on and any(map(_lasts, guest)) for guest in guests)
+
+
+def _lasts(one: GuestRecord) -> bool:
+    return not 0 < one.ran_until_s <= one.ran_from_s
 
 
 def was_moving(before: Look, histories: Histories, vm: int) -> bool:
@@ -225,7 +247,7 @@ def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
     return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
 
 
-def _since(
+def records_since(
     old: GuestRecord | None, new: GuestRecord | None, history: Sequence[GuestRecord] | None
 ) -> Sequence[GuestRecord] | None:
     """Return the records in which the VM may have run since its last record was `old`.

@@ -32,7 +32,10 @@ class Participants:
         """Return the cloud to decide about."""
         restarted = self._restarts.note(observed)
         said = dict(self.barred.note(context, observed, purse, self._restarts.started))
-        scene = replace(observed, restarted=restarted, started_often=self._restarts.often)
+        # The records are not needed any more; the observation is kept until the next period.
+        scene = replace(
+            observed, restarted=restarted, started_often=self._restarts.often, histories={}
+        )
         found = self._unplaced.affordable(context, scene, purse)
         if not restarted and not said:
             return found

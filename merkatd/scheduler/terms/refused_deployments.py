@@ -28,7 +28,8 @@ in every second period an owner creates a VM that claims half of a host, and end
 The neighbours had 37 % less memory in each of these periods, for nothing. So a VM that is withdrawn
 counts like one that was refused: it is gone, held or locked, its bid or its memory is less than
 half, its claim differs or exceeds its memory, it is in another market, or its requirements exclude
-the host that made room. Controllers may change bids a little.
+the host that made room. Controllers may change bids a little. A bid counts as far as its payer can
+pay it: an owner could move the payer's credits elsewhere, instead of lowering the bid.
 
 A VM that keeps waiting goes to the host that made room, if that host may still take it. Otherwise
 an owner could change the VM's rank before each period, so that two equal hosts make room for it in
@@ -36,7 +37,7 @@ turn, and it never comes. This ends after some periods, because the guests of a 
 give memory back, while another host has room.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -75,6 +76,7 @@ class _Expected(NamedTuple):
     host: int
     market: int
     bid: tuple[float, ...]
+    """The bid as far as its payer could pay it."""
     most_mib: float
     claim: Mapping[str, float]
     periods: int
@@ -107,6 +109,8 @@ class RefusedDeployments:
         self._owners: dict[int, _Owner] = {}
         self._expected: Mapping[int, _Expected] = {}
         self._expected_before: Mapping[int, _Expected] = {}
+        self._bids: Mapping[int, tuple[float, ...]] = {}
+        """By VM id: the affordable bids of waiting VMs in this period."""
 
     def note(self, observed: Observed, refused: Mapping[int, str]) -> bool:
         """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
@@ -129,7 +133,7 @@ class RefusedDeployments:
                     owner=int(vms.owner[row]),
                     host=host,
                     market=int(vms.market[row]),
-                    bid=tuple(vms.bid[row].tolist()),
+                    bid=self._bids.get(vm, tuple(vms.bid[row].tolist())),
                     most_mib=float(vms.cap[row, MEMORY]),
                     claim=_claim(observed, vm),
                     periods=before.periods + 1 if before and before.host == host else 1,
@@ -143,7 +147,11 @@ class RefusedDeployments:
         """
         expected, self._expected = self._expected, {}
         self._expected_before = expected
-        owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(observed, vm, one)}
+        owners = {
+            vm: one.owner
+            for vm, one in expected.items()
+            if _is_withdrawn(observed, vm, one, self._bids.get(vm, one.bid))
+        }
         self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
         return {
             vm: one.host
@@ -167,6 +175,7 @@ class RefusedDeployments:
     def affordable(self, context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(context, seen, purse)
+        self._bids = _waiting_bids(seen, affordable.seen)
         stay = self._note_withdrawn(seen)
         affordable = replace(affordable, seen=_with_only_hosts(affordable.seen, stay))
         self._take_in_starts(seen)
@@ -235,15 +244,24 @@ def _claim(observed: Observed, vm: int) -> Mapping[str, float]:
     return {} if wish is None else wish.least
 
 
-def _is_withdrawn(observed: Observed, vm: int, before: _Expected) -> bool:
-    """Return whether the VM no longer waits for the host as it did."""
+def _waiting_bids(observed: Observed, affordable: Observed) -> Mapping[int, tuple[float, ...]]:
+    """Return, by id of each waiting VM, its affordable bids; 0 while its owner is in debt."""
+    vms, bid = observed.snapshot.vms, affordable.snapshot.vms.bid
+    waits = affordable.snapshot.vms.state == VmState.PENDING
+    rows = np.flatnonzero(vms.state == VmState.PENDING)
+    bids = np.where(waits[rows, np.newaxis], bid[rows], 0.0).tolist()
+    return dict(zip(vms.id[rows].tolist(), map(tuple, bids), strict=True))
+
+
+def _is_withdrawn(observed: Observed, vm: int, before: _Expected, bid: Sequence[float]) -> bool:
+    """Return whether the VM no longer waits for the host as it did; `bid` is affordable."""
     snapshot, vms = observed.snapshot, observed.snapshot.vms
     row, host = row_of(vms.id, vm), row_of(snapshot.hosts.id, before.host)
     if row is None:
         return True
     if vms.state[row] != VmState.PENDING:
         return bool(vms.host[row] == NO_HOST)
-    bids = zip(vms.bid[row].tolist(), before.bid, strict=False)
+    bids = zip(bid, before.bid, strict=False)
     lower = any(now < then * _MUCH_LESS for now, then in bids)
     if lower or _claim(observed, vm) != before.claim:
         return True

@@ -71,7 +71,7 @@ class BidService:
         def write(connection: sa.Connection) -> _BidChange:
             change = _bid_change(view.now, row, bids, bid_store.locked_bid(connection, vm))
             if change.changes:
-                bid = Bid(vm=vm, bid=change.new, source=BidSource.XMLRPC, at_s=world.now())
+                bid = Bid(vm=vm, bid=change.stored, source=BidSource.XMLRPC, at_s=world.now())
                 bid_store.record_bids(connection, [bid])
             return change
 
@@ -86,6 +86,9 @@ class _BidChange:
     """The bid in force, by resource."""
     new: Mapping[str, float]
     """The new bid; a resource that was not given keeps its old bid."""
+    stored: Mapping[str, float]
+    """The new bid without resources for which no bid was ever given: these have the default, and
+    `new` may have less of it, if credits are short."""
     changes: bool
     """Whether any resource was given."""
 
@@ -109,8 +112,9 @@ def _bid_change(view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | Non
     if snapshot.vms.market[row] == NO_MARKET:
         raise InvalidRequestError(f"VM {vm} belongs to no market, so it can't bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
-    old = seen | dict(newest_bid.bid if newest_bid is not None else {})
-    return _BidChange(old, old | said, bool(said))
+    known = dict(newest_bid.bid if newest_bid is not None else {})
+    old = seen | known
+    return _BidChange(old, old | said, known | said, bool(said))
 
 
 def _outcome(view: QuotedView, row: int, change: _BidChange) -> BidOutcome:
