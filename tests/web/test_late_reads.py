@@ -94,6 +94,19 @@ class TestRecall:
         assert self._visit(_MANY, 0) == ["left out"]
         assert len(self.database.reads) == begun
 
+    def test_late_reads_of_some_visitors_stop_no_others(self) -> None:
+        """They may wait behind other reads of their visitors: the database answers the others."""
+        for visitor in range(5):
+            for page in range(8):
+                self._visit(visitor, page)
+        self.clock.advance(PATIENCE_S)
+        assert self._visit(5, 0) == ["left out"]
+        self.database.reads[0].callback("new")
+        found = self._visit(5, 0)
+        assert found == []
+        self.database.reads[-1].callback("new")
+        assert found == ["new"]
+
     def test_an_ended_read_frees_its_place(self) -> None:
         """Its answer appears on the next page, and another read starts."""
         for page in range(8):
