@@ -153,7 +153,7 @@ def test_late_pages_of_a_visitor_take_no_places_of_others() -> None:
 
     visits, database, sign_ins = Visits(visit), Late(), SignIns()
     clock = visits.clock
-    how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0)
+    how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0, clock_ahead_s=0.0)
     house = SimpleNamespace(
         world=SimpleNamespace(database=database, now=clock.seconds),
         views=SimpleNamespace(prepared=none_yet),
