@@ -24,7 +24,7 @@ from merkatd.opennebula.pools.one_states import (
 from merkatd.opennebula.pools.pool_reader import VmReader
 from merkatd.opennebula.pools.vm_pool import KEY, VmRow, read_vm
 from merkatd.opennebula.rpc.client import Client
-from merkatd.opennebula.rpc.errors import OneError, OneForbiddenError
+from merkatd.opennebula.rpc.errors import OneForbiddenError, OneMissingError
 from merkatd.opennebula.rpc.xml_elements import Element, children, ids, object_id, only_child, text
 from merkatd.scheduler.base.ports import ReplyKind, StepReply
 from merkatd.syntax import ParseError, Template, parse
@@ -146,11 +146,11 @@ async def _hand_over(client: Client, vm: int, owner: Owner, *, is_ours: bool) ->
     """Give a VM to its owner. If OpenNebula refuses that, end a VM of the daemon's own account.
 
     OpenNebula refuses it beyond the owner's quota. The VM would then run in the daemon's name, and
-    its owner would pay nothing for it.
+    its owner would pay nothing for it. After any other error, the next attempt finds the VM.
     """
     try:
         await client.chown(vm, owner.id, owner.group)
-    except OneError:
+    except (OneForbiddenError, OneMissingError):
         if is_ours:
             await client.action("terminate-hard", vm)
         raise
