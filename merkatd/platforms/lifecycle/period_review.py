@@ -213,7 +213,8 @@ def _scene(
     living: Sequence[PlatformRow],
     now: ReviewInput,
 ) -> _ReviewState:
-    view = read_fleet_view(connection, observed, present)
+    owners = {one.id: one.owner for one in living}
+    view = read_fleet_view(connection, observed, present, lambda one: owners[one.platform])
     words = list(zip(view.states.items(), observed.observation.vm_words, strict=True))
     members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
     for one in present:
@@ -226,6 +227,7 @@ def _scene(
         creating=view.creating,
         refused=view.refused,
         deaf=view.deaf,
+        given_away=view.given_away,
         longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
         stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
