@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from merkatd.client import Groups, Merkat, MerkatError
+from merkatd.client.merkat import default_session
 from merkatd.commands.terminal import command_parser
 from merkatd.commands.terminal.command_parser import (
     NOT_DONE,
@@ -68,13 +69,19 @@ def ask_groups(verb: str, arguments: argparse.Namespace, work: Callable[[Groups]
 
 
 def id_of(groups: Groups, word: str) -> int:
-    """Return the id of the group with this id or name. Raise NotDoneError."""
+    """Return the id of the group with this id or name. Raise NotDoneError.
+
+    Of several groups with the name, return the user's own: others may share groups of any name.
+    """
     if word.isascii() and word.isdigit() and len(word) <= 9:
         return int(word)
-    named = [one.id for one in groups.list() if one.name == word]
+    named = [one for one in groups.list() if one.name == word]
     if not named:
         raise NotDoneError(f"no group has the name {shortened(word)}")
     if len(named) > 1:
-        some = ", ".join(map(str, named[:5]))
+        user = default_session().partition(":")[0]
+        named = [one for one in named if one.user == user] or named
+    if len(named) > 1:
+        some = ", ".join(str(one.id) for one in named[:5])
         raise NotDoneError(f"several groups have the name {shortened(word)}: use an id ({some})")
-    return named[0]
+    return named[0].id

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from merkatd.base.quantities import duration_text
 from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, sleep
 from merkatd.commands.history_commands import LOG_TABLE as STEPS
 from merkatd.commands.list_command import VMS
@@ -123,6 +124,9 @@ def _problems(status: Any) -> Iterator[tuple[str, str]]:
             yield "not managed", f"{kind} {one}: {why}"
     if status.get("others"):
         yield "placed by others", status["others"]
+    if status.get("clock_ahead_s"):
+        ahead = duration_text(status["clock_ahead_s"])
+        yield "clock in doubt", f"it is {ahead} ahead; no deadline takes effect yet"
 
 
 _PROBLEMS = (

@@ -1,9 +1,10 @@
 """The state of a fleet's VMs: which are running, being created, refused or gone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -16,6 +17,7 @@ from merkatd.database.fleets.member_table import FleetMember
 from merkatd.database.scheduler import journal
 from merkatd.scheduler.observation.observed import Observed
 
+Member = TypeVar("Member", bound=FleetMember)
 MOST_REFUSALS = 3
 """The number of refusals after which the creation of a VM is given up."""
 
@@ -35,15 +37,20 @@ class FleetView:
     """The refusals of VMs that are not created yet, by key."""
     deaf: AbstractSet[int] = frozenset()
     """VMs whose guests don't shut down, however often they are asked to."""
+    given_away: AbstractSet[int] = frozenset()
+    """VMs that an administrator gave to another user. They leave their fleet: its owner must not
+    end them, nor bid for them, because another user pays."""
 
     def state_of(self, one: FleetMember) -> VmState | None:
         """Return the state of a member's VM, None if there is none."""
         return None if one.vm is None else self.states.get(one.vm)
 
     def is_gone(self, one: FleetMember) -> bool:
-        """Return whether the VM has ended, or was to end before it was created."""
+        """Return whether the VM has ended or left, or was to end before it was created."""
         if one.vm is None:
             return one.leaving and one.key not in self.creating
+        if one.vm in self.given_away:
+            return True
         return one.vm not in self.states and one.vm not in self.ailing
 
     def end_step(self, one: FleetMember, reason: str) -> Step | None:
@@ -57,9 +64,15 @@ class FleetView:
 
 
 def read_fleet_view(
-    connection: sa.Connection, observed: Observed, members: Sequence[FleetMember]
+    connection: sa.Connection,
+    observed: Observed,
+    members: Sequence[Member],
+    owner_of: Callable[[Member], int],
 ) -> FleetView:
-    """Return the view of these members, which are not gone."""
+    """Return the view of these members, which are not gone.
+
+    `owner_of` returns the user for whom the daemon created a member's VM.
+    """
     observation, snapshot = observed.observation, observed.snapshot
     # If OpenNebula deploys VMs, the snapshot hides VMs that are not yet due: the observation shows
     # their states.
@@ -72,6 +85,7 @@ def read_fleet_view(
         if isinstance(stored.step, Create)
     }
     leaving = [one.vm for one in members if one.leaving and one.vm is not None]
+    owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     return FleetView(
         period=observed.period,
         states={vm: VmState(state) for vm, state in states},
@@ -79,6 +93,11 @@ def read_fleet_view(
         creating=creating,
         refused=fleet_store.refusals(connection, [one.key for one in members if one.vm is None]),
         deaf=journal.unresponsive_vms(connection, leaving),
+        given_away=frozenset(
+            one.vm
+            for one in members
+            if one.vm is not None and owners.get(one.vm, owner_of(one)) != owner_of(one)
+        ),
     )
 
 

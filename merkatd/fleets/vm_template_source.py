@@ -60,7 +60,7 @@ async def vm_template(
     """
     try:
         text = source.template
-        template = await _shown(where, source, ask) if text is None else read(text)
+        template = await _shown(where, source, ask, owner) if text is None else read(text)
         template = await with_own(f"{where}VM template: ", template, ask, owner)
         if not admin:
             await _check(where, template, ask)
@@ -73,13 +73,13 @@ async def vm_template(
     return lines
 
 
-async def _shown(where: str, source: TemplateSource, ask: Ask) -> VmTemplate:
+async def _shown(where: str, source: TemplateSource, ask: Ask, owner: int) -> VmTemplate:
     """Read a template that is stored in OpenNebula. Raise TemplateError."""
     what = f"{where}VM template"
     try:
         wanted = source.template_id
         if wanted is None:
-            wanted = await _id_of(source.template_name or "", ask)
+            wanted = await _id_of(source.template_name or "", ask, owner)
         shown = only_child(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
         return VmTemplate.of(_attribute(row) for row in children(shown)["TEMPLATE"])
     except (OneError, BrokenError, LookupError, CloudUnreachableError) as error:
@@ -92,14 +92,23 @@ def _attribute(row: Element) -> Attribute:
     return row.tag, row.text or ""
 
 
-async def _id_of(name: str, ask: Ask) -> int:
+async def _id_of(name: str, ask: Ask, owner: int) -> int:
+    """Return the id of the template with this name; of several, the one that the owner has.
+
+    Otherwise any user could block the name with a template that all users may use.
+    """
     pool = str(await ask("one.templatepool.info", *_ALL))
-    found = [_own_id(row) for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
-    if len(found) != 1:
+    named = [row for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
+    own = named
+    if len(named) > 1:
+        if owner == CALLER:
+            owner = _own_id(only_child(str(await ask("one.user.info", CALLER)), "USER"))
+        own = [row for row in named if whole(children(row), "UID") == owner]
+    if len(own) != 1:
         raise LookupError(
-            f"{len(found)} templates are named {name!r}, expected 1; give its id instead"
+            f"{len(named)} templates are named {name!r}, expected 1; give its id instead"
         )
-    return found[0]
+    return _own_id(own[0])
 
 
 def _is(row: Element, name: str) -> bool:

@@ -17,22 +17,25 @@ class Losses:
 
     keys: tuple[str, ...]
     unasked: int
-    """The number of VMs that ended unrequested: the group is reduced by that number."""
+    """The number of VMs that ended or left unrequested: the group is reduced by that number."""
     why: str
-    """The fate of the VMs that ended unrequested."""
+    """The fate of the VMs that ended or left unrequested."""
 
 
 def losses(members: Sequence[GroupMember], sight: FleetView) -> Losses:
     """Return the members that are gone."""
     gone = [one for one in members if sight.is_gone(one) or _why_never(one, sight) is not None]
     unasked = [one for one in gone if not one.leaving]
-    said = [
-        f"VM {one.number} could not be made: {_why_never(one, sight)}"
-        if one.vm is None
-        else f"VM {one.vm} ended by itself or was ended outside the group"
-        for one in unasked
-    ]
+    said = [_why_lost(one, sight) for one in unasked]
     return Losses(tuple(one.key for one in gone), len(unasked), "; ".join(said[-3:]))
+
+
+def _why_lost(one: GroupMember, sight: FleetView) -> str:
+    if one.vm is None:
+        return f"VM {one.number} could not be made: {_why_never(one, sight)}"
+    if one.vm in sight.given_away:
+        return f"VM {one.vm} was given to another user"
+    return f"VM {one.vm} ended by itself or was ended outside the group"
 
 
 @dataclass(frozen=True, slots=True)

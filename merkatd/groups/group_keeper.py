@@ -68,7 +68,7 @@ def review_groups(
     for one in present:
         members.get(one.vm_group, []).append(one)
     sight, highest = (
-        read_fleet_view(connection, observed, present),
+        read_fleet_view(connection, observed, present, lambda one: one.owner),
         GROUP_MEMBERS.highest_numbers(connection),
     )
     room, apart, steps = CreationRoom(new_vms), SeparateWork(connection), list[Step]()

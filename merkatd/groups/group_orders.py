@@ -150,6 +150,8 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
     one = _alive(connection, group)
     values: dict[str, float | str] = {}
     if new.spending_rate is not None:
+        if new.spending_rate > one.spending_rate:
+            _check_payers(connection, one)
         values["spending_rate"] = new.spending_rate
     nvm = _number(connection, one, new)
     if nvm is not None:
@@ -164,6 +166,16 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
         )
     group_store.change(connection, group, **values)
     return require_group(connection, group)
+
+
+def _check_payers(connection: sa.Connection, one: GroupRow) -> None:
+    """Raise GroupError if the group still has VMs of a former owner, who would pay the new rate."""
+    payers = {vm.owner for vm in GROUP_MEMBERS.living(connection, one.id)} - {one.owner}
+    if payers:
+        raise GroupError(
+            f"group {one.id} still has VMs of user {min(payers)}, who pays for them: end these VMs"
+            " before you raise the rate"
+        )
 
 
 def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:

@@ -104,7 +104,9 @@ def observed(pools: Pools, at_s: float, before: LatestPools | None = None) -> Ad
             judged=judged,
             vm_rows={vm.id: row for row, vm in enumerate(vms)},
             host_rows={host.id: row for row, host in enumerate(hosts)},
-            scheduled=[Scheduled(vm.id, vm.made_s, vm.actions) for vm in vms if vm.actions],
+            scheduled=[
+                Scheduled(vm.id, vm.owner, vm.made_s, vm.actions) for vm in vms if vm.actions
+            ],
         ),
     )
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import zip_longest
+from typing import TypeVar
 from xml.sax.saxutils import escape
 
 from twisted.logger import Logger
@@ -17,6 +19,7 @@ from merkatd.base.quantities import LATEST_S, bounded
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
 
+Turned = TypeVar("Turned")
 Action = Mapping[str, str]
 """A SCHED_ACTION vector: its parts by their upper-case names."""
 _DAY_S = 24 * 3600
@@ -239,6 +242,7 @@ class Scheduled:
     """A VM's scheduled actions."""
 
     vm: int
+    owner: int
     made_s: float
     """When the VM was created: times that begin with + count from there."""
     actions: Sequence[Mapping[str, str]]
@@ -253,13 +257,13 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
     """Run the due actions and write the result into each. Raise CloudUnreachableError.
 
     A refused action is tried again in the next period, as OpenNebula's own scheduler does. If more
-    actions are due than a period runs, they take turns, so that refused ones don't block others.
+    actions are due than a period runs, owners take turns, and so do the actions of each owner:
+    refused ones block no others.
     """
     if (await client.dialect()).runs_scheduled_actions:
         return
     found = [(one, due) for one in scheduled for due in due_actions(one.actions, now, one.made_s)]
-    first = int(now / _TURN_S) * _MOST % len(found) if len(found) > _MOST else 0
-    for one, due in [*found[first:], *found[:first]][:_MOST]:
+    for one, due in _in_turns(found, now)[:_MOST]:
         try:
             await _run(client, one, due, now)
         except OneError as error:
@@ -269,6 +273,29 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
                 vm=one.vm,
                 why=str(error),
             )
+
+
+_Due = tuple[Scheduled, DueAction]
+
+
+def _in_turns(found: Sequence[_Due], now: float) -> list[_Due]:
+    """Return the actions in their order for this period: one of each owner, then the next."""
+    if len(found) <= _MOST:
+        return list(found)
+    by_owner: dict[int, list[_Due]] = {}
+    for pair in found:
+        by_owner.setdefault(pair[0].owner, []).append(pair)
+    turn = int(now / _TURN_S)
+    part = max(_MOST // len(by_owner), 1)
+    queues = _from(list(by_owner.values()), turn * _MOST)
+    rounds = zip_longest(*(_from(queue, turn * part) for queue in queues))
+    return [pair for pairs in rounds for pair in pairs if pair is not None]
+
+
+def _from(queue: Sequence[Turned], at: int) -> list[Turned]:
+    """Return the queue from a place on, and then the part before it."""
+    first = at % len(queue)
+    return [*queue[first:], *queue[:first]]
 
 
 async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> None:

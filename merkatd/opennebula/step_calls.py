@@ -24,13 +24,14 @@ from merkatd.opennebula.pools.one_states import (
 from merkatd.opennebula.pools.pool_reader import VmReader
 from merkatd.opennebula.pools.vm_pool import KEY, VmRow, read_vm
 from merkatd.opennebula.rpc.client import Client
-from merkatd.opennebula.rpc.errors import OneForbiddenError
+from merkatd.opennebula.rpc.errors import OneForbiddenError, OneMissingError
 from merkatd.opennebula.rpc.xml_elements import Element, children, ids, object_id, only_child, text
 from merkatd.scheduler.base.ports import ReplyKind, StepReply
 from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1
 _ADMINISTRATORS = 0
+_EXISTS = "the VM exists already"
 
 
 class GuardedError(Exception):
@@ -101,11 +102,12 @@ async def create(
 
 async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> StepReply:
     owner = _owner(only_child(await client.user(step.owner), "USER"))
-    if found is not None:
-        if found.owner != owner.id:
-            await client.chown(found.id, owner.id, owner.group)
-        return StepReply(ReplyKind.ACCEPTED, "the VM exists already", found.id)
+    if found is not None and found.owner == owner.id:
+        return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
     own = object_id(children(only_child(await client.user(_OWN), "USER")))
+    if found is not None and found.state != DONE:
+        await _hand_over(client, found.id, owner, is_ours=found.owner == own)
+        return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
     template = with_key(step.template, step.key)
     if owner.id == own:
         return StepReply(ReplyKind.ACCEPTED, vm=await client.allocate(template))
@@ -136,8 +138,22 @@ async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
         except ParseError as error:
             raise GuardedError(str(error)) from None
     vm = await client.allocate(text_)
-    await client.chown(vm, owner.id, owner.group)
+    await _hand_over(client, vm, owner, is_ours=True)
     return vm
+
+
+async def _hand_over(client: Client, vm: int, owner: Owner, *, is_ours: bool) -> None:
+    """Give a VM to its owner. If OpenNebula refuses that, end a VM of the daemon's own account.
+
+    OpenNebula refuses it beyond the owner's quota. The VM would then run in the daemon's name, and
+    its owner would pay nothing for it. After any other error, the next attempt finds the VM.
+    """
+    try:
+        await client.chown(vm, owner.id, owner.group)
+    except (OneForbiddenError, OneMissingError):
+        if is_ours:
+            await client.action("terminate-hard", vm)
+        raise
 
 
 def _guard(template: Template, restricted: list[str]) -> None:

@@ -47,6 +47,8 @@ class DaemonState:
     """The number of periods that failed since the last that did not."""
     interval_s: float
     now_s: float
+    clock_ahead_s: float
+    """The seconds by which the clock is ahead of the believed time; 0 if it is believed."""
     period: int | None
     at_s: float | None
     prices: Mapping[str, Mapping[str, float | None]] | None
@@ -124,6 +126,7 @@ class DaemonControl:
             failures=scheduler.failures,
             interval_s=scheduler.world.rhythm.interval_s,
             now_s=scheduler.world.now(),
+            clock_ahead_s=scheduler.world.believed.ahead_s,
             period=None if latest is None else latest.period,
             at_s=None if latest is None else latest.at_s,
             prices=None if latest is None else _by_market(latest.prices),

@@ -238,6 +238,35 @@ def test_without_tokens_the_daemon_lends_no_rights(text: str, why: str) -> None:
     assert vms(cloud) == 0
 
 
+def test_without_tokens_a_vm_that_its_owner_may_not_have_ends() -> None:
+    """No VM of the daemon's account is left running, and a later attempt creates it."""
+    cloud = without_tokens()
+    user, _ = cloud.user()
+    fault = {"kind": "refuse", "method": "one.vm.chown", "code": 512, "text": "limit of 1 reached"}
+    number = cloud.ok("embedded.fault.add", fault)
+    wanted = step(user, cloud.name())
+    for _ in range(2):
+        found = cloud.run(adapter(cloud).send(wanted))
+        assert (found.answer, "limit of 1" in found.why) == (ReplyKind.REFUSED, True)
+        assert vms(cloud) == 0
+    cloud.ok("embedded.fault.remove", number)
+    found = cloud.run(adapter(cloud).send(wanted))
+    assert found.answer is ReplyKind.ACCEPTED
+    assert cloud.xml("one.vm.info", found.vm).findtext("UID") == str(user)
+
+
+def test_a_vm_of_another_owner_is_not_ended() -> None:
+    """An administrator may have given it away before the daemon received its id."""
+    cloud = without_tokens()
+    (user, _), (other, _) = cloud.user(), cloud.user()
+    wanted = step(user, cloud.name())
+    vm = cloud.run(adapter(cloud).send(wanted)).vm
+    cloud.ok("one.vm.chown", vm, other, -1)
+    cloud.ok("embedded.fault.add", {"kind": "refuse", "method": "one.vm.chown", "code": 512})
+    assert cloud.run(adapter(cloud).send(wanted)).answer is ReplyKind.REFUSED
+    assert vms(cloud) == 1
+
+
 def test_without_tokens_administrators_keep_their_rights() -> None:
     """OpenNebula would refuse them nothing."""
     cloud = without_tokens()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from merkatd.groups.group_orders import GroupError
 from merkatd.scheduler.charging.used_cpu import CpuCounters, core_periods
 from merkatd.scheduler.observation.running_time import RestartedCounters
 from tests.groups.site import CREDITS, Site, template
@@ -45,6 +46,19 @@ def test_shared_hosts_are_charged_by_use(site: Site) -> None:
     site.periods(10)
     assert spent(site, site.ann) - before[0] == pytest.approx(10 * 90 * 3.0, rel=0.01)
     assert spent(site, site.bob) - before[1] == pytest.approx(10 * 30 * 1.0, rel=0.01)
+
+
+def test_a_new_owner_of_a_group_cannot_spend_the_former_owners_credits(site: Site) -> None:
+    """The former owner pays for the existing VMs, so their rate may only fall until they end."""
+    group = site.create(60.0, 2)
+    site.periods(3)
+    site.wait(site.keeper.change(group, owner=site.bob))
+    with pytest.raises(GroupError, match=f"VMs of user {site.ann}, who pays for them"):
+        site.edit(group, spending_rate=61.0)
+    assert site.edit(group, spending_rate=50.0).spending_rate == 50.0
+    site.edit(group, nvm=0)
+    site.periods(3)
+    assert site.edit(group, spending_rate=90.0).spending_rate == 90.0
 
 
 def test_a_user_without_credits_gets_almost_nothing() -> None:

@@ -99,6 +99,20 @@ class TestRights:
         shell.ok("delete mine -y")
 
 
+def test_a_name_means_the_users_own_group(shell: Shell, site: Site) -> None:
+    """Another user can't block it with a group of this name that all users may use."""
+    mine = shell.create("create vm.template -s 7 -n 1 --name web")
+    shell.login(BOB)
+    other = shell.create("create vm.template -s 7 -n 1 --name web")
+    shell.ok(f"chmod {other} 604")
+    shell.login(ANN)
+    assert json.loads(shell.ok("show web -j"))["id"] == mine
+    shell.ok("edit web -s 8")
+    shell.login(site.admin)
+    assert "several groups have the name" in shell.refused("show web")
+    shell.ok(f"delete {mine} {other} -y")
+
+
 class TestOutput:
     def test_output_has_forms_and_columns(self, shell: Shell) -> None:
         """CSV, JSON, XML, columns and filters work as in other commands."""

@@ -1,14 +1,27 @@
 """Scheduled actions on old servers: when they are due, and their records afterwards."""
 
+import asyncio
 import calendar
 from time import process_time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.base.quantities import LATEST_S
-from merkatd.opennebula.scheduled_actions import Action, call, done, due_actions, failed, template
+from merkatd.opennebula.rpc.errors import WrongStateError
+from merkatd.opennebula.scheduled_actions import (
+    Action,
+    Scheduled,
+    call,
+    done,
+    due_actions,
+    failed,
+    run_due_actions,
+    template,
+)
 
 DAY, HOUR = 86_400, 3_600
 NOW = float(calendar.timegm((2023, 3, 15, 12, 0, 0)))
@@ -202,3 +215,35 @@ def test_an_old_action_costs_no_more_than_others(time: str, repeat: str, days: s
     said = done(action, NOW, NOW - DAY)
     assert process_time() - began < 0.1
     assert int(said["TIME"]) > NOW
+
+
+class Refusing:
+    """A client of an old server that refuses all actions."""
+
+    def __init__(self) -> None:
+        self.vms: set[int] = set()
+        """The VMs whose actions were called."""
+
+    async def dialect(self) -> Any:
+        """Return the properties of the old server."""
+        return SimpleNamespace(runs_scheduled_actions=False)
+
+    async def call(self, method: str, *arguments: Any, about: str) -> None:
+        """Refuse an action, and accept its result."""
+        if method == "one.vm.action":
+            self.vms.add(arguments[1])
+            raise WrongStateError(method, about, "wrong state", 2048)
+
+
+def test_one_owners_refused_actions_delay_no_other_owner() -> None:
+    """Owners take turns in each period, and so do the actions of each owner."""
+    many = [Scheduled(vm, 2, 0.0, (suspend(),)) for vm in range(1000)]
+    one = Scheduled(1000, 3, 0.0, (suspend(),))
+    ran = set[int]()
+    for minute in range(10):
+        client: Any = Refusing()
+        asyncio.run(run_due_actions(client, [*many, one], NOW + 60 * minute))
+        assert len(client.vms) == 200
+        assert 1000 in client.vms
+        ran |= client.vms
+    assert ran == set(range(1001))

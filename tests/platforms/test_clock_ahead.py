@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
-from tests.platforms.site import Site
+from merkatd.api.metrics.notice_metrics import NoticeMetrics
+from merkatd.commands.status_commands import _status_text
+from tests.platforms.site import BOB, Site
+from tests.service.interfaces import Interfaces
 
 HOUR_S = 3_600.0
 PATIENCE = 10
@@ -162,3 +165,26 @@ class TestAfterARestart:
         site.ahead_s = 0.0
         site.periods(PATIENCE + 2)
         assert site.platform(platform).state == "running"
+
+
+def test_a_doubted_clock_is_shown(site: Clocked) -> None:
+    """The status, the metrics and each page say so, until the clock is believed."""
+    asked = Interfaces(site, site.manager)
+
+    def shown() -> tuple[bool, float, bool]:
+        lines = _status_text(asked.control("status"), None)
+        metrics = {one.name: one for one in NoticeMetrics(site.scheduler).collect()}
+        return (
+            "clock in doubt     it is 8.33 d ahead; no deadline takes effect yet" in lines,
+            metrics["merkat_clock_ahead_seconds"].samples[0].value,
+            b"clock is 8 d 8 h ahead" in asked.page(BOB, "/vms").body,
+        )
+
+    asked.periods(2)
+    assert shown() == (False, 0.0, False)
+    site.ahead_s = 200 * HOUR_S
+    asked.periods(1)
+    assert shown() == (True, 200 * HOUR_S, True)
+    site.ahead_s = 0.0
+    asked.periods(1)
+    assert shown() == (False, 0.0, False)

@@ -1,14 +1,21 @@
 """VM templates as OpenNebula reads them: user attributes, objects and restrictions."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 
 from merkatd.fleets.vm_template_source import vm_template
-from merkatd.fleets.vm_template_text import TemplateError, size, template_problem, with_attributes
+from merkatd.fleets.vm_template_text import (
+    CALLER,
+    TemplateError,
+    size,
+    template_problem,
+    with_attributes,
+)
 from merkatd.syntax import parse
 from tests.syntax.texts import TEXTS
 
@@ -102,24 +109,40 @@ class TestUser:
         with pytest.raises(TemplateError, match="at most 32768"):
             done(vm_template("", source, shown, admin=False))
 
-    def test_a_template_is_found_by_a_unique_name(self) -> None:
-        """A name of two templates is ambiguous and rejected."""
+    @pytest.mark.parametrize(
+        ("owners", "owner", "found"),
+        [((7, 7, 7), CALLER, None), ((8, 7, 9), CALLER, None), ((8, 8, 7), CALLER, "6"),
+         ((9, 8, 7), 9, "4")],
+    )  # fmt: skip
+    def test_a_template_is_found_by_a_unique_name(
+        self, owners: Sequence[int], owner: int, found: str | None
+    ) -> None:
+        """Of two templates with the name, the owner's own is found; others' can't block it."""
         names = ["web", "db", "web"]
 
         async def shown(method: str, *arguments: Any) -> str:
             if method == "one.templatepool.info":
-                rows = (f"<ID>{4 + at}</ID><NAME>{name}</NAME>" for at, name in enumerate(names))
+                rows = (
+                    f"<ID>{4 + at}</ID><UID>{owners[at]}</UID><NAME>{name}</NAME>"
+                    for at, name in enumerate(names)
+                )
                 inside = "".join(f"<VMTEMPLATE>{row}</VMTEMPLATE>" for row in rows)
                 return f"<VMTEMPLATE_POOL>{inside}</VMTEMPLATE_POOL>"
+            if method == "one.user.info":
+                return USER
             assert method == "one.template.info"
             return f"<VMTEMPLATE><TEMPLATE><A>{arguments[0]}</A></TEMPLATE></VMTEMPLATE>"
 
         source = Source("")
         source.template, source.template_name = None, "db"  # type: ignore[assignment]
-        assert parse(done(vm_template("", source, shown, admin=False))).get("A") == "5"
+        read_it = partial(vm_template, "", source, shown, admin=False, owner=owner)
+        assert parse(done(read_it())).get("A") == "5"
         source.template_name = "web"  # type: ignore[assignment]
+        if found is not None:
+            assert parse(done(read_it())).get("A") == found
+            return
         with pytest.raises(TemplateError, match="2 templates are named 'web', expected 1"):
-            done(vm_template("", source, shown, admin=False))
+            done(read_it())
 
     def test_a_template_without_user_variables_needs_no_user(self) -> None:
         """It saves a call."""

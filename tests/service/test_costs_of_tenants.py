@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from merkatd.base.rate_limit import RateLimit
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store, budget_store, tenant_store
 from merkatd.service.market import listings
@@ -74,6 +75,28 @@ def test_an_administrator_reads_all(asked: Interfaces, read_whole: list[str]) ->
     assert read_whole
 
 
+def test_a_page_of_a_tenant_with_many_vms_counts_as_more_calls(
+    asked: Interfaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise one tenant with thousands of VMs could keep the daemon busy with its pages."""
+    monkeypatch.setattr("merkatd.web.site._VMS_OF_A_CALL", 0.5)  # Ann has two VMs
+    asked._site._admission._users = RateLimit(0.001, 10_000.0)
+    assert [asked.page(ANN, "/vms").status for _ in range(3)] == [200, 200, 429]
+    assert [asked.page(SESSION, "/vms").status for _ in range(6)] == [200] * 6
+
+
+@pytest.mark.parametrize("path", ["/", "/decisions", "/hosts/0"])
+def test_the_steps_of_a_tenants_vms_are_read_for_one_page_at_a_time(
+    asked: Interfaces, path: str
+) -> None:
+    """A tenant may have thousands of VMs; each read of their steps takes a thread 50 ms."""
+    taken = asked.noted_turns().taken
+    asked.page(ANN, "/vms")
+    before = len(taken)
+    assert asked.page(ANN, path).status == 200
+    assert len(taken) > before
+
+
 def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
     """The daemon keeps the reads of 256 pages: of a period, a tenant's page reads its own VMs."""
     for login, vms in ((ANN, [0, 1]), (SESSION, [0, 1, 2, 3])):
@@ -84,10 +107,10 @@ def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
 
 
 def test_a_period_is_read_for_one_page_of_a_user_at_a_time(asked: Interfaces) -> None:
-    """It has a row of each VM of the cloud, so windows of one user take turns."""
+    """It has a row of each VM of the cloud, so windows of one user take turns, as for its steps."""
     turns = asked.noted_turns()
     assert asked.page(ANN, "/periods/3").status == 200
-    assert turns.taken == [2]
+    assert turns.taken == [2, 2]
 
 
 def test_a_tenant_lists_no_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from merkatd.web.base.live_updates import Listener
 from tests.groups.site import GROUPS
 from tests.groups.site import template as group_template
 from tests.platforms.site import BOB, Site, template
-from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, SESSION
+from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, SESSION, Frontend
 from tests.service.interfaces import Interfaces, without_none
 
 ANN = f"ann:{PASSWORD}"
@@ -245,3 +245,13 @@ def test_variables_are_the_tenants_whoever_submits(asked: Orders, way: str) -> N
     (lines,) = stored.vm_templates.values()
     assert 'KEY="anns"' in lines
     assert 'WHO="ann"' in lines
+
+
+def test_a_page_about_a_part_that_does_not_run_says_so() -> None:
+    """The visitor has not sent too many requests, and another try does not help."""
+    frontend = Frontend(hosts=1)
+    login = frontend.user("ann")
+    page = Interfaces(frontend).page(login, "/platforms/1")
+    frontend.close()
+    assert page.status == 501
+    assert b"This daemon does not support platforms." in page.body

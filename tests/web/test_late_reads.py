@@ -94,6 +94,19 @@ class TestRecall:
         assert self._visit(_MANY, 0) == ["left out"]
         assert len(self.database.reads) == begun
 
+    def test_late_reads_of_some_visitors_stop_no_others(self) -> None:
+        """They may wait behind other reads of their visitors: the database answers the others."""
+        for visitor in range(5):
+            for page in range(8):
+                self._visit(visitor, page)
+        self.clock.advance(PATIENCE_S)
+        assert self._visit(5, 0) == ["left out"]
+        self.database.reads[0].callback("new")
+        found = self._visit(5, 0)
+        assert found == []
+        self.database.reads[-1].callback("new")
+        assert found == ["new"]
+
     def test_an_ended_read_frees_its_place(self) -> None:
         """Its answer appears on the next page, and another read starts."""
         for page in range(8):
@@ -140,7 +153,7 @@ def test_late_pages_of_a_visitor_take_no_places_of_others() -> None:
 
     visits, database, sign_ins = Visits(visit), Late(), SignIns()
     clock = visits.clock
-    how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0)
+    how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0, clock_ahead_s=0.0)
     house = SimpleNamespace(
         world=SimpleNamespace(database=database, now=clock.seconds),
         views=SimpleNamespace(prepared=none_yet),

@@ -168,6 +168,10 @@ class Admission:
         """Return whether OpenNebula accepted this login in the last hour."""
         return self._sign_ins.is_good(session) or self._sign_ins.is_familiar(session)
 
+    def count_more(self, user: int, calls: float) -> None:
+        """Count a call of this user that is expensive as so many further calls."""
+        self._users.fine(user, self._clock.seconds(), calls)
+
     async def admitted(
         self,
         session: str,

@@ -1,4 +1,4 @@
-"""Metrics of the scheduler's notices: foreign placements, removed users, errors."""
+"""Metrics of the scheduler's notices: foreign placements, removed users, errors, the clock."""
 
 from collections.abc import Iterator
 
@@ -43,6 +43,12 @@ class NoticeMetrics(Collector):
         for kind in TroubleKind:
             unattended.add_metric((str(kind),), len(self._scheduler.world.troubles.of(kind)))
         yield unattended
+        ahead = GaugeMetricFamily(
+            "merkat_clock_ahead_seconds",
+            "Seconds by which the clock is ahead of the time by which deadlines take effect",
+        )
+        ahead.add_metric((), self._scheduler.world.believed.ahead_s)
+        yield ahead
         errors = CounterMetricFamily(
             "merkat_subscriber_errors", "Calls at the end of a period that raised an exception"
         )

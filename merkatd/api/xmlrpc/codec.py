@@ -60,7 +60,10 @@ def claimed_session(body: bytes) -> str:
     This takes microseconds for any bytes. It proves nothing, since the call is not parsed yet.
     """
     found = _FIRST_TEXT.search(body, 0, _LOOKED_AT)
-    return "" if found is None else html.unescape(found[1].decode("utf-8", "replace"))
+    try:
+        return "" if found is None else html.unescape(found[1].decode("utf-8", "replace"))
+    except ValueError:  # a character's number has thousands of digits
+        return ""
 
 
 class Taking:

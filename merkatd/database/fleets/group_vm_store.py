@@ -36,13 +36,20 @@ class GroupMember(FleetMember):
 
     vm_group: int
     owner: int
-    """The VM's owner: the group's owner at the time of the creation request."""
+    """The VM's owner: the group's owner at the creation request, or a later one of both."""
 
 
 GROUP_MEMBERS = MemberTable(GROUP_VMS, "vm_group", GroupMember)
 _WAITING = sa.select(
     GROUP_VMS.c.create_key, GROUP_VMS.c.gone_s, GROUP_VMS.c.owner, GROUP_VMS.c.vm_group
 ).where(GROUP_VMS.c.vm.is_(None))
+
+
+_OF_FORMER_OWNERS = (
+    sa.select(GROUP_VMS.c.create_key, GROUP_VMS.c.vm, VM_GROUPS.c.owner)
+    .join(VM_GROUPS, VM_GROUPS.c.id == GROUP_VMS.c.vm_group)
+    .where(GROUP_VMS.c.gone_s.is_(None), GROUP_VMS.c.owner != VM_GROUPS.c.owner)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +64,14 @@ class Rate:
 def bind_group_vms(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> None:
-    """Store the ids of the VMs that have a group's key and its owner."""
+    """Store the ids of the VMs that have a group's key and its owner.
+
+    A VM that followed its group to a new owner gets that owner.
+    """
     GROUP_MEMBERS.bind(connection, GROUP_MEMBERS.newly_seen(connection, _WAITING, keys, owners))
+    for key, vm, owner in connection.execute(_OF_FORMER_OWNERS).all():
+        if vm is not None and owners.get(vm) == owner:
+            GROUP_MEMBERS.change(connection, [key], owner=owner)
 
 
 def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list[int]]:
@@ -74,9 +87,13 @@ def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list
     return found
 
 
-def rates(connection: sa.Connection) -> dict[int, Rate]:
-    """Return each VM's part of its group's spending rate, by VM id."""
-    rows = connection.execute(_RATES_OF_EXISTING).all()
+def rates(connection: sa.Connection, owners: Mapping[int, int]) -> dict[int, Rate]:
+    """Return each VM's part of its group's spending rate, by VM id.
+
+    `owners` are the present owners by VM id: a VM that has another owner now has left its group.
+    """
+    known = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None))).all()
+    rows = [row for row in known if owners.get(row.vm or 0, row.owner) == row.owner]
     there = Counter(row.vm_group for row in rows)
     return {row.vm: _rate(row, there[row.vm_group]) for row in rows if row.vm is not None}
 
@@ -103,6 +120,7 @@ _RATES = (
         GROUP_VMS.c.vm,
         GROUP_VMS.c.create_key,
         GROUP_VMS.c.vm_group,
+        GROUP_VMS.c.owner,
         VM_GROUPS.c.spending_rate,
         VM_GROUPS.c.nvm,
     )

@@ -12,7 +12,7 @@ from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
-from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler import bid_store, period_store, price_store
 from merkatd.fleets.fleet import read_fleet_view
 from merkatd.platforms.lifecycle.claims import capacities, claimed_at_start
 from merkatd.platforms.lifecycle.failed_vms import (
@@ -131,6 +131,8 @@ def review_platforms(
         _scene(connection, observed, present, [*living.values()], now),
         SeparateWork(connection),
     )
+    # The bid of their template applies again: another user pays, not the platform.
+    bid_store.forget(connection, scene.sight.given_away)
     steps: list[Step] = []
     for platform, asking in _in_turn(apart, connection, living.values(), scene, now):
         work = partial(_review_one, connection, platform, asking, scene, now)
@@ -213,7 +215,8 @@ def _scene(
     living: Sequence[PlatformRow],
     now: ReviewInput,
 ) -> _ReviewState:
-    view = read_fleet_view(connection, observed, present)
+    owners = {one.id: one.owner for one in living}
+    view = read_fleet_view(connection, observed, present, lambda one: owners[one.platform])
     words = list(zip(view.states.items(), observed.observation.vm_words, strict=True))
     members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
     for one in present:
@@ -226,6 +229,7 @@ def _scene(
         creating=view.creating,
         refused=view.refused,
         deaf=view.deaf,
+        given_away=view.given_away,
         longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
         stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),

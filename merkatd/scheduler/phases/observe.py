@@ -169,7 +169,8 @@ def _store(
         number = period_store.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
         )
-    applications, rates = fleet_store.applications(connection), group_vm_store.rates(connection)
+    applications = fleet_store.applications(connection)
+    rates = group_vm_store.rates(connection, owners)
     under_way = tuple(stored.step for stored in outstanding)
     known_moves = migration_history.recent(connection, at_s, window_s(context))
     lost = waiting_for_administrator(connection, observation, context.rhythm.boot_retries)

@@ -90,12 +90,14 @@ class CallerRights:
     async def require_vm(self, caller: Caller, vm: int, owner: int, right: str) -> None:
         """Raise NotPermittedError or UnknownObjectError if the caller has not this right to the VM.
 
-        Owners and administrators have all rights. For other users, the daemon asks OpenNebula to
-        show the VM, with the user's login: a user that can't see the VM has no right to it. The
-        permissions of the VM, for its group and for others, decide on the right to manage it.
+        Administrators have all rights. `owner` is the owner in the latest period, who may still see
+        what that period shows. For all else the daemon asks OpenNebula to show the VM, with the
+        user's login: a user that can't see the VM has no right to it, and the VM may have another
+        owner by now. The present owner may manage the VM, and others as its permissions say.
         """
         identity = caller.identity
-        if identity.is_admin or identity.uid == owner:
+        was_owner = identity.uid == owner
+        if identity.is_admin or (was_owner and right == USE):
             return
         denied = NotPermittedError(
             f"User [{identity.uid}] : Not authorized to perform {right} VM [{vm}].", vm
@@ -110,21 +112,27 @@ class CallerRights:
         except (OneAuthenticationError, OneForbiddenError):
             raise denied from None
         except (LongAnswerError, BrokenError, UnreadableError):
-            raise denied from None
-        except OneError as error:
-            raise CloudUnreachableError(
-                f"OpenNebula can't check permissions now: {error.text}"
-            ) from None
+            permitted = was_owner
+        except (OneError, CloudUnreachableError) as error:
+            if not was_owner:
+                raise _unchecked(error) from None
+            permitted = True
         if not permitted:
             raise denied
 
 
+def _unchecked(error: OneError | CloudUnreachableError) -> CloudUnreachableError:
+    if isinstance(error, CloudUnreachableError):
+        return error
+    return CloudUnreachableError(f"OpenNebula can't check permissions now: {error.text}")
+
+
 def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
+    if whole(vm, "UID") == identity.uid:
+        return True
     if "PERMISSIONS" not in vm:
         return False
     bits = children(vm["PERMISSIONS"])
-    if whole(vm, "UID") == identity.uid:
-        return bool(whole(bits, "OWNER_M"))
     by_group = whole(vm, "GID") in identity.groups and whole(bits, "GROUP_M")
     return bool(by_group or whole(bits, "OTHER_M"))
 

@@ -319,7 +319,7 @@ def _rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:
     seen = looked.observation
     owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))
     new = group_vm_store.rates_of_new(connection, seen.keys, owners)
-    return group_vm_store.rates(connection) | new
+    return group_vm_store.rates(connection, owners) | new
 
 
 def _unfinished(stored: StoredStep) -> UnfinishedStep:

@@ -30,7 +30,7 @@ _STATUSES: Mapping[type[Exception], HTTPStatus] = {
     UnknownObjectError: HTTPStatus.NOT_FOUND,
     TooManyRequestsError: HTTPStatus.TOO_MANY_REQUESTS,
     TooManyOrdersError: HTTPStatus.TOO_MANY_REQUESTS,
-    NotSupportedError: HTTPStatus.TOO_MANY_REQUESTS,
+    NotSupportedError: HTTPStatus.NOT_IMPLEMENTED,
     TryAgainError: HTTPStatus.SERVICE_UNAVAILABLE,
     InvalidRequestError: HTTPStatus.UNPROCESSABLE_ENTITY,
     ConflictError: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -4,12 +4,12 @@
 All reads of a page together may take about a second. For a read without an answer by then, the
 page shows the last answer and says so. The late read continues, and its answer is stored for the
 next page. A read that waits for its turn behind other reads of its visitor can be late too. A late
-read is not started a second time. With 32 late reads no other read starts, so that a database that
-returns does not get a flood of reads. A visitor with 8 late reads starts no other read, and counts
-for at most 8 of the 32.
+read is not started a second time. With 32 late reads no other read starts while the database hangs,
+so that a database that returns does not get a flood of reads. A visitor with 8 late reads starts no
+other read, and counts for at most 8 of the 32.
 Example: the database hangs, and each of four visitors opens a page with 10 reads. After 1.2 s, 40
 reads are late and count as 4 x 8 = 32. Pages now show last answers for all reads, until the
-database answers enough of them or until the late reads are 60 s old.
+database answers one of them or until the late reads are 60 s old.
 An order is answered without its result as soon as the database is known to hang.
 """
 
@@ -36,7 +36,7 @@ _QUICK_S = 0.4
 """The time of an order after which the daemon tests whether the database answers."""
 _MOST_KEPT = 256
 _MOST_LATE = 32
-"""The number of late reads at which no read is started."""
+"""The number of late reads at which no read is started while the database hangs."""
 _MOST_LATE_OF_ONE = 8
 """The number of a visitor's late reads at which no read of that visitor is started."""
 _GIVEN_UP_S = 60.0
@@ -94,7 +94,9 @@ class StoredAnswers:
         of = Counter(one.visitor for one in self._late.values())
         # Parallel reads become late together, so a visitor can exceed its part of the limit.
         late = sum(min(number, _MOST_LATE_OF_ONE) for number in of.values())
-        if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE or late >= _MOST_LATE:
+        if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE:
+            return None
+        if late >= _MOST_LATE and self.hangs:
             return None
         return SharedResult(self._read(key, read, visitor))
 

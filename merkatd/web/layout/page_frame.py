@@ -10,7 +10,7 @@ from merkatd.service.daemon_control import DaemonState
 from merkatd.web.base.responses import LOOK_AGAIN, BrowserRequest, PageResponse, page
 from merkatd.web.base.routes import PageRequest
 from merkatd.web.layout.html import Markup, Part, element, joined
-from merkatd.web.layout.widgets import credits_text, moment, since
+from merkatd.web.layout.widgets import credits_text, duration_text, moment, since
 
 _PLACES = (
     ("/", "Overview"),
@@ -172,6 +172,12 @@ def _banner(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
         said.append(element("p", link, ".", class_="banner warn"))
     if how.standby is not None:
         said.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
+    if how.clock_ahead_s:
+        text = (
+            f"The daemon's clock is {duration_text(how.clock_ahead_s)} ahead of the time that is"
+            " known to have passed. No deadline takes effect until this time is believed."
+        )
+        said.append(element("p", text, class_="banner warn"))
     if request.admin and how.failures:
         text = f"The last {how.failures} periods failed; the log has the reasons."
         said.append(element("p", text, class_="banner bad"))

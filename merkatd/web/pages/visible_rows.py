@@ -1,6 +1,6 @@
 """The hosts, VMs, prices and steps that a visitor may see."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
@@ -112,8 +112,13 @@ async def steps(
         first_period=max(request.period - back, 0) if period is None else period,
         last_period=request.period if period is None else period,
     )
-    run = partial(request.read, ("steps", limit, kinds, host, period), default=[])
-    return await request.house.steps.steps(request.caller, snapshot, wanted, limit, run)
+
+    async def in_turn(read: Callable[[], Awaitable[Any]]) -> Any:
+        # A tenant may have thousands of VMs, whose steps are then read and sorted.
+        turn = partial(request.house.long_reads.run, request.uid, read)
+        return await request.read(("steps", limit, kinds, host, period), turn, [])
+
+    return await request.house.steps.steps(request.caller, snapshot, wanted, limit, in_turn)
 
 
 async def steps_of_vm(request: PageRequest, limit: int) -> list[StepRow]:

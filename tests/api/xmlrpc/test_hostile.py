@@ -77,6 +77,10 @@ REFUSED = {
     "a session without a colon": (call("merkat.price.info", "ann"), 256),
     "a wrong password": (call("merkat.price.info", "ann:wrong"), 256),
     "nobody's session": (call("merkat.price.info", f"{SQL}:x"), 256),
+    "a session of a character with thousands of digits": (
+        call("merkat.price.info", f"&#{'1' * 5000};"),
+        -503,
+    ),
     "a session too long": (call("merkat.price.info", f"ann:{LONG}"), 256),
     "an unknown method": (call("merkat.vm.steal", ANN), -506),
     "another's method": (call("one.vm.info", ANN, "<int>0</int>"), -506),

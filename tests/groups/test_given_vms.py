@@ -1,0 +1,52 @@
+"""VMs of groups that an administrator gives to another user."""
+
+from tests.groups.site import CREDITS, Site
+
+
+def test_a_given_vm_leaves_its_group(site: Site) -> None:
+    """The group's owner can't end it any more, and sets no rate that another user pays."""
+    group = site.create(60.0, 2)
+    site.periods(4)
+    first, second = site.vms(group)
+    site.bench.ok("one.vm.chown", first, site.bob, -1)
+    site.edit(group, spending_rate=1e6)
+    site.edit(group, ending=[first])
+    site.periods(3)
+    found = site.group(group)
+    assert found is not None
+    assert (found.nvm, site.vms(group)) == (1, [second])
+    site.delete(group)
+    site.periods(4)
+    assert site.alive() == [first]
+    assert site.balances()[site.bob] > CREDITS - 600
+
+
+def test_a_group_says_which_vm_was_given_away(site: Site) -> None:
+    """It goes on with one VM fewer, like after a VM that ended by itself."""
+    group = site.create(60.0, 2)
+    site.periods(4)
+    first, second = site.vms(group)
+    site.bench.ok("one.vm.chown", first, site.bob, -1)
+    site.periods(2)
+    found = site.group(group)
+    assert found is not None
+    assert (found.nvm, found.why) == (1, f"VM {first} was given to another user")
+    assert site.alive() == [first, second]
+
+
+def test_vms_follow_their_group_to_its_new_owner(site: Site) -> None:
+    """An administrator gives away the group, and then its VMs."""
+    group = site.create(60.0, 2)
+    site.periods(4)
+    vms = site.vms(group)
+    site.wait(site.keeper.change(group, owner=site.bob))
+    for vm in vms:
+        site.bench.ok("one.vm.chown", vm, site.bob, -1)
+    site.periods(2)
+    assert site.vms(group) == vms
+    assert site.edit(group, spending_rate=90.0).spending_rate == 90.0
+    before = site.balances()
+    site.periods(2)
+    after = site.balances()
+    assert before[site.ann] == after[site.ann]
+    assert before[site.bob] > after[site.bob]
