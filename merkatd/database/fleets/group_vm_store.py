@@ -92,7 +92,7 @@ def rates(connection: sa.Connection, owners: Mapping[int, int]) -> dict[int, Rat
 
     `owners` are the present owners by VM id: a VM that has another owner now has left its group.
     """
-    known = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None))).all()
+    known = connection.execute(_RATES_OF_EXISTING).all()
     rows = [row for row in known if owners.get(row.vm or 0, row.owner) == row.owner]
     there = Counter(row.vm_group for row in rows)
     return {row.vm: _rate(row, there[row.vm_group]) for row in rows if row.vm is not None}
