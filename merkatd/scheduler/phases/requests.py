@@ -126,7 +126,7 @@ async def send_requests(
     never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides again")
     at_s = context.now()
     await context.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
-    await context.database.run(lambda connection: journal.expire(connection, never, at_s))
+    await context.database.run(lambda connection: journal.expire_unsent(connection, never, at_s))
     slow = len(turns.begun - turns.ended)
     if slow or (never and not in_time):
         _log.warn(
