@@ -43,6 +43,7 @@ from merkatd.scheduler.phases.announce import (
 )
 from merkatd.scheduler.phases.observe import observe, read_cloud
 from merkatd.scheduler.phases.permission import Permission, QuietPeriods
+from merkatd.scheduler.phases.requests import cancel_requests
 from merkatd.scheduler.removed_users import RemovedUsers
 from merkatd.scheduler.retain import retain
 from merkatd.scheduler.terms.participants import Participants
@@ -89,6 +90,7 @@ class Scheduler:
         if leading is not None:
             # The previous leader has stopped, so start the next period now.
             leading.when_taken(self._beat.start_over)
+            leading.when_lost(lambda: cancel_requests(self.world))
 
     async def period(self) -> Announcement:
         """Run one period."""
@@ -213,7 +215,8 @@ class Scheduler:
         world, leading = self.world.of_periods(), self._leading
         if leading is None:
             return world
-        return replace(world, database=leading.fenced(world.database), certain=leading.certain)
+        fenced = leading.fenced(world.database)
+        return replace(world, database=fenced, certain=fenced.certain)
 
     async def between_periods(
         self, work: Callable[[], Awaitable[Result]], patience_s: float
