@@ -192,11 +192,10 @@ class RefusedDeployments:
         for vm, owner in pending:
             mine, before = self._owners.get(owner), self._vms.get(vm)
             if before is not None and mine is not None:
-                due_s = before.last_s + _rest_s(before.attempts, interval_s)
-                turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
-                if at_s < max(due_s, turn_s):
+                rests = _is_within(at_s, before.last_s, _rest_s(before.attempts, interval_s))
+                if rests or _is_within(at_s, mine.tried_s, _rest_s(mine.periods, interval_s)):
                     found[vm] = f"{before.why}; it is retried later"
-            elif mine is not None and at_s < _others_due_s(mine, interval_s):
+            elif mine is not None and _others_wait(mine, at_s, interval_s):
                 found[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
                     " hour, or the owner withdrew them while hosts made room for them; the others"
@@ -286,7 +285,12 @@ def _rest_s(attempts: int, interval_s: float) -> float:
     return Backoff(first_s=interval_s, longest_s=LONGEST_REST_S).wait_s(attempts + 1)
 
 
-def _others_due_s(mine: _Owner, interval_s: float) -> float:
-    """Return when the owner's VMs without a refusal may be tried again."""
+def _is_within(at_s: float, since_s: float, rest_s: float) -> bool:
+    """Return whether less than this time has passed; a clock that was set back prolongs nothing."""
+    return abs(at_s - since_s) < rest_s
+
+
+def _others_wait(mine: _Owner, at_s: float, interval_s: float) -> bool:
+    """Return whether the owner's VMs without a refusal must wait."""
     beyond = len(mine.new_s) - FREE
-    return max(mine.new_s) + _rest_s(beyond, interval_s) if beyond > 0 else 0.0
+    return beyond > 0 and _is_within(at_s, max(mine.new_s), _rest_s(beyond, interval_s))
