@@ -17,6 +17,7 @@ from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
+from merkatd.scheduler.phases.migration_waves import migration_waves, vms_of_later_waves
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
@@ -152,8 +153,16 @@ async def hand_over(
         [step.id for step in new if step.after],
         "another step must come first; OpenNebula asks again",
     )
+    ready, plan = [step for step in new if not step.after], decided.decision.plan
+    late = await context.executor.run(
+        lambda: vms_of_later_waves(migration_waves(context, observed.snapshot, plan, ready))
+    )
+    left_out |= dict.fromkeys(
+        [step.id for step in ready if step.vm in late],
+        "other migrations must come first; OpenNebula asks again",
+    )
     fitting, too_much = _together(
-        observed, wanted, [*again, *(step for step in new if not step.after)]
+        observed, wanted, [*again, *(step for step in ready if step.id not in left_out)]
     )
     left_out |= too_much
     if not waits():
@@ -163,7 +172,7 @@ async def hand_over(
     await context.database.run(lambda c: journal.mark_sent(c, ids, at_s))
     await context.database.run(lambda c: journal.expire(c, left_out, at_s))
     by_vm = {step.vm: left_out[step.id] for step in new if step.id in left_out}
-    placed = {step.vm for step in fitting}
+    placed = {step.vm for step in fitting} | late  # no error: these run where they are
     reasons = {**decided.decision.reasons, **by_vm}
     return DelegatedPlan(
         tuple(fitting),

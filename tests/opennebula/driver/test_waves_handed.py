@@ -1,0 +1,33 @@
+"""OpenNebula carries out a part of a plan of migrations, and no part does harm."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Migrate
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.scheduler.phases.announce import Announcement
+from tests.opennebula.driver.oned import Oned
+from tests.scheduler.test_waves import SEEDS, crowd, shortfall
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_partly_refused_plan_of_oned_does_no_harm(seed: int) -> None:
+    """The plan has only migrations that do no harm without the others."""
+    frontend = crowd(seed)
+    frontend.world_settings = {"handing": True}
+    frontend.start_daemon()
+    oned, rng = Oned(frontend), np.random.default_rng(seed)
+    for vm in [vm for vm in range(9) if rng.random() < 0.5]:
+        frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.migrate", vm=vm, code=2048))
+    latest: list[Announcement] = []
+    frontend.scheduler.listen(latest.append)
+    oned.optimize(0)
+    snapshot = latest[0].seen.snapshot
+    host = snapshot.vms.host.copy()
+    for step in latest[0].decided.decision.plan.of(Migrate):
+        row = snapshot.vm_row(step.vm)
+        host[row] = snapshot.host_row(frontend.host_of(step.vm))
+    before = shortfall(snapshot, snapshot.vms.host)
+    assert shortfall(snapshot, host) <= before * (1 + 1e-9) + 1e-9
+    frontend.agree()
+    frontend.close()
