@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate
+from merkatd.database.scheduler import journal
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.scheduler.phases.announce import Announcement
-from tests.opennebula.driver.oned import Oned
+from tests.opennebula.driver.oned import RUNNING, Oned
 from tests.scheduler.test_waves import SEEDS, crowd, shortfall
 
 
@@ -30,4 +31,22 @@ def test_a_partly_refused_plan_of_oned_does_no_harm(seed: int) -> None:
     before = shortfall(snapshot, snapshot.vms.host)
     assert shortfall(snapshot, host) <= before * (1 + 1e-9) + 1e-9
     frontend.agree()
+    frontend.close()
+
+
+def test_a_migration_that_oned_begins_late_has_not_failed() -> None:
+    """Oned asks for places before it begins the migration; the VM then stays on its new host."""
+    frontend = crowd(SEEDS[0])
+    frontend.world_settings = {"handing": True}
+    frontend.start_daemon()
+    oned = Oned(frontend)
+    plan = oned.plan(oned.ask(0, oned.question(RUNNING)))
+    assert plan.findall("ACTION")
+    frontend.clock.advance(8)
+    oned.place()
+    oned.carry_out(plan)
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind="migrate")))
+    assert {str(row.state) for row in rows if row.sent_s is not None} == {"confirmed"}
     frontend.close()
