@@ -174,7 +174,8 @@ class Scheduler:
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
                 coming_later = done.decided.limits.coming
-                if self._taking_part.note(seen, done.acted.unplaced, coming_later):
+                refused = self._taking_part.note(seen, done.acted.unplaced, coming_later)
+                if refused or done.acted.unmoved:
                     self._beat.wake()  # the room that neighbours made is unused
         except Exception as error:
             await give_up(world, seen, error)
