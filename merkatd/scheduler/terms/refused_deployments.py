@@ -63,6 +63,8 @@ FREE = 3
 
 MOST_PERIODS_AT_A_HOST = 10
 """The most periods for which a VM waits for the room of the same host alone."""
+_MOST_INTERVALS = 3.0
+"""The most intervals between two periods in which an owner can withdraw a VM."""
 _MUCH_LESS = 0.5
 _REFUSED = "OpenNebula did not deploy it; "
 _WITHDRAWN = "its owner withdrew it while its host made room for it"
@@ -106,6 +108,7 @@ class RefusedDeployments:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
         self._expected: Mapping[int, _Expected] = {}
+        self._expected_s = 0.0
         self._expected_before: Mapping[int, _Expected] = {}
 
     def note(self, observed: Observed, refused: Mapping[int, str]) -> bool:
@@ -134,17 +137,21 @@ class RefusedDeployments:
                     claim=_claim(observed, vm),
                     periods=before.periods + 1 if before and before.host == host else 1,
                 )
-        self._expected = expected
+        self._expected, self._expected_s = expected, observed.observation.at_s
 
-    def _note_withdrawn(self, observed: Observed) -> Mapping[int, int]:
+    def _note_withdrawn(self, observed: Observed, interval_s: float) -> Mapping[int, int]:
         """Count the VMs that their owners have withdrawn since hosts began to make room.
 
-        Return these hosts for the other VMs, by VM id, without those that have waited long.
+        Nothing counts if no period acted for long, for example during a pause. Return these hosts
+        for the other VMs, by VM id, without those that have waited long.
         """
         expected, self._expected = self._expected, {}
+        at_s = observed.observation.at_s
+        if not _is_within(at_s, self._expected_s, _MOST_INTERVALS * interval_s):
+            expected = {}
         self._expected_before = expected
         owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(observed, vm, one)}
-        self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
+        self._count(at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
         return {
             vm: one.host
             for vm, one in expected.items()
@@ -167,7 +174,7 @@ class RefusedDeployments:
     def affordable(self, context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(context, seen, purse)
-        stay = self._note_withdrawn(seen)
+        stay = self._note_withdrawn(seen, context.rhythm.interval_s)
         affordable = replace(affordable, seen=_with_only_hosts(affordable.seen, stay))
         self._take_in_starts(seen)
         if not self._vms:
