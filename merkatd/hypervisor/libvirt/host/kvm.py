@@ -84,9 +84,7 @@ class Kvm:
         """Return the use in the guest's last report."""
         there = host.call(host.handle(guest).memoryStats)
         free = there.get("usable", there.get("unused"))
-        if free is None or "available" not in there:
-            return math.nan
-        return float(there["available"] - free)
+        return _used_kib(there.get("available"), free)
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
         """Return the control groups' limits."""
@@ -204,7 +202,7 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     held = stats.get("balloon.current")
     available = stats.get("balloon.available")
     free = stats.get("balloon.usable", stats.get("balloon.unused"))
-    used = math.nan if available is None or free is None else float(available - free)
+    used = _used_kib(available, free)
     if held is None:
         held = math.nan if before is None else before.held_kib
         used = math.nan if before is None else before.used_kib
@@ -215,6 +213,16 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     return GuestReading(
         vm, domain, cpu_s, float(held), most, used, told_at, free=_NEEDS_A_JOB in stats
     )
+
+
+def _used_kib(available: int | None, free: int | None) -> float:
+    """Return the use in a guest's report; NaN without a report.
+
+    The guest's own driver writes the numbers: it may report more free memory than it has.
+    """
+    if available is None or free is None:
+        return math.nan
+    return float(max(available - free, 0))
 
 
 def _stats_period_s(host: HostConnection) -> int:
