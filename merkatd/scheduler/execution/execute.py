@@ -193,7 +193,8 @@ async def _with_approval(
     done = await _done(context, seen, scene, decided, asking)
     if context.handing and asking is None and given.plan is not None:
         return done  # OpenNebula's next request carries out the plan
-    standing = await propose_plan(context, seen, affordable.unpaid, given, done.decided)
+    postponed = {step for step, what in done.acted.not_done.items() if what == "postponed"}
+    standing = await propose_plan(context, seen, affordable.unpaid, given, done.decided, postponed)
     if standing is None:
         return done
     waiting = await context.executor.run(lambda: waiting_messages(standing))
