@@ -51,6 +51,8 @@ class DelegatedPlan:
     steps: tuple[Deploy | Migrate, ...] = ()
     reasons: Mapping[int, str] = field(default_factory=dict)
     """By VM id, for VMs in the request: why the plan has no step for the VM."""
+    left_out: frozenset[str] = frozenset()
+    """The ids of decided steps that are not in the plan."""
 
 
 class PendingHandover:
@@ -177,6 +179,7 @@ async def hand_over(
     return DelegatedPlan(
         tuple(fitting),
         {vm: why for vm, why in reasons.items() if vm in wanted.hosts and vm not in placed},
+        frozenset(left_out),
     )
 
 
@@ -214,12 +217,13 @@ def _together(
 
 async def answer_handover(
     context: PeriodContext, observed: Observed, decided: PeriodDecision, handover: PendingHandover
-) -> frozenset[str]:
-    """Answer OpenNebula; return the ids of all steps that OpenNebula carries out."""
+) -> Mapping[str, bool]:
+    """Answer OpenNebula; return by id of all steps that are its own: whether the plan has it."""
     handed = await hand_over(context, observed, decided, handover.wanted, handover.waits)
     if not handover.answer.called:
         handover.answer.callback(handed)
-    return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
+    own = (step.id for step in decided.steps if step.kind in _ITS_OWN)
+    return {one: one not in handed.left_out for one in own}
 
 
 _ITS_OWN = ("deploy", "migrate")

@@ -208,12 +208,14 @@ async def _done(
     decided: PeriodDecision,
     asking: PendingHandover | None,
 ) -> PeriodResult:
-    handed: frozenset[str] = frozenset()
+    handed: Mapping[str, bool] = {}
     if asking is not None:
         handed = await answer_handover(context, scene, decided, asking)
     retries = await retry_failed_boots(context, observed, decided.steps)
     decided = await _told_beside(context, decided, retries.messages)
-    acted = await act(context, observed, decided, handed, retries.steps)
+    acted = await act(context, observed, decided, handed.keys(), retries.steps)
+    left_out = {one: "postponed" for one, given in handed.items() if not given}
+    acted = replace(acted, not_done={**acted.not_done, **left_out})
     return PeriodResult(observed, await _told_beside(context, decided, acted.refusals), acted)
 
 

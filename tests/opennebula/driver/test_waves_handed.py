@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate
-from merkatd.database.scheduler import journal
+from merkatd.database.scheduler import journal, plan_store
+from merkatd.database.scheduler.order_store import Order
+from merkatd.database.scheduler.plan_store import PlanState
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.scheduler.phases.announce import Announcement
 from tests.opennebula.driver.oned import RUNNING, Oned
@@ -49,4 +51,25 @@ def test_a_migration_that_oned_begins_late_has_not_failed() -> None:
     frontend.periods(2)
     rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind="migrate")))
     assert {str(row.state) for row in rows if row.sent_s is not None} == {"confirmed"}
+    frontend.close()
+
+
+def test_an_approved_plan_is_handed_over_wave_by_wave() -> None:
+    """One approval is enough."""
+    frontend = crowd(158)
+    frontend.world_settings = {"handing": True}
+    frontend.start_daemon()
+    frontend.order(Order.MODE_ASK)
+    oned = Oned(frontend)
+    frontend.periods(2)
+    plan = frontend.read(plan_store.newest)
+    frontend.read(lambda c: plan_store.approve(c, plan, frozenset(), "root", frontend.wall_s()))
+    for _ in plan.steps:
+        oned.optimize(0)
+        frontend.clock.advance(60)
+        frontend.periods(1)
+    done = frontend.read(plan_store.newest)
+    assert (done.id, done.state) == (plan.id, PlanState.DONE)
+    results = frontend.read(lambda c: plan_store.results_by_step(c, done))
+    assert [results.get(step.key) for step in plan.steps] == ["confirmed"] * 3
     frontend.close()
