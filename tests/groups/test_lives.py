@@ -159,15 +159,15 @@ class TestEnd:
         ends = [step.hard for step in steps if isinstance(step, Terminate)]
         assert ends == [True, False, False, False]
 
-    def test_a_guest_that_was_not_asked_is_not_ended_hard(self) -> None:
-        """Slow calls take the turns of the others: their guests still have to save their work."""
+    @pytest.mark.parametrize("fault", [faults.FaultKind.DELAY, faults.FaultKind.HANG])
+    def test_a_guest_that_was_not_asked_is_not_ended_hard(self, fault: faults.FaultKind) -> None:
+        """Slow calls take the turns of the others, or get no answer; guests have work to save."""
         site = Site(rhythm=Rhythm(act_limit_s=20.0, in_flight=1))
         group = site.create(60.0, 5)
         site.periods(3)
-        slow = Fault(faults.FaultKind.DELAY, method="one.vm.action", seconds=25.0)
-        site.cloud.faults.add(slow)
+        site.cloud.faults.add(Fault(fault, method="one.vm.action", seconds=25.0, count=5))
         site.delete(group)
-        site.periods(7)
+        site.periods(11)
         assert site.alive() == []
         rows = site.read(lambda c: journal.recent(c, journal.StepFilter(kind="terminate")))
         assert not any(row.step.hard for row in rows if isinstance(row.step, Terminate))

@@ -24,7 +24,7 @@ from twisted.internet.defer import (
 )
 from twisted.logger import Logger
 
-from merkatd.cluster import Create, Deploy, Migrate
+from merkatd.cluster import Create, Deploy, Migrate, Terminate
 from merkatd.cluster.plan import Step
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
@@ -240,8 +240,19 @@ async def _refused(context: PeriodContext, step: Step, why: str, turns: _Turns) 
         _log.warn("A late answer for VM {vm} was lost: {error}", vm=step.vm, error=str(error))
 
 
+def _without_answer(step: Step, error: Exception, turns: _Turns) -> str | None:
+    """Return why a termination ends; any other step may happen or not.
+
+    The guest was perhaps not asked to shut down, and it does no harm to ask it twice.
+    """
+    if isinstance(step, Terminate):
+        return f"no answer: {error}"
+    turns.unknown.add(step.id)
+    return None
+
+
 async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
-    """Return why the step will certainly not happen; None if it will, or if that is unknown."""
+    """Return why the step ends without effect; None if it has one, or if that is unknown."""
     try:
         why = await send.obstacle(step)
         if why is not None:
@@ -250,8 +261,7 @@ async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
         reply = await send.send(step)
     except CloudUnreachableError as error:
         _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
-        turns.unknown.add(step.id)
-        return None
+        return _without_answer(step, error, turns)
     except CancelledError:
         _log.warn("{kind} of VM {vm} ends: the lease is lost", kind=step.kind, vm=step.vm)
         turns.unknown.add(step.id)
