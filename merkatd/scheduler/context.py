@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
+from twisted.internet.defer import Deferred
 
 from merkatd.base.clock import Clock, Executor
 from merkatd.cluster import HostState, Step
@@ -124,8 +125,8 @@ class PeriodContext:
     troubles: Troubles = field(default_factory=Troubles)
     believed: BelievedTime = field(default_factory=BelievedTime)
     """The time that decides deadlines."""
-    in_flight: set[str] = field(default_factory=set)
-    """The ids of steps whose requests have not ended, of earlier periods too."""
+    in_flight: dict[str, Deferred[None]] = field(default_factory=dict)
+    """The requests that have not ended, of earlier periods too, by the ids of their steps."""
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError if another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason

@@ -89,7 +89,7 @@ class Leadership:
         self._in_hand: Deferred[None] | None = None
         self._ended = False
         self._when_taken: Callable[[], None] | None = None
-        self._when_lost: Callable[[], None] | None = None
+        self._when_lost: list[Callable[[], None]] = []
         self.why_not = "the lease on the database is not taken yet"
         """Why this daemon does not act, if it does not."""
 
@@ -118,7 +118,7 @@ class Leadership:
 
     def when_lost(self, call: Callable[[], None]) -> None:
         """Call this function each time this daemon loses the lease."""
-        self._when_lost = call
+        self._when_lost.append(call)
 
     def start(self) -> None:
         """Check the lease now and at regular intervals."""
@@ -210,9 +210,12 @@ class Leadership:
         self.why_not = "another server leads the zone"
         return False
 
-    async def certain(self) -> None:
-        """Return only if the lease is certainly ours; otherwise raise LeaseLostError."""
-        if self._token is None:
+    async def certain(self, token: int | None = None) -> None:
+        """Return only if the lease is certainly ours; otherwise raise LeaseLostError.
+
+        With `token`, the lease must not have been lost and taken again since that token.
+        """
+        if self._token is None or token not in {None, self._token}:
             raise LeaseLostError("this daemon has no lease")
         if self._now() >= self._surely_until_s:
             await self._renew(self._token)
@@ -283,8 +286,8 @@ class Leadership:
 
     def _let_go(self) -> None:
         held, self._token = self._token is not None, None
-        if held and self._when_lost is not None:
-            self._when_lost()
+        for call in self._when_lost if held else ():
+            call()
 
 
 class LeaderTransactions:
@@ -294,6 +297,10 @@ class LeaderTransactions:
         self._database = database
         self._leading = leading
         self._token = token
+
+    async def certain(self) -> None:
+        """Return only if this lease is certainly held; otherwise raise LeaseLostError."""
+        await self._leading.certain(self._token)
 
     async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
         """Return the result of `work`, committed together with the renewal of the lease."""

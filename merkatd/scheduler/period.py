@@ -44,6 +44,7 @@ from merkatd.scheduler.phases.announce import (
 )
 from merkatd.scheduler.phases.observe import observe, read_cloud
 from merkatd.scheduler.phases.permission import Permission, QuietPeriods
+from merkatd.scheduler.phases.requests import cancel_requests
 from merkatd.scheduler.removed_users import RemovedUsers
 from merkatd.scheduler.retain import retain
 from merkatd.scheduler.terms.participants import Participants
@@ -90,6 +91,7 @@ class Scheduler:
         if leading is not None:
             # The previous leader has stopped, so start the next period now.
             leading.when_taken(self._beat.start_over)
+            leading.when_lost(lambda: cancel_requests(self.world))
 
     async def period(self) -> Announcement:
         """Run one period."""
@@ -174,7 +176,8 @@ class Scheduler:
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
                 coming_later = done.decided.limits.coming
-                if self._taking_part.note(seen, done.acted.unplaced, coming_later):
+                refused = self._taking_part.note(seen, done.acted.unplaced, coming_later)
+                if refused or done.acted.unmoved:
                     self._beat.wake()  # the room that neighbours made is unused
         except Exception as error:
             await give_up(world, seen, error)
@@ -215,7 +218,8 @@ class Scheduler:
         world, leading = self.world.of_periods(), self._leading
         if leading is None:
             return world
-        return replace(world, database=leading.fenced(world.database), certain=leading.certain)
+        fenced = leading.fenced(world.database)
+        return replace(world, database=fenced, certain=fenced.certain)
 
     async def between_periods(
         self, work: Callable[[], Awaitable[Result]], patience_s: float

@@ -194,3 +194,22 @@ def test_a_patient_vm_is_placed() -> None:
         assert memory.site.state(vm) == "RUNNING"
     finally:
         memory.close()
+
+
+def test_a_vm_that_is_held_during_a_pause_is_not_withdrawn() -> None:
+    """No host takes memory from its VMs meanwhile, so it does not wait once it is released."""
+    memory = Memory(PriceRule.CLEARING)
+    try:
+        memory.add_neighbours()
+        memory.site.periods(6)
+        me = Hoarder(memory)
+        vm = create_claim(me)
+        memory.site.periods(1)
+        memory.site.clock.advance(3600.0)
+        me.act(vm, "hold")
+        memory.site.periods(1)
+        me.act(vm, "release")
+        memory.site.periods(2)
+        assert memory.site.state(vm) == "RUNNING"
+    finally:
+        memory.close()

@@ -15,6 +15,7 @@ from merkatd.groups import group_keeper
 from merkatd.groups.group_fleet import group_change
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.service.base.callers import LOCAL
 from tests.groups.site import Site, groups_at, template
@@ -157,6 +158,19 @@ class TestEnd:
         steps = [row.step for row in site.read(lambda c: journal.history(c, vm))]
         ends = [step.hard for step in steps if isinstance(step, Terminate)]
         assert ends == [True, False, False, False]
+
+    @pytest.mark.parametrize("fault", [faults.FaultKind.DELAY, faults.FaultKind.HANG])
+    def test_a_guest_that_was_not_asked_is_not_ended_hard(self, fault: faults.FaultKind) -> None:
+        """Slow calls take the turns of the others, or get no answer; guests have work to save."""
+        site = Site(rhythm=Rhythm(act_limit_s=20.0, in_flight=1))
+        group = site.create(60.0, 5)
+        site.periods(3)
+        site.cloud.faults.add(Fault(fault, method="one.vm.action", seconds=25.0, count=5))
+        site.delete(group)
+        site.periods(11)
+        assert site.alive() == []
+        rows = site.read(lambda c: journal.recent(c, journal.StepFilter(kind="terminate")))
+        assert not any(row.step.hard for row in rows if isinstance(row.step, Terminate))
 
     def test_vms_that_are_to_end_share_the_rate_until_they_are_gone(self) -> None:
         """Otherwise each would bid the full rate, and neighbours would lose their cores."""

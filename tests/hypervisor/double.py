@@ -158,6 +158,8 @@ class DoubleDomain:
     size_kib: int
     balloon: str = "virtio"
     follows: bool = True
+    kept_kib: int | None = None
+    """The memory of the domain's process, if its balloon says something else."""
     used_mib: float | None = 300.0
     cpu_s: float = 0.0
     scheduler: dict[str, int] = field(default_factory=dict)
@@ -217,7 +219,7 @@ class DoubleDomain:
         found |= {"balloon.current": self.held_kib, "balloon.maximum": self.size_kib}
         if self.comes_in or self.job["type"]:
             return found
-        found["balloon.rss"] = self.held_kib
+        found["balloon.rss"] = self.held_kib if self.kept_kib is None else self.kept_kib
         found["balloon.last-update"] = self.told_at
         if self.reports_use:
             found |= {"balloon.available": self.held_kib, "balloon.usable": self.free_kib}

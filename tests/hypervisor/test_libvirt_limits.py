@@ -356,6 +356,20 @@ class TestMemory:
         assert seen.held_mib.tolist() == [1024.0, 1024.0, 1024.0, 700.0]
         assert math.isnan(seen.used_mib[2])
 
+    def test_a_guest_that_only_says_that_it_gave_memory_back_holds_it(self) -> None:
+        """Its own driver writes the balloon's size; the host counts the process's memory."""
+        host = DoubleHost()
+        there = host.start(0, memory_mib=8192)
+        bed = Bed({0: host})
+        bed.read()
+        assert bed.apply(balloon(0, 2048)) == {}
+        assert bed.read().held_mib.tolist() == [2048.0]
+        there.kept_kib = there.size_kib + 200 * 1024
+        assert bed.read().held_mib.tolist() == [7368.0]
+        assert bed.apply(balloon(0, 2048)) == {}
+        bed.clock.advance(40.0)
+        assert bed.read().in_force.balloon.tolist() == [False]
+
     def test_memory_changed_by_others_is_detected(self) -> None:
         """After a change or a reboot the old target no longer counts and is sent again."""
         host = DoubleHost()

@@ -214,3 +214,14 @@ def test_vms_that_opennebula_pins_keep_their_cores(site: Site) -> None:
     assert site.domain(vm).scheduler["global_quota"] > 0
     assert site.domain(vm).scheduler["vcpu_quota"] == NO_QUOTA
     assert at.domains[f"one-{vm}"].emulator == (True,) * 4
+
+
+def test_a_guest_that_reports_more_free_memory_than_it_has_stops_no_period(site: Site) -> None:
+    """A guest's own driver writes these numbers; it then needs no memory at all."""
+    site.settled()
+    liar = site.vms[0]
+    site.domain(liar).used_mib = -100.0
+    latest = site.period()
+    row = latest.seen.snapshot.vm_row(liar)
+    assert latest.seen.snapshot.vms.floor[row, MEMORY] == 0.0
+    assert len(latest.decided.decision.allocations) == len(site.vms)

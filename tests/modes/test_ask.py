@@ -7,6 +7,7 @@ import pytest
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import ProposedStep
+from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.execution.approval import Approved
 from merkatd.scheduler.execution.delegation import HostRoom
 from merkatd.service.base.errors import ConflictError, InvalidRequestError
@@ -59,6 +60,19 @@ class TestCurrentPlan:
         assert (plan["state"], plan["who"]) == ("done", "root")
         assert asking.ask("status")["waiting_plan"] is None
         asking.agree()
+
+    def test_a_plan_is_in_force_until_all_of_it_was_sent(self) -> None:
+        """OpenNebula is slow: the time for acting is over before each step has had its turn."""
+        site = Site(rhythm=Rhythm(act_limit_s=20.0, in_flight=1))
+        site.mode(Mode.ASK)
+        vms = [site.vm(MEMORY=512) for _ in range(4)]
+        site.minutes(2)
+        slow = {"kind": "delay", "method": "one.vm.deploy", "seconds": 15.0}
+        site.bench.ok("embedded.fault.add", slow)
+        site.ask("approve_plan")
+        site.minutes(3)
+        assert {site.state(vm) for vm in vms} == {"RUNNING"}
+        site.close()
 
     def test_a_new_vm_is_proposed_as_soon_as_the_plan_is_done(self, asking: Site) -> None:
         """The next plan waits in the same period, without the loss of a period."""

@@ -12,6 +12,7 @@ from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.migration_history import FailingVm, RecentMigrations
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.retain import horizon_of
 from merkatd.scheduler.terms.failed_migrations import resting
@@ -87,6 +88,32 @@ def test_a_migration_that_failed_while_the_clock_was_ahead_pins_no_vm() -> None:
     )
     for at_s, held in ((60.0, {8}), (3600.0, set()), (300 * DAY_S, set()), (365 * DAY_S, {7})):
         assert resting(moves, at_s, 60.0) == held
+
+
+class SetBack(Frontend):
+    """A frontend whose wall clock can be set back."""
+
+    back_s = 0.0
+
+    def wall_s(self) -> float:
+        """Return the time by the wall clock."""
+        return super().wall_s() - self.back_s
+
+
+def test_a_refused_deployment_is_retried_after_the_clock_is_set_back() -> None:
+    """The VM, and its owner's other VMs, wait for minutes, not until the old time is reached."""
+    frontend = SetBack()
+    vms = [frontend.vm() for _ in range(5)]
+    for vm in vms[:4]:
+        frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.deploy", vm=vm, count=1))
+    frontend.bench.ok("one.vm.action", "hold", vms[4])
+    frontend.period()
+    frontend.back_s = 3000.0
+    frontend.bench.ok("one.vm.action", "release", vms[4])
+    frontend.clock.advance(60.0)
+    frontend.periods(6)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    frontend.close()
 
 
 class TestWhatIsDeleted:

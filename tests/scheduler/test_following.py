@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from merkatd.cluster import Limit, Migrate
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import OneVmState
+from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.phases.announce import Announcement
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
+from tests.scheduler.test_waves import crowd
 
 LOOK_S = QUICK.arrival_look_s
 
@@ -281,5 +285,29 @@ def test_a_stopped_guest_begins_a_period_early(takes_s: float, early_s: float) -
     frontend.bench.ok("one.vm.action", "poweroff-hard", vms[0])
     pass_by(frontend, 55)
     assert begun[1] - begun[0] == pytest.approx(early_s, abs=10)
+    frontend.result(frontend.stopped())
+    frontend.close()
+
+
+def test_a_migrated_vm_has_its_new_hosts_limits_within_seconds() -> None:
+    """It brings the limits of its former host, and its new neighbours have made room already."""
+    frontend = crowd(157)
+    frontend.world_settings = {"acting": ActingSettings(quiet_periods=1, quiet_migrations=0)}
+    frontend.start_daemon()
+    frontend.periods(1)
+    told: list[Announcement] = []
+    frontend.scheduler.listen(told.append)
+    frontend.scheduler.start()
+    pass_by(frontend, 20)
+    moves = {step.id for step in told[0].decided.steps if isinstance(step, Migrate)}
+    wanted = {
+        step.vm: step.vcpu_quota_us
+        for step in told[0].decided.limits.plan
+        if isinstance(step, Limit) and moves & set(step.after)
+    }
+    assert len(told) == 1
+    assert wanted
+    assert {vm: frontend.limits(vm).vcpu_quota for vm in wanted} == wanted
+    assert all(number == 2 for number in map(limits_sent(frontend).get, wanted))
     frontend.result(frontend.stopped())
     frontend.close()

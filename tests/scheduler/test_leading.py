@@ -11,6 +11,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Inline
+from merkatd.base.deferreds import wait_seconds
+from merkatd.cluster import Create
 from merkatd.daemon.single_instance import certainly_leads
 from merkatd.database import Database, migrations
 from merkatd.database.scheduler import lease_store, period_store
@@ -88,7 +90,7 @@ class Daemon:
             database=database,
             clock=self.clock,
             now=self.clock.seconds,
-            in_flight=set(),
+            in_flight={},
         )
         self.leads = True
         self.leading = Leadership(
@@ -384,3 +386,38 @@ def test_listeners_are_notified_once_when_the_lease_is_lost_or_released(
     pass_(cloud, 70)
     assert told == [False]
     assert not daemon.leading.acting
+
+
+def test_a_request_ends_with_the_lease_under_which_it_began(cloud: Frontend) -> None:
+    """Another daemon creates the VM; the first daemon, once it leads again, creates no other."""
+    key, wanted = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10", list[bool]()
+
+    async def proposals(_: Any, seen: Any) -> list[Create]:
+        if key in seen.observation.keys or not wanted:
+            return []
+        template = "CPU=1\nMEMORY=64"
+        return [Create(period=seen.period, key=key, template=template, owner=2, reason="new")]
+
+    async def slowly(method: str, *arguments: Any) -> Any:
+        if method == "one.user.info":
+            await wait_seconds(cloud.clock, 25.0)
+        return await call(method, *arguments)
+
+    cloud.user("ann")
+    cloud.world_settings = {"proposals": proposals}
+    cloud.start_daemon()
+    first = Daemon(cloud, "first")
+    call, first.call = first.call, slowly  # type: ignore[method-assign]
+    pass_(cloud, 3)
+    second = Daemon(cloud, "second")
+    pass_(cloud, 60)
+    wanted.append(True)
+    pass_(cloud, 60)  # the request goes on for most of a minute
+    first.leads = False
+    first.scheduler.wake()
+    pass_(cloud, 32)
+    first.leads, second.leads = True, False
+    second.scheduler.wake()
+    pass_(cloud, 60)
+    assert first.leading.acting
+    assert cloud.bench.ok("one.vmpool.infoextended", -2, -1, -1, -1).count(key) == 1

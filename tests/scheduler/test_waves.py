@@ -56,3 +56,16 @@ def test_a_partly_refused_plan_does_no_harm(seed: int) -> None:
     assert shortfall(snapshot, host) <= before * (1 + 1e-9) + 1e-9
     frontend.agree()
     frontend.close()
+
+
+def test_hosts_are_divided_anew_soon_after_a_refused_migration() -> None:
+    """Its hosts' limits were set for the move; the VM rests, so one more period is enough."""
+    frontend = crowd(171)
+    frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.migrate"))
+    refused: list[int] = []
+    frontend.scheduler.listen(lambda told: refused.append(told.acted.refused))
+    frontend.scheduler.start()
+    frontend.clock.pump([1.0] * 20)
+    assert refused == [1, 0]
+    frontend.result(frontend.stopped())
+    frontend.close()

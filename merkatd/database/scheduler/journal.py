@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -129,11 +130,15 @@ def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[Stored
 
 
 def unresponsive_vms(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
-    """Return the VMs among these whose guests ignored `_ASKED` requests to shut down."""
+    """Return the VMs among these whose guests ignored `_ASKED` requests to shut down.
+
+    Steps that were never sent don't count: the guests do not know of them.
+    """
     found: Counter[int] = Counter()
     for some in chunks(sorted(set(vms))):
         wanted = StepFilter(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
-        query = sa.select(STEPS.c.vm, sa.func.count()).where(*wanted.conditions())
+        conditions = (*wanted.conditions(), STEPS.c.sent_s.is_not(None))
+        query = sa.select(STEPS.c.vm, sa.func.count()).where(*conditions)
         found.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
     return frozenset(vm for vm, count in found.items() if count >= _ASKED)
 
@@ -216,11 +221,20 @@ def expire(connection: sa.Connection, why: Mapping[str, str], at_s: float) -> fr
     return _give_up(connection, StepState.EXPIRED, why, at_s)
 
 
+def expire_unsent(connection: sa.Connection, why: Mapping[str, str], at_s: float) -> frozenset[str]:
+    """Move steps to expired that were marked as sent, but certainly were not; drop that time."""
+    return _give_up(connection, StepState.EXPIRED, why, at_s, {"sent_s": None})
+
+
 def _give_up(
-    connection: sa.Connection, state: StepState, why: Mapping[str, str], at_s: float
+    connection: sa.Connection,
+    state: StepState,
+    why: Mapping[str, str],
+    at_s: float,
+    further: Mapping[str, None] = MappingProxyType({}),
 ) -> frozenset[str]:
     moved = _in_state(connection, why, OUTSTANDING)
-    ended = {"state": state, "ended_s": at_s, "outstanding_vm": None, "live_key": None}
+    ended = {"state": state, "ended_s": at_s, "outstanding_vm": None, "live_key": None, **further}
     _update(connection, [{"which": one, **ended, "reply": why[one]} for one in moved])
     _drop_texts(connection, moved)
     return moved

@@ -84,10 +84,14 @@ async def propose_plan(
     unpaid: AbstractSet[int],
     given: Approved,
     decided: PeriodDecision,
+    postponed: AbstractSet[str] = frozenset(),
 ) -> StoredPlan | None:
-    """Return the standing plan after this period: the approved one, the same one, or a new one."""
+    """Return the standing plan after this period: the approved one, the same one, or a new one.
+
+    `postponed` are the ids of the decided steps that were not sent.
+    """
     plan = given.plan
-    if plan is not None and not await _over(context, observed, plan, given, decided):
+    if plan is not None and not await _over(context, observed, plan, given, decided, postponed):
         return plan
     label = "+".join(market.strategy for market in context.markets)
     memory = await context.database.read(lambda connection: period_store.memory(connection, label))
@@ -119,10 +123,12 @@ async def _over(
     plan: StoredPlan,
     given: Approved,
     decided: PeriodDecision,
+    postponed: AbstractSet[str],
 ) -> bool:
     """Return whether nothing more of a plan is possible; then store its end."""
     of_plan = {step.vm for step in plan.steps}
-    new = {plan_store.key_of(step) for step in decided.steps} & {step.key for step in given.steps}
+    sent = [step for step in decided.steps if step.id not in postponed]
+    new = {plan_store.key_of(step) for step in sent} & {step.key for step in given.steps}
     under_way = any(one.step.vm in of_plan for one in observed.verdicts.waiting)
     left = [step for step in given.steps if step.key not in new]
     if left and (new or under_way):

@@ -17,6 +17,7 @@ from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
+from merkatd.scheduler.phases.migration_waves import migration_waves, vms_of_later_waves
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
@@ -50,6 +51,8 @@ class DelegatedPlan:
     steps: tuple[Deploy | Migrate, ...] = ()
     reasons: Mapping[int, str] = field(default_factory=dict)
     """By VM id, for VMs in the request: why the plan has no step for the VM."""
+    left_out: frozenset[str] = frozenset()
+    """The ids of decided steps that are not in the plan."""
 
 
 class PendingHandover:
@@ -152,8 +155,16 @@ async def hand_over(
         [step.id for step in new if step.after],
         "another step must come first; OpenNebula asks again",
     )
+    ready, plan = [step for step in new if not step.after], decided.decision.plan
+    late = await context.executor.run(
+        lambda: vms_of_later_waves(migration_waves(context, observed.snapshot, plan, ready))
+    )
+    left_out |= dict.fromkeys(
+        [step.id for step in ready if step.vm in late],
+        "other migrations must come first; OpenNebula asks again",
+    )
     fitting, too_much = _together(
-        observed, wanted, [*again, *(step for step in new if not step.after)]
+        observed, wanted, [*again, *(step for step in ready if step.id not in left_out)]
     )
     left_out |= too_much
     if not waits():
@@ -163,11 +174,12 @@ async def hand_over(
     await context.database.run(lambda c: journal.mark_sent(c, ids, at_s))
     await context.database.run(lambda c: journal.expire(c, left_out, at_s))
     by_vm = {step.vm: left_out[step.id] for step in new if step.id in left_out}
-    placed = {step.vm for step in fitting}
+    placed = {step.vm for step in fitting} | late  # no error: these run where they are
     reasons = {**decided.decision.reasons, **by_vm}
     return DelegatedPlan(
         tuple(fitting),
         {vm: why for vm, why in reasons.items() if vm in wanted.hosts and vm not in placed},
+        frozenset(left_out),
     )
 
 
@@ -205,12 +217,13 @@ def _together(
 
 async def answer_handover(
     context: PeriodContext, observed: Observed, decided: PeriodDecision, handover: PendingHandover
-) -> frozenset[str]:
-    """Answer OpenNebula; return the ids of all steps that OpenNebula carries out."""
+) -> Mapping[str, bool]:
+    """Answer OpenNebula; return by id of all steps that are its own: whether the plan has it."""
     handed = await hand_over(context, observed, decided, handover.wanted, handover.waits)
     if not handover.answer.called:
         handover.answer.callback(handed)
-    return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
+    own = (step.id for step in decided.steps if step.kind in _ITS_OWN)
+    return {one: one not in handed.left_out for one in own}
 
 
 _ITS_OWN = ("deploy", "migrate")

@@ -193,7 +193,8 @@ async def _with_approval(
     done = await _done(context, seen, scene, decided, asking)
     if context.handing and asking is None and given.plan is not None:
         return done  # OpenNebula's next request carries out the plan
-    standing = await propose_plan(context, seen, affordable.unpaid, given, done.decided)
+    postponed = {step for step, what in done.acted.not_done.items() if what == "postponed"}
+    standing = await propose_plan(context, seen, affordable.unpaid, given, done.decided, postponed)
     if standing is None:
         return done
     waiting = await context.executor.run(lambda: waiting_messages(standing))
@@ -207,12 +208,14 @@ async def _done(
     decided: PeriodDecision,
     asking: PendingHandover | None,
 ) -> PeriodResult:
-    handed: frozenset[str] = frozenset()
+    handed: Mapping[str, bool] = {}
     if asking is not None:
         handed = await answer_handover(context, scene, decided, asking)
     retries = await retry_failed_boots(context, observed, decided.steps)
     decided = await _told_beside(context, decided, retries.messages)
-    acted = await act(context, observed, decided, handed, retries.steps)
+    acted = await act(context, observed, decided, handed.keys(), retries.steps)
+    left_out = {one: "postponed" for one, given in handed.items() if not given}
+    acted = replace(acted, not_done={**acted.not_done, **left_out})
     return PeriodResult(observed, await _told_beside(context, decided, acted.refusals), acted)
 
 

@@ -3,7 +3,8 @@
 A guest starts without limits, and the next period may be most of a minute away. After a period has
 acted, the daemon asks the hosts of managed VMs every few seconds for their running domains, with
 one cheap call per host. A domain with a new id is a guest that has started. Only then the daemon
-reads the host, records the guest's limits in the journal and sets them, once for each start. If the
+reads the host, records the guest's limits in the journal and sets them, once for each start. A
+guest that has migrated gets its new host's limits once its former host has it no longer. If the
 daemon dies meanwhile, the next period sees the guest and decides again.
 
 # Note [Guests that are gone]
@@ -71,6 +72,8 @@ class GuestWatch:
         self._where: Mapping[int, int] = {}
         self._runs: dict[int, int] = {}
         self._turns: dict[int, int] = {}
+        self._leaving: dict[int, int] = {}
+        """By id of VMs that have not left the host that they migrate from: that host."""
         self.limited: dict[int, list[float]] = {}
         """By VM id: the CPU counters of each new guest when it got its limits, in core-seconds."""
         self.looked: set[int] = set()
@@ -102,7 +105,7 @@ class GuestWatch:
             return
         self._world, self._expected, self._turns = context, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
-        self._present = set(self._runs)
+        self._present, self._leaving = set(self._runs), dict(expected.leaving)
         now_s = self._clock.seconds()
         rest_s = max(context.rhythm.least_charge_s, REST * (now_s - self._period_s))
         self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * context.rhythm.interval_s
@@ -165,6 +168,9 @@ class GuestWatch:
         there = await context.hypervisors.runs(hosts)
         self.looked -= set(hosts) - there.keys()
         self._note_asked(there)
+        self._leaving = {
+            vm: host for vm, host in self._leaving.items() if vm in there.get(host, (vm,))
+        }
         missed = await context.executor.run(lambda: self._is_missed(there))
         if missed and self._clock.seconds() >= self._soonest_s:
             self._wake()
@@ -193,11 +199,12 @@ class GuestWatch:
         """Return whether a guest is gone whose share others lack (Note [Guests that are gone])."""
         now = {vm for runs in there.values() for vm in runs}
         self._present |= now
-        gone = (self._present & self._expected.missed) - now
+        gone = (self._present & self._expected.missed) - now - self._expected.leaving.keys()
         return any(self._where.get(vm) in there for vm in gone)
 
     def _new(self, vm: int, run: int) -> bool:
-        return self._runs.get(vm) != run
+        """Return whether a guest has started, or has arrived and runs on no other host."""
+        return self._runs.get(vm) != run and vm not in self._leaving
 
     def _places(self, there: Mapping[int, Mapping[int, int]]) -> dict[int, int]:
         """Return the host of each VM, by id, on all hosts where a guest has started."""
@@ -220,9 +227,9 @@ class GuestWatch:
         started = {vm: run for vm, run in run_of_vm if vm in self._where and self._new(vm, run)}
         # Once for each start, also if setting the limits fails.
         self._runs.update(started)
-        for vm in started:
-            self.limited.setdefault(vm, []).append(computed_s[vm])
         expected = self._expected
+        for vm in started.keys() - expected.leaving.keys():  # a migrated guest had limits
+            self.limited.setdefault(vm, []).append(computed_s[vm])
         first_steps = [step for vm in started for step in expected.steps.get(vm, ())]
         restarted = [vm for vm in started if vm not in expected.steps]
         steps = []

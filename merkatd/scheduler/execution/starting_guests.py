@@ -1,10 +1,11 @@
 """VMs that may start before the next period, and the limits that each then gets.
 
-These are the VMs that the period places, VMs that are off and may be resumed, and running or busy
-VMs that their owners may restart. A restarted VM has a new domain without limits, and gets the
-limits of the period. A resumed VM has no share. It gets the amounts that its charge pays for, as
-far as its payer has free credits. Its weight is no higher than that of its neighbours, which paid
-for the whole host. All functions are pure, except for the query of the payers' funds.
+These are the VMs that the period places or migrates, VMs that are off and may be resumed, and
+running or busy VMs that their owners may restart. A restarted VM has a new domain without limits,
+and gets the limits of the period. A migrated VM has those of its former host until then. A resumed
+VM has no share. It gets the amounts that its charge pays for, as far as its payer has free credits.
+Its weight is no higher than that of its neighbours, which paid for the whole host. All functions
+are pure, except for the query of the payers' funds.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,6 +23,7 @@ from merkatd.cluster import (
     Deploy,
     Floats,
     Limit,
+    Migrate,
     OnHost,
     Snapshot,
     Throttle,
@@ -53,6 +55,8 @@ class StartingGuests:
     """By VM id: the hosts of all VMs that ran at the observation."""
     where: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the hosts of VMs that will start, and of managed VMs that may restart."""
+    leaving: Mapping[int, int] = field(default_factory=dict)
+    """By id of migrated VMs: the hosts that they leave."""
     hosts: list[int] = field(default_factory=list)
     """The ids of these hosts, ascending; the receiver may change the list."""
     runs: dict[int, int] = field(default_factory=dict)
@@ -82,10 +86,15 @@ async def starting_guests(
     if not steps and not watched:
         return StartingGuests()
     others, where = await context.executor.run(lambda: _places(observed, placed, steps, watched))
-    hosts = await context.executor.run(lambda: sorted(set(where.values())))
+    leaving = {
+        step.vm: step.source
+        for step in decided.steps
+        if isinstance(step, Migrate) and step.vm in placed
+    }
+    hosts = await context.executor.run(lambda: sorted({*where.values(), *leaving.values()}))
     again = partial(_again, context, observed, decided)
     missed = await context.executor.run(lambda: _missed(observed, decided))
-    return StartingGuests(steps, others, where, hosts, runs, missed, again)
+    return StartingGuests(steps, others, where, leaving, hosts, runs, missed, again)
 
 
 def _places(
@@ -184,15 +193,15 @@ def _balloons(observed: Observed, decided: PeriodDecision, again: Bools) -> list
 
 
 def _placed(decided: PeriodDecision) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
-    """Return, by id of each deployed VM, its host and the limits that follow."""
-    deploys = {step.id: step for step in decided.steps if isinstance(step, Deploy)}
+    """Return, by id of each deployed or migrated VM, its host and the limits that follow."""
+    arrivals = {step.id: step for step in decided.steps if isinstance(step, Deploy | Migrate)}
     found: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
-    for step in decided.limits.plan if deploys else ():
+    for step in decided.limits.plan if arrivals else ():
         if not isinstance(step, Limit | Throttle | Balloon):
             continue
-        if step.after and deploys.keys() >= set(step.after):
+        if step.after and arrivals.keys() >= set(step.after):
             before = found.get(step.vm, (0, ()))[1]
-            found[step.vm] = (deploys[step.after[0]].host, (*before, step))
+            found[step.vm] = (arrivals[step.after[0]].host, (*before, step))
     return found
 
 

@@ -76,8 +76,9 @@ def judge_steps(
     """Judge each outstanding step by an observation of the cloud.
 
     If OpenNebula carries out deployments itself (`handing`), a waiting VM may still have its turn,
-    because OpenNebula deploys one VM per host at a time. Steps whose requests are still `in_flight`
-    are not given up, because they may still be sent.
+    because OpenNebula deploys one VM per host at a time. It may begin a migration within an
+    interval. Steps whose requests are still `in_flight` are not given up, because they may still be
+    sent.
     """
     confirmed, created, expired, waiting = set(), {}, {}, []
     for stored in outstanding:
@@ -96,7 +97,7 @@ def judge_steps(
             outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
         else:  # hosts answer their steps at once, so a crash interrupted this one
             outcome = "the daemon ended before the host answered"
-        unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
+        unseen = age_s < _settle_s(stored.step, rhythm, handing) or stored.step.vm in seen.ailing
         asked = stored.id in in_flight
         unseen |= asked and _may_still_happen(stored.step, outcome)
         if unseen and stored.id not in created:
@@ -111,6 +112,13 @@ def judge_steps(
             waiting.append(stored)
     moves = frozenset(one.id for one in outstanding if isinstance(one.step, Migrate))
     return Verdicts(frozenset(confirmed), created, expired, tuple(waiting), moves)
+
+
+def _settle_s(step: Step, rhythm: Rhythm, handing: bool) -> float:
+    """Return the age of a step before which an unchanged VM proves nothing."""
+    if handing and isinstance(step, Migrate):
+        return max(rhythm.settle_s, rhythm.interval_s)
+    return rhythm.settle_s
 
 
 def _may_still_happen(step: Step, outcome: _Outcome) -> bool:

@@ -40,6 +40,8 @@ class Acted:
     """By id of each waiting VM: why OpenNebula refused to deploy it."""
     unplaced: Mapping[int, str] = field(default_factory=dict)
     """The same, with VMs that left their waiting state, but without refusals because of a host."""
+    unmoved: bool = False
+    """Whether a migration was refused: the limits on its hosts are those for the VM's move."""
 
 
 async def act(
@@ -93,7 +95,8 @@ def _acted(
         for one in asked.by_its_vm - again
         if steps[one].kind == Deploy.kind
     }
-    return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced)
+    unmoved = any(steps[one].kind == Migrate.kind for one in asked.refused)
+    return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced, unmoved)
 
 
 def _sorted_out(

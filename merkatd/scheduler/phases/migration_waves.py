@@ -51,6 +51,12 @@ class MigrationWaves:
         """Return the migration of the VM in this row."""
         return next(step for step in self.judged if self.rows[step.vm] == row)
 
+    def begin(self) -> frozenset[int]:
+        """Return the ids of the VMs whose migrations wait for no answer to another one."""
+        if self.first:
+            return frozenset(step.vm for step in self.first)
+        return frozenset(self.step_of(row).vm for row in self.remaining(()).wave())
+
     def _with(self, place: Ints, steps: Iterable[Migrate | Deploy]) -> Ints:
         place = place.copy()
         for step in steps:
@@ -79,6 +85,17 @@ def migration_waves(
         if one.judged:
             found.append(one)
     return found
+
+
+def vms_of_later_waves(waves: Sequence[MigrationWaves]) -> frozenset[int]:
+    """Return the ids of the VMs whose migrations must wait for answers to other migrations."""
+    return frozenset(
+        step.vm
+        for one in waves
+        for begun in (one.begin(),)
+        for step in (*one.first, *one.judged)
+        if step.vm not in begun
+    )
 
 
 def of_market(

@@ -5,17 +5,26 @@ does not come within the time limit is known to be unsent, and is given up. An a
 time is still handled: a refusal ends its step, and any other outcome is judged by a later
 observation. A request takes several calls, so it may go on in later periods. Until it ends, its
 step is not given up: otherwise OpenNebula could get the same request twice, and create two VMs.
+Another daemon knows nothing of the request. So it ends as soon as this daemon loses the lease, also
+if this daemon takes the lease again.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, DeferredSemaphore, ensureDeferred
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    DeferredList,
+    DeferredSemaphore,
+    ensureDeferred,
+)
 from twisted.logger import Logger
 
-from merkatd.cluster import Create, Deploy, Migrate
+from merkatd.cluster import Create, Deploy, Migrate, Terminate
 from merkatd.cluster.plan import Step
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
@@ -102,7 +111,7 @@ async def send_requests(
 
     def begin(step: Step) -> Deferred[None]:
         def send() -> Deferred[None]:
-            return in_all.run(lambda: ensureDeferred(one(step)))
+            return in_all.run(lambda: _started(context, step, one(step)))
 
         host = getattr(step, "host", host_of.get(step.vm))
         if host is None:  # creating a VM, or ending one that waits, concerns no host
@@ -126,7 +135,7 @@ async def send_requests(
     never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides again")
     at_s = context.now()
     await context.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
-    await context.database.run(lambda connection: journal.expire(connection, never, at_s))
+    await context.database.run(lambda connection: journal.expire_unsent(connection, never, at_s))
     slow = len(turns.begun - turns.ended)
     if slow or (never and not in_time):
         _log.warn(
@@ -187,19 +196,37 @@ async def _all_or_the_limit(context: PeriodContext, sending: list[Deferred[None]
     return False
 
 
+def cancel_requests(context: PeriodContext) -> None:
+    """Cancel all requests that have not ended; it is unknown whether OpenNebula received them."""
+    for request in list(context.in_flight.values()):
+        request.cancel()
+
+
+def _started(
+    context: PeriodContext, step: Step, request: Coroutine[Deferred[Any], Any, None]
+) -> Deferred[None]:
+    """Start a request, which is in flight until it ends."""
+    running = ensureDeferred(request)
+
+    def end(outcome: Any) -> Any:
+        del context.in_flight[step.id]
+        return outcome
+
+    if not running.called:
+        context.in_flight[step.id] = running
+        running.addBoth(end)
+    return running
+
+
 async def _one(context: PeriodContext, step: Step, send: _Checked, turns: _Turns) -> None:
     """Handle one step without raising errors: it has an answer, or its outcome is unknown."""
     if turns.over:
         return
     turns.begun.add(step.id)
-    context.in_flight.add(step.id)
-    try:
-        why = await _send(step, send, turns)
-        turns.ended.add(step.id)
-        if why is not None:
-            await _refused(context, step, why, turns)
-    finally:
-        context.in_flight.discard(step.id)
+    why = await _send(step, send, turns)
+    turns.ended.add(step.id)
+    if why is not None:
+        await _refused(context, step, why, turns)
 
 
 async def _refused(context: PeriodContext, step: Step, why: str, turns: _Turns) -> None:
@@ -213,8 +240,19 @@ async def _refused(context: PeriodContext, step: Step, why: str, turns: _Turns) 
         _log.warn("A late answer for VM {vm} was lost: {error}", vm=step.vm, error=str(error))
 
 
+def _without_answer(step: Step, error: Exception, turns: _Turns) -> str | None:
+    """Return why a termination ends; any other step may happen or not.
+
+    The guest was perhaps not asked to shut down, and it does no harm to ask it twice.
+    """
+    if isinstance(step, Terminate):
+        return f"no answer: {error}"
+    turns.unknown.add(step.id)
+    return None
+
+
 async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
-    """Return why the step will certainly not happen; None if it will, or if that is unknown."""
+    """Return why the step ends without effect; None if it has one, or if that is unknown."""
     try:
         why = await send.obstacle(step)
         if why is not None:
@@ -223,6 +261,9 @@ async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
         reply = await send.send(step)
     except CloudUnreachableError as error:
         _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
+        return _without_answer(step, error, turns)
+    except CancelledError:
+        _log.warn("{kind} of VM {vm} ends: the lease is lost", kind=step.kind, vm=step.vm)
         turns.unknown.add(step.id)
         return None
     except Exception:  # noqa: BLE001 - an error of one step must not lose the others' answers

@@ -19,14 +19,20 @@ from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.market_decisions import view_of_market
-from merkatd.scheduler.phases.migration_waves import migration_waves
+from merkatd.scheduler.phases.migration_waves import migration_waves, vms_of_later_waves
 
 
 def withheld_vms(context: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
-    """Return the ids of VMs whose migrations are not sent in this period, if none is refused."""
+    """Return the ids of VMs whose migrations are not sent in this period, if none is refused.
+
+    OpenNebula's answers to its own plan are seen in the next period only: it gets one wave.
+    """
     late = {step.vm for step in plan.of(Migrate) if step.after}
     ready = [step for step in plan if not step.after]
-    for one in migration_waves(context, snapshot, plan, ready):
+    waves = migration_waves(context, snapshot, plan, ready)
+    if context.handing:
+        return frozenset(late) | vms_of_later_waves(waves)
+    for one in waves:
         remaining = one.remaining(one.first)
         while wave := remaining.wave():
             for row in wave:

@@ -64,6 +64,8 @@ FREE = 3
 
 MOST_PERIODS_AT_A_HOST = 10
 """The most periods for which a VM waits for the room of the same host alone."""
+_MOST_INTERVALS = 3.0
+"""The most intervals between two periods in which an owner can withdraw a VM."""
 _MUCH_LESS = 0.5
 _REFUSED = "OpenNebula did not deploy it; "
 _WITHDRAWN = "its owner withdrew it while its host made room for it"
@@ -108,6 +110,7 @@ class RefusedDeployments:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
         self._expected: Mapping[int, _Expected] = {}
+        self._expected_s = 0.0
         self._expected_before: Mapping[int, _Expected] = {}
         self._bids: Mapping[int, tuple[float, ...]] = {}
         """By VM id: the affordable bids of waiting VMs in this period."""
@@ -138,21 +141,25 @@ class RefusedDeployments:
                     claim=_claim(observed, vm),
                     periods=before.periods + 1 if before and before.host == host else 1,
                 )
-        self._expected = expected
+        self._expected, self._expected_s = expected, observed.observation.at_s
 
-    def _note_withdrawn(self, observed: Observed) -> Mapping[int, int]:
+    def _note_withdrawn(self, observed: Observed, interval_s: float) -> Mapping[int, int]:
         """Count the VMs that their owners have withdrawn since hosts began to make room.
 
-        Return these hosts for the other VMs, by VM id, without those that have waited long.
+        Nothing counts if no period acted for long, for example during a pause. Return these hosts
+        for the other VMs, by VM id, without those that have waited long.
         """
         expected, self._expected = self._expected, {}
+        at_s = observed.observation.at_s
+        if not _is_within(at_s, self._expected_s, _MOST_INTERVALS * interval_s):
+            expected = {}
         self._expected_before = expected
         owners = {
             vm: one.owner
             for vm, one in expected.items()
             if _is_withdrawn(observed, vm, one, self._bids.get(vm, one.bid))
         }
-        self._count(observed.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
+        self._count(at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
         return {
             vm: one.host
             for vm, one in expected.items()
@@ -176,7 +183,7 @@ class RefusedDeployments:
         """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(context, seen, purse)
         self._bids = _waiting_bids(seen, affordable.seen)
-        stay = self._note_withdrawn(seen)
+        stay = self._note_withdrawn(seen, context.rhythm.interval_s)
         affordable = replace(affordable, seen=_with_only_hosts(affordable.seen, stay))
         self._take_in_starts(seen)
         if not self._vms:
@@ -201,11 +208,10 @@ class RefusedDeployments:
         for vm, owner in pending:
             mine, before = self._owners.get(owner), self._vms.get(vm)
             if before is not None and mine is not None:
-                due_s = before.last_s + _rest_s(before.attempts, interval_s)
-                turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
-                if at_s < max(due_s, turn_s):
+                rests = _is_within(at_s, before.last_s, _rest_s(before.attempts, interval_s))
+                if rests or _is_within(at_s, mine.tried_s, _rest_s(mine.periods, interval_s)):
                     found[vm] = f"{before.why}; it is retried later"
-            elif mine is not None and at_s < _others_due_s(mine, interval_s):
+            elif mine is not None and _others_wait(mine, at_s, interval_s):
                 found[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
                     " hour, or the owner withdrew them while hosts made room for them; the others"
@@ -304,7 +310,12 @@ def _rest_s(attempts: int, interval_s: float) -> float:
     return Backoff(first_s=interval_s, longest_s=LONGEST_REST_S).wait_s(attempts + 1)
 
 
-def _others_due_s(mine: _Owner, interval_s: float) -> float:
-    """Return when the owner's VMs without a refusal may be tried again."""
+def _is_within(at_s: float, since_s: float, rest_s: float) -> bool:
+    """Return whether less than this time has passed; a clock that was set back prolongs nothing."""
+    return abs(at_s - since_s) < rest_s
+
+
+def _others_wait(mine: _Owner, at_s: float, interval_s: float) -> bool:
+    """Return whether the owner's VMs without a refusal must wait."""
     beyond = len(mine.new_s) - FREE
-    return max(mine.new_s) + _rest_s(beyond, interval_s) if beyond > 0 else 0.0
+    return beyond > 0 and _is_within(at_s, max(mine.new_s), _rest_s(beyond, interval_s))

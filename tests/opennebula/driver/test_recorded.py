@@ -2,7 +2,8 @@
 
 They were recorded with three hosts of the dummy drivers, without PCI devices. Oned asked for places
 by itself, and `onecluster optimize` asked for migrations. It executed the answers, leased the
-address, and showed the error as the VM's SCHED_MESSAGE.
+address, and showed the error as the VM's SCHED_MESSAGE. The answer to `onecluster optimize` had
+three more migrations then, which now wait until the first one is confirmed.
 """
 
 import base64

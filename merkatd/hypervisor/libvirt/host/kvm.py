@@ -24,8 +24,10 @@ NO_QUOTA = -1
 _UNITS_PER_CORE = 100
 _V1_PER_CORE = 1024
 _V2_PER_CORE = 100
-_NEEDS_A_JOB = "balloon.rss"
-"""The value that libvirt leaves out if it would have to wait for a job on the guest."""
+_RSS = _NEEDS_A_JOB = "balloon.rss"
+"""The memory of the guest's process. libvirt leaves it out if it would have to wait for a job."""
+_OVERHEAD_KIB = 1024.0 * KIB_PER_MIB
+"""The most memory that the process of a guest uses besides the guest's own."""
 _QUOTAS = {"vcpu_quota": "vcpu_period", "global_quota": "global_period"}
 _NOT_OURS = ("emulator_quota", "iothread_quota")
 """Quotas that merkatd never sets: these threads share the quota of the whole VM."""
@@ -84,9 +86,7 @@ class Kvm:
         """Return the use in the guest's last report."""
         there = host.call(host.handle(guest).memoryStats)
         free = there.get("usable", there.get("unused"))
-        if free is None or "available" not in there:
-            return math.nan
-        return float(there["available"] - free)
+        return _used_kib(there.get("available"), free)
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
         """Return the control groups' limits."""
@@ -204,7 +204,7 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     held = stats.get("balloon.current")
     available = stats.get("balloon.available")
     free = stats.get("balloon.usable", stats.get("balloon.unused"))
-    used = math.nan if available is None or free is None else float(available - free)
+    used = _used_kib(available, free)
     if held is None:
         held = math.nan if before is None else before.held_kib
         used = math.nan if before is None else before.used_kib
@@ -212,9 +212,27 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     cpu_s = (0.0 if before is None else before.cpu_s) if cpu_ns is None else cpu_ns / NS_PER_S
     told_at = int(stats.get("balloon.last-update", 0 if before is None else before.told_at))
     most = float(stats.get("balloon.maximum", held))
-    return GuestReading(
-        vm, domain, cpu_s, float(held), most, used, told_at, free=_NEEDS_A_JOB in stats
-    )
+    held = max(float(held), _surely_held_kib(stats, most))
+    return GuestReading(vm, domain, cpu_s, held, most, used, told_at, free=_NEEDS_A_JOB in stats)
+
+
+def _surely_held_kib(stats: Mapping[str, Any], most_kib: float) -> float:
+    """Return the memory that a guest certainly holds, whatever its balloon says.
+
+    The guest's own driver writes the size of its balloon, and may keep the pages. Besides, a guest
+    with a passed-through device cannot give its pages back. The host counts them all the same.
+    """
+    return min(float(stats.get(_RSS, 0)) - _OVERHEAD_KIB, most_kib)
+
+
+def _used_kib(available: int | None, free: int | None) -> float:
+    """Return the use in a guest's report; NaN without a report.
+
+    The guest's own driver writes the numbers: it may report more free memory than it has.
+    """
+    if available is None or free is None:
+        return math.nan
+    return float(max(available - free, 0))
 
 
 def _stats_period_s(host: HostConnection) -> int:
