@@ -175,9 +175,8 @@ class Scheduler:
                 self._following.expect(world, coming)
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
-                coming_later = done.decided.limits.coming
-                refused = self._taking_part.note(seen, done.acted.unplaced, coming_later)
-                if refused or done.acted.unmoved:
+                acted, coming_later = done.acted, done.decided.limits.coming
+                if self._taking_part.note(seen, acted.unplaced, coming_later) or acted.unmoved:
                     self._beat.wake()  # the room that neighbours made is unused
         except Exception as error:
             await give_up(world, seen, error)
