@@ -4,6 +4,7 @@ A table is a frozen dataclass whose fields are columns. Each field declares its 
 JSON form, the compact form and the checks all follow from it.
 """
 
+from collections.abc import Collection
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar, Final, TypeVar
@@ -160,6 +161,22 @@ def row_of(ids: AnyInts, wanted: int) -> int | None:
     """Return the row of an id, None if it is missing; `ids` ascend."""
     row = int(np.searchsorted(ids, wanted))
     return row if row < len(ids) and ids[row] == wanted else None
+
+
+_FEW = 8
+"""The number of members up to which comparing with each is faster than `np.isin`."""
+
+
+def is_one_of(values: AnyInts, members: Collection[int] | AnyInts) -> Bools:
+    """Return which values are among the members. A period asks this some hundred times."""
+    if len(members) > _FEW:
+        known = members if isinstance(members, np.ndarray) else np.array(list(members))
+        found: Bools = np.isin(values, known)
+        return found
+    found = np.zeros(values.shape, dtype=bool)
+    for member in members:
+        found |= values == member
+    return found
 
 
 def rows_of(ids: Ints, wanted: Ints) -> Ints:

@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
-from merkatd.cluster.columns import ColumnType, Floats, Ints, Table, column_types, read_only, row_of
+from merkatd.cluster.columns import (
+    ColumnType,
+    Floats,
+    Ints,
+    Table,
+    column_types,
+    is_one_of,
+    read_only,
+    row_of,
+)
 from merkatd.cluster.hosts import Hosts, Markets, Requirements
 from merkatd.cluster.vms import RolePairs, Roles, Vms
 
@@ -162,7 +171,7 @@ def _check_values(
             _refuse(where, values, values < 0, "must be at least 0")
     elif form.what == "choice" and form.choices is not None:
         known = [int(choice) for choice in form.choices]
-        _refuse(where, values, ~np.isin(values, known), f"must be one of {known}")
+        _refuse(where, values, ~is_one_of(values, known), f"must be one of {known}")
     elif form.what == "reference":
         outside = (values < -1) | (values >= sizes[form.target])
         _refuse(where, values, outside, f"must be a row of {form.target}, or -1")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Deploy, Migrate, OnHost, Step, VmState
-from merkatd.cluster.columns import NO_HOST, row_of
+from merkatd.cluster.columns import NO_HOST, is_one_of, row_of
 from merkatd.demo.demo_script import Character
 from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
 from merkatd.demo.display_state import (
@@ -65,7 +65,7 @@ def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return [vms]: the host row of each VM after the decided steps are done, -1 for none."""
     snapshot = latest.seen.snapshot
     vms = snapshot.vms
-    on = np.isin(vms.state, ACTIVE)
+    on = is_one_of(vms.state, ACTIVE)
     place = np.where(on, vms.host, NO_HOST)
     # The allocations are for the whole plan, including steps that are not sent.
     for step in latest.decided.decision.plan:

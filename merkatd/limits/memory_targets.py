@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import RESTING, Bools, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_MARKET
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.limits.enforced_limits import MEMORY, EnforcedLimits
 from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import MemorySettings
@@ -227,7 +227,7 @@ def _held_by_all(snapshot: Snapshot, guests: GuestMemory, floor: Ints) -> Ints:
     vms = snapshot.vms
     size = np.ceil(guests.boots_with).astype(np.int64)
     holds = np.where(vms.market == NO_MARKET, size, holdings(guests))
-    reserving = np.isin(vms.state, RESTING) & (vms.market != NO_MARKET)
+    reserving = is_one_of(vms.state, RESTING) & (vms.market != NO_MARKET)
     return np.where(reserving, floor, holds)
 
 

@@ -22,7 +22,7 @@ from merkatd.cluster import (
     Terminate,
     VmState,
 )
-from merkatd.cluster.columns import NO_HOST, NO_MARKET
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ class Occupancy:
 def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     """Return the occupancy of the snapshot's hosts before and after the plan."""
     vms = snapshot.vms
-    now = np.where(np.isin(vms.state, ON_HOST), vms.host, NO_HOST)
+    now = np.where(is_one_of(vms.state, ON_HOST), vms.host, NO_HOST)
     then = now.copy()
     ended = np.zeros(len(vms), dtype=bool)
     arrival: dict[int, Step] = {}
@@ -96,7 +96,7 @@ def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     running = runs & _serves(snapshot, now)
     starting = (vms.state == VmState.PENDING) & (now == NO_HOST)
     told = (vms.market != NO_MARKET) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Occupancy(now, then, told, np.isin(vms.state, BIDDING), arrival, resumed)
+    return Occupancy(now, then, told, is_one_of(vms.state, BIDDING), arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:

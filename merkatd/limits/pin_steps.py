@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Floats, Migrate, Pin, Snapshot, Step
+from merkatd.cluster.columns import is_one_of
 from merkatd.limits import limit_reasons
 from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.enforced_limits import Cores, EnforcedLimits, Pinned, Topology
@@ -27,13 +28,13 @@ def wanted_pins(
     `rate` is [vms]: the VM's spending rate for cores, NaN if rates don't buy cores.
     """
     wanted = {}
-    rows = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
+    rows = np.flatnonzero(is_one_of(snapshot.vms.id, in_force.pins))
     for row in rows.tolist():
         standing = in_force.pinned(int(snapshot.vms.id[row]))
         if standing and (in_force.pin_policy[row] or not occupancy.told[row]):
             wanted[row] = standing
     order = np.argsort(occupancy.then, kind="stable")
-    for host in np.flatnonzero(np.isin(snapshot.hosts.id, list(topologies))).tolist():
+    for host in np.flatnonzero(is_one_of(snapshot.hosts.id, topologies)).tolist():
         first, last = np.searchsorted(occupancy.then[order], [host, host + 1])
         there = [
             _pinned(snapshot, occupancy, (share, rate), in_force, row)
@@ -73,7 +74,7 @@ def pin_steps(
     topologies: Mapping[int, Topology],
 ) -> Iterator[Pin]:
     """Yield steps that remove pins, and steps that set pins that differ from the present ones."""
-    known = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
+    known = np.flatnonzero(is_one_of(snapshot.vms.id, in_force.pins))
     for row in sorted({*wanted, *known.tolist()}):
         if not occupancy.told[row] or in_force.pin_policy[row]:
             continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import BIDDING, ON_HOST, Bools, Floats, HostState, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.market.price import PriceRule
 from merkatd.market.share import Share, share
 
@@ -136,11 +136,11 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
     vms = snapshot.vms
     here = local[vms.host]
     member = vms.market != NO_MARKET
-    on_host = np.isin(vms.state, ON_HOST) & (here != NO_HOST)
+    on_host = is_one_of(vms.state, ON_HOST) & (here != NO_HOST)
     pending = (vms.state == VmState.PENDING) & (vms.market == market)
     rows = np.flatnonzero(member & (on_host | pending))
 
-    bids = np.isin(vms.state[rows], BIDDING)[:, np.newaxis]
+    bids = is_one_of(vms.state[rows], BIDDING)[:, np.newaxis]
     size = vms.cap[rows]
     floor = np.minimum(vms.floor[rows], size)
     reserve = _reserve(snapshot, market)

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 
 from merkatd.base.clock import Clock, Executor
 from merkatd.cluster import HostState, Step
+from merkatd.cluster.columns import is_one_of
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.transactions import Transactions
 from merkatd.limits import LimitsSettings
@@ -40,7 +41,7 @@ class DrainedHosts:
         """Observe the cloud and mark drained hosts. Raise CloudUnreachableError."""
         seen = await self._cloud.observe()
         reached = seen.host_state != int(HostState.OFF)
-        leaving = np.isin(seen.host_id, sorted(self._drained())) & reached
+        leaving = is_one_of(seen.host_id, self._drained()) & reached
         if not leaving.any():
             return seen
         return replace(seen, host_state=np.where(leaving, int(HostState.DRAINED), seen.host_state))

@@ -1,9 +1,11 @@
-"""Rows of ids: present, missing before, between and after the known ids, and without any ids."""
+"""Rows of ids: present, missing before, between and after the known ids, without ids; members."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from merkatd.cluster.columns import NO_HOST, row_of, rows_of, values_of
+from merkatd.cluster.columns import NO_HOST, is_one_of, row_of, rows_of, values_of
 
 IDS = np.array([2, 5, 9])
 NO_IDS = np.zeros(0, dtype=np.int64)
@@ -31,3 +33,12 @@ def test_values_of_uses_the_default_for_missing_ids() -> None:
     values = np.array([20.0, 50.0, 90.0])
     assert values_of(IDS, values, np.array([9, 6, 2]), -0.5).tolist() == [90.0, -0.5, 20.0]
     assert values_of(NO_IDS, values[:0], np.array([9]), -0.5).tolist() == [-0.5]
+
+
+@given(st.lists(st.integers(-3, 20)), st.frozensets(st.integers(-3, 20)))
+def test_is_one_of_finds_members_however_many(values: list[int], members: frozenset[int]) -> None:
+    """Few members are compared one by one, many at once: the answer is the same."""
+    found = is_one_of(np.array(values, dtype=np.int64), members)
+    assert found.tolist() == [value in members for value in values]
+    as_array = is_one_of(np.array(values, dtype=np.int64), np.array(sorted(members), dtype=int))
+    assert as_array.tolist() == found.tolist()

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from merkatd.cluster import Bools, Ints, RolePolicy
+from merkatd.cluster.columns import is_one_of
 from merkatd.opennebula.constraints.access_rules import (
     DATASTORE,
     HOST,
@@ -235,7 +236,7 @@ class Candidates:
     def reach(self, clusters: frozenset[int]) -> Bools:
         """Return for each host whether it is in any of these clusters."""
         if clusters not in self._reach:
-            self._reach[clusters] = np.isin(self.cluster, sorted(clusters))
+            self._reach[clusters] = is_one_of(self.cluster, clusters)
         return self._reach[clusters]
 
     def may(self, user: UserFacts | None, kind: int) -> Bools:

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster.columns import is_one_of
 from merkatd.opennebula.constraints.access_rules import HOST
 from merkatd.opennebula.constraints.candidates import (
     AskingVm,
@@ -235,10 +236,10 @@ def _forbidden(scene: Candidates, left: Bools) -> str:
 
 
 def _of_role(scene: Candidates, sort: VmClass) -> Bools:
-    never = np.isin(scene.host_id, sorted(sort.hosts_never))
+    never = is_one_of(scene.host_id, sort.hosts_never)
     if sort.hosts_only is None:
         return ~never
-    only: Bools = np.isin(scene.host_id, sorted(sort.hosts_only)) & ~never
+    only: Bools = is_one_of(scene.host_id, sort.hosts_only) & ~never
     return only
 
 
@@ -286,7 +287,7 @@ def _constraints(
     rank: Floats = np.array([opinions[row].rank for row in matters], dtype=np.float64)
     vm_class = number[sort] if len(vms) else np.zeros(0, dtype=np.int64)
     told = [row for row, one in enumerate(opinions) if one.why or one.remark]
-    telling = np.flatnonzero(np.isin(sort, told)).tolist()
+    telling = np.flatnonzero(is_one_of(sort, told)).tolist()
     said = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
     return Constraints(
         vm_class=vm_class,

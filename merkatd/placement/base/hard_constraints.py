@@ -12,7 +12,7 @@ must be apart from it can't move to the source either.
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, RolePolicy, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_ROW
+from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.market.market_view import MarketView
 
 ELSEWHERE = -2
@@ -36,12 +36,12 @@ class HardConstraints:
         self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NO_HOST)
         """[vms]: whether the VM must leave its host."""
         disabled = snapshot.hosts.state[view.hosts] == HostState.DISABLED
-        self.stays: Bools = np.isin(view.place, np.flatnonzero(disabled)) & ~self.leaving
+        self.stays: Bools = is_one_of(view.place, np.flatnonzero(disabled)) & ~self.leaving
         """[vms]: whether the VM runs on a disabled host; no gain moves it away."""
         self._place = view.place
         drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
         self._going: Bools = view.movable & (
-            self.leaving | np.isin(view.place, np.flatnonzero(drained))
+            self.leaving | is_one_of(view.place, np.flatnonzero(drained))
         )
         self._floor, self._capacity = view.floor, view.capacity
         self._role = snapshot.vms.role[view.vms]
@@ -155,7 +155,7 @@ def _bonds(
     used = np.unique(snapshot.vms.role)
     policy, pairs = snapshot.roles.policy, snapshot.role_pairs
     own = [(row, row, int(policy[row])) for row in used[used != NO_ROW].tolist()]
-    of_vms = np.isin(pairs.first, used) | np.isin(pairs.second, used)
+    of_vms = is_one_of(pairs.first, used) | is_one_of(pairs.second, used)
     others = np.stack([pairs.first, pairs.second, pairs.policy], axis=1)[of_vms].tolist()
     for first, second, kind in [*own, *others]:
         bonds = {RolePolicy.APART: apart, RolePolicy.TOGETHER: together}.get(kind)

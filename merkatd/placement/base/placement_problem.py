@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, HostState, Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.market.market_view import MarketView
 from merkatd.market.share import Share
 from merkatd.placement.base.board import Board
@@ -58,7 +58,7 @@ class PlacementProblem:
 def must_leave(problem: PlacementProblem) -> Bools:
     """Return [vms]: movable VMs on a drained host or with an order to leave their host."""
     state = problem.snapshot.hosts.state[problem.view.hosts]
-    drained = np.isin(problem.view.place, np.flatnonzero(state == HostState.DRAINED))
+    drained = is_one_of(problem.view.place, np.flatnonzero(state == HostState.DRAINED))
     runs = problem.view.place != NO_HOST
     leaving: Bools = (drained | problem.rules.leaving) & problem.movable & runs
     return leaving

@@ -27,6 +27,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Snapshot
+from merkatd.cluster.columns import is_one_of
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS
@@ -185,7 +186,7 @@ def _allocated_cpu(announcement: Announcement, vms: Mapping[int, int]) -> Mappin
     """Return the CPU allocated to each platform's VMs; `vms` has the platform of each VM id."""
     snapshot = announcement.seen.snapshot
     cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
-    rows = np.flatnonzero(np.isin(snapshot.vms.id, list(vms)))
+    rows = np.flatnonzero(is_one_of(snapshot.vms.id, vms))
     found: dict[int, float] = {}
     for vm, units in zip(snapshot.vms.id[rows].tolist(), cpu[rows].tolist(), strict=True):
         found[vms[vm]] = found.get(vms[vm], 0.0) + (units if np.isfinite(units) else 0.0)
@@ -204,7 +205,7 @@ def _others_have(announcement: Announcement, market: int, own: Iterable[int]) ->
     """Return the CPU that other VMs of a market have, without a counted claim."""
     snapshot = announcement.seen.snapshot
     cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
-    claimed = np.isin(snapshot.vms.id, np.fromiter(own, dtype=np.int64))
+    claimed = is_one_of(snapshot.vms.id, np.fromiter(own, dtype=np.int64))
     return float(np.nansum(cpu[(snapshot.vms.market == market) & ~claimed]))
 
 

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import Ints
+from merkatd.cluster.columns import is_one_of
 from merkatd.currency import MICRO
 from merkatd.database.base.transactions import LostRaceError, is_of_data
 from merkatd.database.fleets import fleet_store
@@ -218,7 +219,7 @@ def _cost(
     """Return, by account, the cost of a period for decided VMs that run now."""
     if arrays is None or "account" not in arrays:
         return {}
-    runs = np.isin(arrays["vm"], running(seen))
+    runs = is_one_of(arrays["vm"], running(seen))
     alone = {**arrays, "runs": arrays["runs"] & runs, "placed": arrays["placed"] & runs}
     found = most_owed(alone, context.markets, 1.0)
     return {account: amount / MICRO for account, amount in found.items()}
@@ -243,7 +244,7 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
     given = held_memory.amounts_given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
-        over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
+        over = ~is_one_of(arrays["vm"][rows], running_at_end(seen, after))
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
         cores = most_cores(seen)
         interval_s = world.rhythm.interval_s

@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import ACTIVE, Bools, Floats, HostState, Ints, VmState
+from merkatd.cluster.columns import is_one_of
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow
@@ -64,7 +65,7 @@ def _wanted_histories(
 
 def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) -> Iterator[int]:
     """Yield these VMs, but only a few hidden ones per owner, because their texts are long."""
-    rows = {int(arrays["vm"][row]): row for row in np.flatnonzero(np.isin(arrays["vm"], hidden))}
+    rows = {int(arrays["vm"][row]): row for row in np.flatnonzero(is_one_of(arrays["vm"], hidden))}
     counts: Counter[int] = Counter()
     for vm in vms:
         if vm in rows:
@@ -233,7 +234,7 @@ def seconds_charged(
         sold = ~is_charged_by_use(context.markets, arrays["market"])
         ran = np.where(waited & sold & (ran <= 0), whole_s, ran)
     else:
-        both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(observed, after))
+        both = arrays["runs"] & is_one_of(arrays["vm"], running_at_end(observed, after))
         ran = np.where(both, whole_s, 0.0)
     ran, charged_s = np.minimum(ran, most_s), min(whole_s, most_s)
     by_good = seconds_by_good(arrays, observed.observation, ran, charged_s, waited)
@@ -261,29 +262,29 @@ def _waited(
     look = observed.observation
     if after is not None:
         idle = after["vm"][after["rests"]] if "rests" in after else after["vm"][:0]
-        gone = ~np.isin(arrays["vm"], after["vm"])
+        gone = ~is_one_of(arrays["vm"], after["vm"])
     else:
         none = _failed(look) if look.vm_idle is None else look.vm_idle | _failed(look)
         if context.handing:
             none = none | (look.vm_state == VmState.PENDING)
         idle = look.vm_id[none]
-        gone = ~np.isin(arrays["vm"], look.vm_id)
+        gone = ~is_one_of(arrays["vm"], look.vm_id)
     had_host = [vm for vm, record in look.ended.items() if record.seq >= 0]
-    ended = gone & np.isin(arrays["vm"], had_host)
-    found: Bools = placed & (np.isin(arrays["vm"], idle) | ended)
+    ended = gone & is_one_of(arrays["vm"], had_host)
+    found: Bools = placed & (is_one_of(arrays["vm"], idle) | ended)
     return found
 
 
 def _failed(look: Observation) -> Bools:
     """[vms]: whether the VM failed during deployment or on its host, with no known host failure."""
     well = look.host_id[look.host_state != HostState.OFF]
-    found: Bools = (look.vm_state == VmState.ABSENT) & np.isin(look.vm_host, well)
+    found: Bools = (look.vm_state == VmState.ABSENT) & is_one_of(look.vm_host, well)
     return found
 
 
 def _runs(seen: Observation) -> Bools:
     """[vms]: whether the VM runs or is in transition on a host, unless it has no guest there."""
-    moves = np.isin(seen.vm_state, ACTIVE)
+    moves = is_one_of(seen.vm_state, ACTIVE)
     runs: Bools = moves & (seen.vm_host >= 0)
     return runs if seen.vm_idle is None else runs & ~seen.vm_idle
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, HostState, Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_MARKET
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.limits.occupancy import occupancy_of
 from merkatd.market.market_view import affordable
 from merkatd.scheduler.base.ports import Observation
@@ -76,5 +76,5 @@ def seconds_by_good(
 def _host_failed(vms: Ints, seen: Observation) -> Bools:
     """[vms]: whether the VM is on a host that is off."""
     off = seen.host_id[seen.host_state == HostState.OFF]
-    found: Bools = np.isin(vms, seen.vm_id[np.isin(seen.vm_host, off)])
+    found: Bools = is_one_of(vms, seen.vm_id[is_one_of(seen.vm_host, off)])
     return found

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import ACTIVE
-from merkatd.cluster.columns import NO_HOST, rows_of
+from merkatd.cluster.columns import NO_HOST, is_one_of, rows_of
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
@@ -58,12 +58,12 @@ def columns_from_now_on(
     arrays: Mapping[str, Any], observed: Observed, markets: Sequence[MarketRules]
 ) -> Mapping[str, Any]:
     """Return an earlier decision's columns for a period that begins with this observation."""
-    there = np.isin(arrays["vm"], observed.observation.vm_id)
+    there = is_one_of(arrays["vm"], observed.observation.vm_id)
     found = {name: values if name in _OF_ALL else values[there] for name, values in arrays.items()}
     vms = observed.snapshot.vms
     rows = rows_of(vms.id, found["vm"])
     state, host = vms.state[rows], observed.observation.vm_host[rows]
-    runs = np.isin(state, ACTIVE) & (host >= 0)
+    runs = is_one_of(state, ACTIVE) & (host >= 0)
     rests = held_memory.has_floor_at_rest(vms)[rows]
     if "rests" in found:
         # A resumed VM keeps the amount that its bid buys.

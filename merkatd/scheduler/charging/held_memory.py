@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import RESTING, Bools, Floats, Snapshot, Vms, VmState
+from merkatd.cluster.columns import is_one_of
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 
@@ -101,7 +102,7 @@ def resumable(snapshot: Snapshot, prices: Floats, kept: Floats | None = None) ->
 
 def has_floor_at_rest(vms: Vms) -> Bools:
     """[vms]: whether the VM has a floor on a host without running: suspended, off, or failed."""
-    off = np.isin(vms.state, RESTING)
+    off = is_one_of(vms.state, RESTING)
     failed = (vms.state == VmState.ABSENT) & (vms.host >= 0)
     found: Bools = (off | failed) & (vms.market >= 0)
     return found

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import is_one_of
 from merkatd.currency import MICRO
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import price_store
@@ -52,7 +53,7 @@ def with_means(
     owed = _owed_if_resumed(arrays, rows, context).sum(axis=1)
     part = np.ones(len(arrays["vm"]))
     part[rows] = _paid_part(connection, payers, owed * context.rhythm.most_periods_charged)
-    in_debt = np.isin(arrays["owner"][rows], list(ledger.debts_of(connection)))
+    in_debt = is_one_of(arrays["owner"][rows], ledger.debts_of(connection))
     part[rows[in_debt]] = 0.0
     return {**arrays, "resumed": arrays["resumed"] * part[:, np.newaxis], "paid_part": part}
 

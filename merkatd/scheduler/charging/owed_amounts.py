@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster.columns import is_one_of
 from merkatd.currency import MICRO
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.price import charges as charges_of
@@ -52,7 +53,7 @@ def owed_by_vm(
 
     The amounts are micro-credits, [rows, resources], for `elapsed` periods of running.
     """
-    rows = np.flatnonzero(chargeable(arrays, markets) & np.isin(arrays["vm"], running))
+    rows = np.flatnonzero(chargeable(arrays, markets) & is_one_of(arrays["vm"], running))
     return rows, owed_for(arrays, rows, np.full((len(rows), 1), elapsed), markets)
 
 

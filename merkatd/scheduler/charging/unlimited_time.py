@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.database.scheduler import price_store as stored_prices
 from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
@@ -65,7 +65,7 @@ def unlimited_column(observed: Observed) -> Mapping[str, Any]:
     host, or of the largest host if it has none yet; 0 for all others.
     """
     vms, capacity = observed.snapshot.vms, observed.snapshot.hosts.capacity
-    again = np.isin(vms.id, list(observed.started_often))
+    again = is_one_of(vms.id, observed.started_often)
     if not again.any() or len(observed.snapshot.resources) == len(RESOURCES):
         return {}
     largest = capacity.max(axis=0, initial=0.0)

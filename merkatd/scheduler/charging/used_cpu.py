@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints, VmState
-from merkatd.cluster.columns import values_of
+from merkatd.cluster.columns import is_one_of, values_of
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
@@ -119,7 +119,7 @@ def columns_for_charge(
         records = observed.observation.records
         if records is not None and "read_s" in last:
             # The counter of a guest that started after the last period was never read.
-            unread = np.isnan(cpu_s) & np.isin(vms.state, ACTIVE)
+            unread = np.isnan(cpu_s) & is_one_of(vms.state, ACTIVE)
             unread &= records.ran_from_s >= np.floor(last["read_s"].max(initial=-math.inf))
             read_s = np.where(unread, np.fmin(records.ran_from_s, read_s), read_s)
         rows = _rows_before(observed, last)
@@ -145,7 +145,7 @@ def _rows_before(observed: Observed, last: Mapping[str, Any]) -> Ints:
     if records is None or "record" not in last:
         return rows_before
     records_now = np.column_stack([records.seq, records.ran_from_s])
-    running = np.isin(observed.snapshot.vms.state, ACTIVE)
+    running = is_one_of(observed.snapshot.vms.state, ACTIVE)
     last_rows = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
     for row in np.flatnonzero(running).tolist():
         last_row = last_rows.get(int(observed.snapshot.vms.id[row]))

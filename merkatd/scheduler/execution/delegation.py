@@ -12,6 +12,7 @@ import numpy as np
 from twisted.internet.defer import Deferred
 
 from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
+from merkatd.cluster.columns import is_one_of
 from merkatd.database.scheduler import journal
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
@@ -74,7 +75,7 @@ def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observ
     """Return the cloud in which only the requested VMs can be placed or moved."""
     snapshot = observed.snapshot
     vms = snapshot.vms
-    asked = np.isin(vms.id, list(wanted.hosts))
+    asked = is_one_of(vms.id, wanted.hosts)
     waits = vms.state == int(VmState.PENDING)
     if wanted.cluster is None:
         kept_waiting, movable = waits & ~asked, vms.movable & asked

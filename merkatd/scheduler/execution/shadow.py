@@ -12,6 +12,7 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.cluster import ACTIVE, Deploy, Migrate, VmState
+from merkatd.cluster.columns import is_one_of
 from merkatd.database.scheduler import comparison_store, period_store
 from merkatd.database.scheduler.comparison_store import Comparison
 from merkatd.scheduler.context import PeriodContext
@@ -84,7 +85,7 @@ def _say(one: Comparison) -> None:
 def _on_hosts(observed: Observed) -> Mapping[int, int]:
     """Return the host of each VM that is on one or on its way there, by id."""
     look = observed.observation
-    runs = np.isin(look.vm_state, ACTIVE) & (look.vm_host >= 0)
+    runs = is_one_of(look.vm_state, ACTIVE) & (look.vm_host >= 0)
     return dict(zip(look.vm_id[runs].tolist(), look.vm_host[runs].tolist(), strict=True))
 
 
@@ -99,7 +100,7 @@ def compared(
 ) -> list[Comparison]:
     """Return this daemon's placements of these VMs in the cloud without them."""
     vms = observed.snapshot.vms
-    rows = np.isin(vms.id, list(new))
+    rows = is_one_of(vms.id, new)
     waiting = replace(
         vms,
         state=np.where(rows, int(VmState.PENDING), vms.state),

@@ -29,7 +29,7 @@ from merkatd.cluster import (
     Throttle,
     VmState,
 )
-from merkatd.cluster.columns import NO_HOST, NO_MARKET
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.limits.cpu_limits import limit_steps
 from merkatd.limits.enforced_limits import BEYOND, MEMORY, UNSET, EnforcedLimits
 from merkatd.limits.io_limits import throttle_steps
@@ -72,7 +72,7 @@ async def starting_guests(
 ) -> StartingGuests:
     """Return the VMs that may start after this period has acted."""
     placed = await context.executor.run(lambda: _placed(decided))
-    off = np.isin(observed.snapshot.vms.state, RESTING) & (
+    off = is_one_of(observed.snapshot.vms.state, RESTING) & (
         observed.snapshot.vms.market != NO_MARKET
     )
     returning: dict[int, tuple[OnHost, ...]] = {}
@@ -106,7 +106,7 @@ def _places(
     """Return, by VM id, the hosts of all running VMs, and of the VMs that may start."""
     vms, places = observed.observation.vm_id.tolist(), observed.observation.vm_host.tolist()
     there = dict(zip(vms, places, strict=True))
-    on = np.isin(observed.observation.vm_state, ACTIVE)
+    on = is_one_of(observed.observation.vm_state, ACTIVE)
     others = {vm: there[vm] for vm in observed.observation.vm_id[on].tolist() if there[vm] >= 0}
     stay = {vm: there[vm] for vm in watched}
     begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}
@@ -157,7 +157,7 @@ def _again(
     """Return the limits of VMs that have restarted, since a new domain has no limits."""
     snapshot, allocations = observed.snapshot, decided.decision.allocations
     scene = occupancy_of(snapshot, decided.decision.plan)
-    scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
+    scene = replace(scene, told=_stays(snapshot, scene) & is_one_of(snapshot.vms.id, vms))
     in_force = _unset(snapshot, observed.in_force)
     share = allocations[:, CPU]
     limits = limit_steps(snapshot, scene, share, frozenset(), in_force, context.limits.cpu)
@@ -213,7 +213,7 @@ def _returning(
 ) -> dict[int, tuple[OnHost, ...]]:
     """Return, by VM id, the limits of each VM that is off, for the case that it is resumed."""
     snapshot, vms = observed.snapshot, observed.snapshot.vms
-    off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
+    off = is_one_of(vms.state, RESTING) & is_one_of(vms.id, means)
     if not off.any():
         return {}
     scene = occupancy_of(snapshot, decided.decision.plan)
@@ -255,7 +255,7 @@ def _balloons_of_returning(
     then = occupancy_of(snapshot, decided.decision.plan).then
     there, resting = then != NO_HOST, off & (then != NO_HOST)
     given = decided.decision.allocations[:, column]
-    holds = np.where(np.isin(vms.state, RESTING), vms.floor[:, column], vms.held[:, column])
+    holds = np.where(is_one_of(vms.state, RESTING), vms.floor[:, column], vms.held[:, column])
     holds = np.where(vms.market == NO_MARKET, vms.cap[:, column], np.fmax(holds, given))
     hosts = len(snapshot.hosts)
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)

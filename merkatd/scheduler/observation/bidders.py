@@ -19,7 +19,7 @@ from hashlib import blake2b
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, row_of
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of, row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES, MarketRules
 
@@ -34,7 +34,7 @@ def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
         clusters = set(market.clusters or ())
         named = market.cluster_names or frozenset()
         clusters.update(cluster for cluster, name in seen.cluster_name.items() if name in named)
-        found[:-1][np.isin(seen.host_cluster, sorted(clusters))] = row
+        found[:-1][is_one_of(seen.host_cluster, clusters)] = row
     return found
 
 
@@ -136,7 +136,7 @@ def _amounts(
 
 def _in_group(seen: Observation, name: str) -> Bools:
     groups = [group for group, its in seen.group_name.items() if its == name]
-    return np.isin(seen.vm_group, groups)
+    return is_one_of(seen.vm_group, groups)
 
 
 MANAGED = "MERKAT_MANAGED"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints
-from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, row_of, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, is_one_of, row_of, rows_of
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
@@ -153,7 +153,7 @@ def _guests(observed: Observed) -> _Guests | None:
         return None
     at = rows_of(vms.id, use.vm_id)
     host = np.append(vms.host, NO_HOST)[at]
-    rows = np.flatnonzero(~np.isin(observation.vm_id, use.vm_id)).tolist()
+    rows = np.flatnonzero(~is_one_of(observation.vm_id, use.vm_id)).tolist()
     idle = {
         int(observation.vm_id[row]): (
             int(observation.vm_owner[row]),
@@ -254,7 +254,7 @@ def _is_squeezed(observed: Observed) -> Bools:
 
 def _may_start(state: Ints) -> Bools:
     """[vms]: whether the VM has no guest yet, and may get one before the next period."""
-    found: Bools = ~np.isin(state, ACTIVE)
+    found: Bools = ~is_one_of(state, ACTIVE)
     return found
 
 
@@ -265,7 +265,7 @@ def start_columns(observed: Observed) -> Mapping[str, Any]:
     for all other VMs. `size_mib` is the memory after another start.
     """
     vms = observed.snapshot.vms
-    again = np.isin(vms.id, list(observed.restarted))
+    again = is_one_of(vms.id, observed.restarted)
     if not again.any():
         return {}
     begins, size = begins_with(observed)
@@ -289,7 +289,7 @@ def beyond_mib(
     if "begins_mib" not in arrays:
         return np.zeros(len(rows))
     begins, size = arrays["begins_mib"][rows], arrays["size_mib"][rows]
-    begins = np.where(np.isin(rows, list(restarted)) & ~np.isnan(begins), size, begins)
+    begins = np.where(is_one_of(rows, restarted) & ~np.isnan(begins), size, begins)
     ends = begins
     if use is not None and len(use.vm_id):
         measured_rows = rows_of(use.vm_id, arrays["vm"][rows])

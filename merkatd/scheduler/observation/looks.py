@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
+from merkatd.cluster.columns import is_one_of
 from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, Observation
 
@@ -45,7 +46,7 @@ class Look:
         hidden = self.hidden
         record_numbers: Ints = np.where(known, columns[:, 0], UNKNOWN)
         if hidden:
-            for row in np.flatnonzero(np.isin(vms, list(hidden))).tolist():
+            for row in np.flatnonzero(is_one_of(vms, hidden)).tolist():
                 record_numbers[row] = hidden[int(vms[row])]
         return record_numbers
 
@@ -56,7 +57,7 @@ def records_column(seen: Observation) -> Arrays:
     if records is None:
         return {}
     found = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
-    hidden = np.isin(seen.vm_id, list(seen.by_record))
+    hidden = is_one_of(seen.vm_id, seen.by_record)
     found[hidden, 1] = found[hidden, 0]
     found[hidden, 0] = HIDDEN
     return {"record": found}
@@ -68,10 +69,10 @@ def look_of(seen: Observation, runs: Bools) -> Look | None:
     if records is None:
         return None
     columns = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
-    numbered = np.isin(seen.vm_id, list(seen.by_record))
+    numbered = is_one_of(seen.vm_id, seen.by_record)
     numbers = zip(seen.vm_id[numbered].tolist(), records.seq[numbered].tolist(), strict=True)
     hidden = dict.fromkeys(seen.ailing, UNKNOWN) | dict(numbers)
-    shown = ~np.isin(seen.vm_id, list(hidden))
+    shown = ~is_one_of(seen.vm_id, hidden)
     present = set(seen.vm_id.tolist()) if seen.ended else set()
     gone = {vm: one for vm, one in seen.ended.items() if vm not in hidden and vm not in present}
     ended = np.array([one[:3] for one in gone.values()], dtype=np.int64).reshape(-1, 3)
@@ -101,13 +102,13 @@ def never_ran(arrays: Arrays) -> Bools:
 def are_hidden(before: Look, now: Look) -> Bools:
     """[vms of `before`]: whether the VM was unreadable at one of the two looks, or at both."""
     ids = before.hidden.keys() | now.hidden.keys()
-    found: Bools = np.isin(before.vm, list(ids)) if ids else np.zeros(len(before.vm), dtype=bool)
+    found: Bools = is_one_of(before.vm, ids) if ids else np.zeros(len(before.vm), dtype=bool)
     return found
 
 
 def rested(before: Look, now: Look) -> Bools:
     """[vms of `before`]: unreadable VMs that were off at both looks, without a new record since."""
-    off = ~before.runs & np.isin(before.vm, now.vm[~now.runs])
+    off = ~before.runs & is_one_of(before.vm, now.vm[~now.runs])
     found: Bools = are_hidden(before, now) & off
     if found.any():
         old, new = before.numbers(before.vm), now.numbers(before.vm)

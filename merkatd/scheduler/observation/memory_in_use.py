@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, rows_of
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.hard_constraints import HardConstraints
@@ -82,7 +82,7 @@ def floors_in_use(
     every = np.minimum(basis.most_part * size, LEAST_MIB)
     least = np.minimum(use, every)
     paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
-    runs = basis.sold & np.isin(vms.state, ACTIVE)
+    runs = basis.sold & is_one_of(vms.state, ACTIVE)
     waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
     found = floor.copy()
     found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]

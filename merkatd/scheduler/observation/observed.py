@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot, Step, UsageHistory
-from merkatd.cluster.columns import NO_HOST, rows_of, values_of
+from merkatd.cluster.columns import NO_HOST, is_one_of, rows_of, values_of
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.limits import EnforcedLimits
@@ -98,10 +98,10 @@ class RecentUse:
         if before is not None and seen.at_s < before.at_s:  # the clock was set back
             self._samples.clear()
             before = None
-        answers = ~np.isin(seen.host_id, list(use.away))
+        answers = ~is_one_of(seen.host_id, use.away)
         host = values_of(seen.vm_id, seen.vm_host, use.vm_id, NO_HOST)
         there = seen.host_id[answers]
-        known = np.isin(host, there)
+        known = is_one_of(host, there)
         vm, cpu_s = use.vm_id[known], use.cpu_s[known]
         units = np.full(len(vm), np.nan)
         if before is not None:
@@ -121,7 +121,7 @@ class RecentUse:
         hosts = np.full((len(samples), len(seen.host_id), len(resources)), np.nan)
         for row, sample in enumerate(samples):
             on = rows_of(seen.host_id, sample.host)
-            there = np.isin(seen.host_id, sample.there)
+            there = is_one_of(seen.host_id, sample.there)
             for kind, column in enumerate(columns):
                 used = sample.used[:, kind]
                 vms[row, :, column] = values_of(sample.vm, used, seen.vm_id, np.nan)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster.columns import is_one_of
 from merkatd.scheduler.base.ports import NO_RECORD, GuestRecord, Histories, VmChange
 from merkatd.scheduler.observation.looks import Look, are_hidden, rested
 
@@ -31,8 +32,8 @@ def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
     unreadable: then they count as running all the time. See Note [VMs whose texts are too long].
     """
     same, old = _unchanged(before, now)
-    ran_at_both = before.runs & np.isin(before.vm, now.vm[now.runs])
-    hidden = np.isin(before.vm, list(now.hidden)) if now.hidden else np.zeros_like(same)
+    ran_at_both = before.runs & is_one_of(before.vm, now.vm[now.runs])
+    hidden = is_one_of(before.vm, now.hidden) if now.hidden else np.zeros_like(same)
     enough = (same & _alone_says_all(old)) | (hidden & ran_at_both) | rested(before, now)
     return [
         vm
@@ -58,7 +59,7 @@ def _alone_says_all(columns: Ints) -> Bools:
 def changed_rows(before: Look, now: Look, histories: Histories) -> list[int]:
     """Return the rows of `before` with a new record, no record, or several new ones."""
     same, _ = _unchanged(before, now)
-    more = np.isin(before.vm, list(histories)) if histories else np.zeros(len(same), dtype=bool)
+    more = is_one_of(before.vm, histories) if histories else np.zeros(len(same), dtype=bool)
     rows: list[int] = np.flatnonzero(~same | more).tolist()
     return rows
 
@@ -110,7 +111,7 @@ def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
     """[vms of `before`]: the running time of each VM whose last record did not change."""
     _, old = _unchanged(before, now)
     _, ran_from_s, ran_until_s = old.T
-    counts = before.runs | np.isin(before.vm, now.vm[now.runs])
+    counts = before.runs | is_one_of(before.vm, now.vm[now.runs])
     runs = np.where(_alone_says_all(old), (ran_from_s > 0) & (ran_until_s == 0) & counts, could_run)
     found: Floats = np.where(runs, max(now.at_s - before.at_s, 0.0), 0.0)
     return found

@@ -30,7 +30,7 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, rows_of
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
 from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
@@ -98,7 +98,7 @@ def snapshot_of(
         seen = with_goods(seen, goods, known.wishes, host_market, market)
         known = replace(known, bids=bids_with_goods(known.bids, known.wishes, goods))
     failed = failed_on_hosts(state, host)
-    holds = np.repeat(~np.isin(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
+    holds = np.repeat(~is_one_of(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
     begins = [*(row for row, _ in failed), *np.flatnonzero(idle).tolist()]
     holds[begins, :] = np.arange(len(goods.resources)) == MEMORY
     cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
@@ -158,7 +158,7 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
     """[vms]: whether the VM is busy but stays on its host, and no step of ours moves it."""
     if seen.vm_stays is None:
         return np.zeros(len(seen.vm_id), dtype=bool)
-    ours = np.isin(seen.vm_id, [stored.step.vm for stored in waiting])
+    ours = is_one_of(seen.vm_id, [stored.step.vm for stored in waiting])
     stays: Bools = seen.vm_stays & ~ours
     return stays
 
@@ -171,7 +171,7 @@ def _idle(seen: Observation, state: Ints, known: StoredInputs) -> Bools:
     coming = [
         one.step.vm for one in known.waiting if isinstance(one.step, Deploy) and known.handing
     ]
-    idle = np.isin(seen.vm_id, coming) & (seen.vm_state == VmState.PENDING)
+    idle = is_one_of(seen.vm_id, coming) & (seen.vm_state == VmState.PENDING)
     if seen.vm_idle is not None:
         idle |= seen.vm_idle
     found: Bools = idle & (state == VmState.BUSY)
@@ -209,7 +209,7 @@ def _caps_and_floors(
     outside = market == NO_MARKET
     cap[outside] = seen.vm_reserved[outside]
     # OpenNebula checks these against its own account, and rejects amounts without room.
-    pinned, own = np.isin(seen.vm_id, list(seen.pin_policy)), slice(len(RESOURCES))
+    pinned, own = is_one_of(seen.vm_id, seen.pin_policy), slice(len(RESOURCES))
     cap[pinned, own] = floor[pinned, own] = seen.vm_reserved[pinned, own]
     # With a spending rate alone, VMs do not bid for memory and keep all of it. A claim to any other
     # good is not paid for there, so it would take that from others for nothing.
@@ -293,7 +293,7 @@ def _vms(
         owner=seen.vm_owner,
         vcpus=seen.vm_vcpus,
         moved_at_s=_moved_at_s(seen, known.moved_at_s),
-        movable=movable(seen) & ~np.isin(seen.vm_id, list(known.resting)),
+        movable=movable(seen) & ~is_one_of(seen.vm_id, known.resting),
         requirement=none if rules is None else rules.vm_class,
         role=none if rules is None else rules.vm_role,
         dirty_mib_s=np.full(count, np.nan),

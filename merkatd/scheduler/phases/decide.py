@@ -9,6 +9,7 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot, VmState
+from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
 from merkatd.database.scheduler import period_store
@@ -152,7 +153,7 @@ def without_moving_proposed(observed: Observed, proposed: Sequence[Step]) -> Obs
     if not proposed:
         return observed
     vms = observed.snapshot.vms
-    spoken_for = np.isin(vms.id, [step.vm for step in proposed])
+    spoken_for = is_one_of(vms.id, [step.vm for step in proposed])
     waits = spoken_for & (vms.state == int(VmState.PENDING))
     vms = replace(
         vms,
@@ -192,7 +193,7 @@ def _on_hosts_that_answer(limits: LimitPlan, observed: Observed) -> LimitPlan:
     """Return the limits without steps of VMs that are on hosts without an answer, or go there."""
     if not observed.use.away:
         return limits
-    away = np.isin(observed.observation.vm_host, list(observed.use.away))
+    away = is_one_of(observed.observation.vm_host, observed.use.away)
     vms = set(observed.observation.vm_id[away].tolist())
     arrivals = {
         step.id

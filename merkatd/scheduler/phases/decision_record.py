@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import ACTIVE, Decision, Ints, OnHost, Plan, VmState
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import journal, period_store, price_store
@@ -91,7 +91,7 @@ def _columns_for_charge(
 ) -> Mapping[str, Any]:
     """Return the columns for the period's charge, including the payer of each VM."""
     vms, market = observed.snapshot.vms, observed.snapshot.vms.market
-    runs = np.isin(vms.state, ACTIVE)
+    runs = is_one_of(vms.state, ACTIVE)
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
     newest = (

@@ -22,7 +22,7 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_MARKET
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.cluster.plan import Step
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits
@@ -129,7 +129,7 @@ def _as_they_are(
     """Return a decision that gives each VM the amounts that its present limits allow."""
     vms = snapshot.vms
     mine = (vms.market == row) & (vms.host != NO_HOST)
-    rests = np.isin(vms.state, RESTING)[:, np.newaxis]
+    rests = is_one_of(vms.state, RESTING)[:, np.newaxis]
     most = np.where(rests, vms.floor, np.minimum(vms.cap, _in_force(snapshot, context, in_force)))
     reserve = market.pricing.reserve_prices(snapshot.resources)
     return Decision(

@@ -5,11 +5,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import ACTIVE, Step
+from merkatd.cluster.columns import is_one_of
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
@@ -32,7 +32,7 @@ async def read_cloud(context: PeriodContext) -> CloudReading:
     started_s = context.now()
     observation = await context.cloud.observe()
     context.hypervisors.meet(observation)
-    running = np.isin(observation.vm_state, ACTIVE)
+    running = is_one_of(observation.vm_state, ACTIVE)
     on_host = running & (observation.vm_host >= 0)
     vms, hosts = observation.vm_id[on_host], observation.vm_host[on_host]
     places = await context.executor.run(

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Bools, HostState, RolePolicy, Snapshot
+from merkatd.cluster.columns import is_one_of
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
@@ -24,15 +25,15 @@ def without_hopeless_hosts(
     """
     vms, hosts = snapshot.vms, snapshot.hosts
     together = _together(snapshot)
-    going = np.isin(vms.id, list(may)) & vms.movable
+    going = is_one_of(vms.id, may) & vms.movable
     allowed: dict[int, Bools] = {}
     for vm in sorted(hopeless.keys() & may):
         row = snapshot.vm_row(vm)
         roles = together.get(int(vms.role[row]), frozenset())
-        partners = np.flatnonzero(np.isin(vms.role, list(roles)) & going).tolist()
+        partners = np.flatnonzero(is_one_of(vms.role, roles) & going).tolist()
         for one in {row, *partners}:
             before = allowed.get(one, _required(snapshot, one))
-            allowed[one] = before & ~np.isin(hosts.id, list(hopeless[vm]))
+            allowed[one] = before & ~is_one_of(hosts.id, hopeless[vm])
     each = np.arange(len(hosts))
     kept = {
         row: may_be
@@ -47,7 +48,7 @@ def with_only_these_moves(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snaps
     """Return the cloud in which only these VMs move (by id), each only to its host."""
     vms = snapshot.vms
     rows = {snapshot.vm_row(vm): host for vm, host in hosts.items()}
-    movable = vms.movable & np.isin(np.arange(len(vms)), list(rows))
+    movable = vms.movable & is_one_of(np.arange(len(vms)), rows)
     going = {row: snapshot.hosts.id == host for row, host in rows.items() if movable[row]}
     return narrowed_to(replace(snapshot, vms=replace(vms, movable=movable)), going, "had room")
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from merkatd.cluster import Migrate, OnHost, Plan, Step
+from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, key_of
@@ -57,7 +56,7 @@ def with_fewer_moves(observed: Observed, plan: Plan, leave: Permission) -> Obser
         return None
     best = sorted(moves, key=lambda step: (-step.gain, step.vm))[: leave.moves]
     vms = observed.snapshot.vms
-    movable = vms.movable & np.isin(vms.id, [step.vm for step in best])
+    movable = vms.movable & is_one_of(vms.id, [step.vm for step in best])
     return replace(observed, snapshot=replace(observed.snapshot, vms=replace(vms, movable=movable)))
 
 

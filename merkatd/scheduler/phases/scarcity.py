@@ -22,6 +22,7 @@ from merkatd.cluster import (
     VmState,
     urgent_vms,
 )
+from merkatd.cluster.columns import is_one_of
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.ports import CapacityPort
 from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_hopeless_hosts
@@ -105,7 +106,7 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     """Return the cloud in which the planned target hosts of these VMs take no VM."""
     to = _hosts_of(plan, vms).values()
     hosts = snapshot.hosts
-    closed = np.isin(hosts.id, list(to)) & (hosts.state == int(HostState.ON))
+    closed = is_one_of(hosts.id, to) & (hosts.state == int(HostState.ON))
     state = np.where(closed, int(HostState.DISABLED), hosts.state)
     return replace(snapshot, hosts=replace(hosts, state=state))
 
@@ -143,7 +144,7 @@ def without_places(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
     if not late:
         return snapshot
     vms = snapshot.vms
-    out = np.isin(vms.id, list(late))
+    out = is_one_of(vms.id, late)
     waits = out & (vms.state == int(VmState.PENDING))
     return replace(
         snapshot,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
-from merkatd.cluster.columns import NO_ROW
+from merkatd.cluster.columns import NO_ROW, is_one_of
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.market.explanation import hosts_after
 from merkatd.market.market_view import market_view
@@ -70,7 +70,7 @@ def allocations_until_moved(
         given = np.zeros_like(found)
         given[view.vms] = view.on_hosts(local[host[view.vms]]).allocation
         given = entry.shares(own, replace(decision, plan=begun, allocations=given))
-        rows = view.vms[np.isin(host[view.vms], touched)]
+        rows = view.vms[is_one_of(host[view.vms], touched)]
         found[np.ix_(rows, others)] = given[np.ix_(rows, others)]
     return found
 

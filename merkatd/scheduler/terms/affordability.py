@@ -4,13 +4,13 @@ Only the possible charge of the coming period counts. Running VMs come first; wa
 rest. So a waiting VM never lowers the bid of a running one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, Suspend, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.currency import MICRO, credits_of
 from merkatd.currency.solvency import (
     affordable_bids,
@@ -48,14 +48,14 @@ def afford_bids(context: PeriodContext, observed: Observed, purse: PayerFunds) -
     if not len(vms):
         return Afforded(observed)
     inside = vms.market != NO_MARKET
-    runs = np.isin(vms.state, ACTIVE) & inside
+    runs = is_one_of(vms.state, ACTIVE) & inside
     keeps = has_floor_at_rest(vms)
-    owes = np.isin(vms.owner, list(purse.debt))
+    owes = is_one_of(vms.owner, purse.debt)
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
     bids = vms.bid * _parts(context, observed, purse, runs | keeps, waits)
     late = due_for_suspension(purse.arrears, context.money.unpaid_periods) & purse.unpaid
-    unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
+    unpaid = runs & is_one_of(vms.owner, late) & (vms.floor > 0).any(axis=1)
     told = _ahead(context, observed.snapshot, purse, runs)
     lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
     told |= dict.fromkeys(lowered, "bids less than requested: its credits are running out")
@@ -141,9 +141,9 @@ def messages_after_reasons(
     }
 
 
-def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> list[Suspend]:
+def suspensions(snapshot: Snapshot, unpaid: Collection[int], patience: int) -> list[Suspend]:
     """Return a step for each of these VMs that runs."""
-    wanted = np.isin(snapshot.vms.id, list(unpaid)) & (snapshot.vms.state == VmState.RUNNING)
+    wanted = is_one_of(snapshot.vms.id, unpaid) & (snapshot.vms.state == VmState.RUNNING)
     return [
         Suspend(
             period=snapshot.period,
@@ -185,7 +185,7 @@ def _owing(
     """Return, by VM id, the consequences of its owner's debt."""
     vms, patience = snapshot.vms, context.money.unpaid_periods
     debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
-    warned = runs & np.isin(vms.owner, [owner for owner in purse.arrears if owner in debt])
+    warned = runs & is_one_of(vms.owner, [owner for owner in purse.arrears if owner in debt])
     owners = dict(zip(vms.id.tolist(), vms.owner.tolist(), strict=True))
     found = {
         vm: warning(purse.arrears[owners[vm]], debt[owners[vm]], patience)

@@ -10,6 +10,7 @@ import numpy as np
 
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import HostState, Snapshot
+from merkatd.cluster.columns import is_one_of
 from merkatd.database.scheduler.migration_history import FailingVm, RecentMigrations
 from merkatd.placement import strategy_named
 from merkatd.scheduler.context import PeriodContext
@@ -49,7 +50,7 @@ def window_s(context: PeriodContext) -> float:
 def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
     """Return, by VM id, why VMs that must leave their hosts are still there."""
     hosts, vms = snapshot.hosts, snapshot.vms
-    rows = np.flatnonzero(np.isin(vms.id, list(moves.failing)) & (vms.host >= 0))
+    rows = np.flatnonzero(is_one_of(vms.id, moves.failing) & (vms.host >= 0))
     found = {}
     for row in rows.tolist():
         host = int(vms.host[row])

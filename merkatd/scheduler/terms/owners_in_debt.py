@@ -30,7 +30,7 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import ON_HOST, RESTING, Stop, VmState
-from merkatd.cluster.columns import NO_MARKET
+from merkatd.cluster.columns import NO_MARKET, is_one_of
 from merkatd.currency import credits_of
 from merkatd.currency.solvency import due_for_suspension, why_stopped
 from merkatd.database.scheduler import journal
@@ -71,13 +71,13 @@ class BarredVms:
         """Take note of the guests that owners started; return why VMs are stopped, by id."""
         late = due_for_suspension(purse.arrears, context.money.unpaid_periods) & purse.debt.keys()
         vms = observed.snapshot.vms
-        there = np.isin(vms.owner, list(late)) & np.isin(vms.state, ON_HOST)
+        there = is_one_of(vms.owner, late) & is_one_of(vms.state, ON_HOST)
         rows = np.flatnonzero(there & (vms.market != NO_MARKET))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
-        rests = np.isin(vms.state, RESTING)
+        rests = is_one_of(vms.state, RESTING)
         # An owner can change a running VM at each observation, so that no period could suspend it.
         changes = (vms.state == VmState.BUSY) & vms.stays & (vms.floor > 0).any(axis=1)
-        changes &= np.isin(vms.owner, list(purse.unpaid))
+        changes &= is_one_of(vms.owner, purse.unpaid)
         off = frozenset(vms.id[rests | changes].tolist())
         kept = self._owners.keys() | frozenset(started) | off
         self._owners = {vm: owner for vm, owner in owners.items() if vm in kept}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, HostState, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of, rows_of
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
@@ -142,14 +142,14 @@ def _fixed(observed: Observed) -> Floats:
     """
     vms = observed.snapshot.vms
     held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
-    runs = np.isin(vms.state, ACTIVE) & (vms.market != NO_MARKET)
+    runs = is_one_of(vms.state, ACTIVE) & (vms.market != NO_MARKET)
     return np.where(runs & ~observed.in_force.balloon, np.nan_to_num(held), 0.0)
 
 
 def _claimed(context: PeriodContext, observed: Observed) -> Bools:
     """[vms]: whether a bid must pay for the floor, except for the memory that the VM needs."""
     vms = observed.snapshot.vms
-    pinned = np.isin(vms.id, list(observed.observation.pin_policy))
+    pinned = is_one_of(vms.id, observed.observation.pin_policy)
     sold: Bools = (
         (vms.market != NO_MARKET) & ~pinned & ~is_charged_by_use(context.markets, vms.market)
     )
@@ -186,9 +186,9 @@ def _raise_at_rest(snapshot: Snapshot, market: int, view: MarketView, found: Flo
     With its own bid beside the others a VM would buy bid / (price + bid / capacity).
     """
     vms = snapshot.vms
-    rests = np.isin(vms.state, RESTING) | (vms.state == VmState.ABSENT)
+    rests = is_one_of(vms.state, RESTING) | (vms.state == VmState.ABSENT)
     rows = np.flatnonzero(rests & (vms.market == market))
-    rows = rows[np.isin(vms.host[rows], view.hosts)]
+    rows = rows[is_one_of(vms.host[rows], view.hosts)]
     if not len(rows):
         return
     of_market = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)

@@ -45,7 +45,7 @@ import numpy as np
 
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import Bools, HostState, VmState
-from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, row_of
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
@@ -195,7 +195,7 @@ class RefusedDeployments:
         wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
         if not wait:
             return affordable
-        state = np.where(np.isin(vms.id, list(wait)), int(VmState.ABSENT), vms.state)
+        state = np.where(is_one_of(vms.id, wait), int(VmState.ABSENT), vms.state)
         snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
         messages = {**affordable.messages, **messages_after_reasons(affordable.messages, wait)}
         return replace(affordable, seen=replace(seen, snapshot=snapshot), messages=messages)
@@ -224,7 +224,7 @@ class RefusedDeployments:
         vms = observed.snapshot.vms
         if not self._vms:
             return
-        placed = np.isin(vms.id, list(self._vms)) & (vms.host >= 0)
+        placed = is_one_of(vms.id, self._vms) & (vms.host >= 0)
         started = [self._vms.pop(vm) for vm in vms.id[placed].tolist()]
         resolved = {(one.owner, _kind_of(one.why)) for one in started}
         for one in self._vms.values():

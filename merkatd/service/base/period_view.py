@@ -8,7 +8,7 @@ import numpy as np
 from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import quoted_value
 from merkatd.cluster import BIDDING, Decision, Floats, Ints, Plan, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
@@ -144,7 +144,7 @@ def costs(
 
     If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
     """
-    pays = np.isin(snapshot.vms.state, PAYS) & (host != NO_HOST)
+    pays = is_one_of(snapshot.vms.state, PAYS) & (host != NO_HOST)
     found = np.zeros_like(snapshot.vms.bid)
     held_mib = held_memory.held(snapshot, limits)
     given = held_memory.with_held(decision.allocations, held_mib)

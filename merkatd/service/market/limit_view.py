@@ -9,7 +9,7 @@ from twisted.internet.defer import TimeoutError as WaitedEnoughError
 
 from merkatd.base.quantities import finite, quoted_value
 from merkatd.cluster import Floats, Snapshot, VmState
-from merkatd.cluster.columns import NO_MARKET
+from merkatd.cluster.columns import NO_MARKET, is_one_of
 from merkatd.database.scheduler.order_store import Order
 from merkatd.limits import PER_UNIT, EnforcedLimits
 from merkatd.limits.cpu_limits import Quotas
@@ -89,7 +89,7 @@ class LimitService:
         require_admin(caller, "ADMIN VM")
         world, now, seen = self._scheduler.world, view.now, view.latest.seen
         rows = _rows(now.snapshot, of)
-        runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+        runs = is_one_of(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
         there = runs & (seen.observation.vm_host >= 0)
         vms = seen.observation.vm_id[there].tolist()
         hosts = seen.observation.vm_host[there].tolist()
@@ -154,7 +154,7 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
         row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
     ]
     if hosts:
-        there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
+        there: list[int] = np.flatnonzero(is_one_of(snapshot.vms.host, hosts)).tolist()
         return there
     named = [row for row, name in enumerate(snapshot.vms.name) if name == of]
     if not named:
@@ -277,7 +277,7 @@ async def _whole(context: PeriodContext) -> list[FullSize]:
     """Return every running VM with the size that OpenNebula gave it."""
     seen = await context.cloud.observe()
     context.hypervisors.meet(seen)
-    runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY)) & (seen.vm_host >= 0)
+    runs = is_one_of(seen.vm_state, (VmState.RUNNING, VmState.BUSY)) & (seen.vm_host >= 0)
     return [
         FullSize(
             vm=int(seen.vm_id[row]),

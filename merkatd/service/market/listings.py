@@ -9,7 +9,7 @@ import numpy as np
 
 from merkatd.base.quantities import finite
 from merkatd.cluster import BIDDING, Floats, HostState, Ints, VmState
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.currency import MICRO
 from merkatd.market.error import errors
 from merkatd.market.market_view import market_view
@@ -156,7 +156,7 @@ def host_rows(
     table, snapshot = view.snapshot.hosts, view.snapshot
     there = np.flatnonzero(view.host != NO_HOST)
     count = np.bincount(view.host[there], minlength=len(table))
-    bidding, gets = np.isin(snapshot.vms.state, BIDDING), view.given()
+    bidding, gets = is_one_of(snapshot.vms.state, BIDDING), view.given()
     bids = np.where(bidding[:, np.newaxis], snapshot.vms.bid, 0.0)[there]
     names = snapshot.resources
     given_sums = [_sums(view, there, gets[there, column]) for column in range(len(names))]
@@ -270,7 +270,7 @@ def application_rows(
     found: list[ApplicationUse] = []
     for (owner, application), members in sorted(groups.items()):
         state = table.state[members]
-        bidding = np.isin(state, BIDDING)
+        bidding = is_one_of(state, BIDDING)
         cost = float(view.cost[members].sum())
         balance = balances.credits(owner, application)
         found.append(
@@ -280,7 +280,7 @@ def application_rows(
                 owner=_known(owner),
                 owner_name=view.owner_names.get(owner),
                 vms=len(members),
-                running=int(np.isin(state, _RUNS).sum()),
+                running=int(is_one_of(state, _RUNS).sum()),
                 pending=int((state == VmState.PENDING).sum()),
                 cost=cost,
                 balance=balance,

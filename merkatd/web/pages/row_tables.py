@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import BIDDING, Floats
+from merkatd.cluster.columns import is_one_of
 from merkatd.service.account_rows import TenantStanding
 from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.goals import Goal, of_platform
@@ -149,7 +150,7 @@ class _Share:
 def _shares(view: PeriodView) -> dict[int, _Share]:
     """Return the sums by owner, of running and pending VMs."""
     vms, gets = view.snapshot.vms, view.given()
-    there = np.isin(vms.state, BIDDING)
+    there = is_one_of(vms.state, BIDDING)
     owners, at = np.unique(vms.owner[there], return_inverse=True)
     cpu, memory = (view.snapshot.resources.index(name) for name in ("cpu", "memory"))
     columns = (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.market.explanations import ExplainedVm
 from merkatd.service.market.listings import host_state
@@ -31,7 +31,7 @@ def host_bars(
     rows = rows[view.host[rows] != NO_HOST]
     hosts = np.arange(len(table)) if owner is None else np.unique(view.host[rows])
     hosts = hosts[:most]
-    rows = rows[np.isin(view.host[rows], hosts)]
+    rows = rows[is_one_of(view.host[rows], hosts)]
     rows = rows[np.lexsort((vms.id[rows], vms.owner[rows], view.host[rows]))]
     ends = np.searchsorted(view.host[rows], hosts, side="right").tolist()
     drawn = _drawn(view, rows)
