@@ -17,7 +17,7 @@ from tests.lengths import shorten
 HOSTS, VMS = shorten(large.HOSTS, large.HOSTS // 5), shorten(large.VMS, large.VMS // 5)
 PENDING = VMS // 40
 PERIODS = shorten(5, 2)
-HELD_MS = shorten(50, 25)
+HELD_MS = shorten(50, 16)
 """The longest block of the reactor in a period, in milliseconds."""
 REFERENCE_S = 0.04
 """The reference time of the machine for which this limit holds."""
