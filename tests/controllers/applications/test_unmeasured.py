@@ -65,7 +65,7 @@ def test_many_platforms_without_a_pace_keep_most_of_their_credits(site: Live) ->
     """
     crowd(site, 2)
     deadline_s = 24_000.0
-    many = [submitted(site, deadline_s, ideal=False, steps=2) for _ in range(8)]
+    many = [submitted(site, deadline_s, ideal=False, steps=2) for _ in range(5)]
     for platform in many:
         site.until(platform, "running")
     site.periods(8)
