@@ -42,7 +42,6 @@ LONGEST = (
     "daemon/test_ending.py",
     "daemon/test_kill_approved.py",
     "docs/test_running.py",
-    "opennebula/test_scale.py",
     "api/xmlrpc/test_calls.py",
     "api/xmlrpc/test_platforms.py",
 )

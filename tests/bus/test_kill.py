@@ -18,9 +18,10 @@ from merkatd.platforms.processes import program
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = 2
-KILLS = int(os.environ.get("MERKAT_SOAK", "10"))
+KILLS = int(os.environ.get("MERKAT_SOAK", "5"))
 SEED = int(os.environ.get("MERKAT_SEED", "1"))
 PATIENCE_S = 30.0
+VICTIMS = ("daemon", "warden", "controller", "monitor", "daemon warden")
 
 COUNTING = """
 from controllers.controller import Controller
@@ -130,16 +131,21 @@ def running(home: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
         one[0].wait()
 
 
+def victims_in_turn(rng: random.Random) -> Iterator[str]:
+    """Yield all victims in random order, again and again."""
+    while True:
+        yield from rng.sample(VICTIMS, len(VICTIMS))
+
+
 def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
     """Daemon, warden, controllers and monitors are killed at any moment, alone and together."""
     rng = random.Random(SEED)  # noqa: S311 - of a test
     with running(home) as one:
         await_actions(home)
-        for _ in range(KILLS):
+        for _, victims in zip(range(KILLS), victims_in_turn(rng), strict=False):
             if rng.random() < 0.3:
                 await_actions(home)
             time.sleep(rng.uniform(0.0, 0.5))
-            victims = rng.choice(["daemon", "warden", "controller", "monitor", "daemon warden"])
             for victim in victims.split():
                 if victim == "daemon":
                     one[0].kill()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from merkatd.protocol.bus_messages import FROM_DAEMON, TO_DAEMON, VERSION, Measured
 from merkatd.protocol.platform_messages import SetSize
 from merkatd.protocol.wire_format import LARGEST_BYTES, Envelope, MalformedError, pack, unpack
+from tests.lengths import shorten
 
 KINDS = TO_DAEMON | FROM_DAEMON
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -54,7 +55,7 @@ def written(**changes: Any) -> bytes:
     return json.dumps(good | changes).encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=shorten(150, 60), deadline=None)
 @given(BODIES, TEXTS, st.integers(0, 2**53 - 1))
 def test_messages_survive_writing_and_reading(body: Any, session: str, number: int) -> None:
     """Every kind survives, to the last bit of its numbers."""
@@ -62,7 +63,7 @@ def test_messages_survive_writing_and_reading(body: Any, session: str, number: i
     assert unpack(pack(envelope), KINDS) == envelope
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=shorten(300, 80), deadline=None)
 @given(st.binary(max_size=200) | FREE.map(lambda one: json.dumps(one).encode()))
 def test_any_other_bytes_are_rejected(data: bytes) -> None:
     """The only error is `MalformedError`."""
@@ -70,7 +71,7 @@ def test_any_other_bytes_are_rejected(data: bytes) -> None:
         unpack(data, KINDS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=shorten(300, 80), deadline=None)
 @given(st.sampled_from(sorted(TO_DAEMON)), FREE)
 def test_any_body_is_of_its_kind_or_rejected(kind: str, body: Any) -> None:
     """An accepted body has the promised type."""

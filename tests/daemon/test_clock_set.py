@@ -87,7 +87,6 @@ def test_a_clock_change_stops_neither_periods_nor_users(clocked: Clocked) -> Non
     for by_s in (-HOUR_S, 24 * HOUR_S, 0.0):
         assert clocked.api.merkat.daemon.info("ann:secret")[0]
         clocked.set(by_s)
-        assert clocked.after_periods(4) < MOST_S, by_s
-        for _ in range(3):
-            said = clocked.api.merkat.daemon.info("ann:secret")
-            assert said[0], said
+        assert clocked.after_periods(2) < MOST_S, by_s
+        said = clocked.api.merkat.daemon.info("ann:secret")
+        assert said[0], said

@@ -47,7 +47,7 @@ def taken(lock: Path) -> bool:
 
 def test_an_ending_daemon_finishes_its_period(site: Site) -> None:
     """Every period is complete, and every planned step was sent."""
-    for _ in range(3):
+    for _ in range(2):
         site.fault("delay", "*", seconds=INTERVAL_S / 20)
         site.after_good_periods(2, busy=True)
         site.busy_for(float(site.rng.uniform(0, INTERVAL_S)))
@@ -89,9 +89,9 @@ def test_an_ending_daemon_waits_for_a_hanging_cloud_for_a_limited_time(
     agree(site)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[MariaDb]:
-    """Start a MariaDB for this test alone, so that it can be frozen."""
+    """Start a MariaDB for these tests alone, so that it can be frozen."""
     if servers.MARIADBD is None:
         pytest.skip("mariadb-server is not here")
     with servers.mariadb() as one:
@@ -104,7 +104,7 @@ def test_a_daemon_with_a_hanging_database_ends_in_time(
 ) -> None:
     """Every part is closed within its limit, and no lock is left."""
     site.kill_daemon()
-    site.configure(grace_s=0.5, database=server.make("merkat"))
+    site.configure(grace_s=0.5, database=server.make(f"merkat_{started}".lower()))
     if not started:
         server.freeze()
     daemon = site.start_daemon()

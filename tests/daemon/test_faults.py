@@ -9,6 +9,7 @@ from tests.daemon.harness import CALL_LIMIT_S, INTERVAL_S, Site
 from tests.daemon.harness import site as running
 from tests.daemon.settling import settle
 from tests.daemon.soak import FAULT_ROUNDS, FIRST_SEED
+from tests.lengths import SOAK
 
 ILL_S = 4 * INTERVAL_S
 """The duration of the faults."""
@@ -39,22 +40,25 @@ def site(lasting: Site) -> Iterator[Site]:
 
 EACH_ROUND = pytest.mark.parametrize("turn", range(FAULT_ROUNDS))
 
-EACH_KIND = pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        ("refuse", {}),
-        ("delay", {"seconds": LATE_S}),
-        ("hang", {}),
-        ("garbage", {}),
-        ("truncate", {}),
-        ("lose", {}),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+KINDS: list[tuple[str, dict[str, float]]] = [
+    ("refuse", {}),
+    ("delay", {"seconds": LATE_S}),
+    ("hang", {}),
+    ("garbage", {}),
+    ("truncate", {}),
+    ("lose", {}),
+]
+
+
+def each_kind(number: int) -> pytest.MarkDecorator:
+    """Return all kinds in `make soak`, else every second one, beginning with this number."""
+    kinds = KINDS if SOAK else KINDS[number::2]
+    names = [kind for kind, _ in kinds]
+    return pytest.mark.parametrize(("kind", "fields"), kinds, ids=names)
 
 
 @EACH_ROUND
-@EACH_KIND
+@each_kind(0)
 def test_the_daemon_waits_for_a_server_that_fails_every_call(
     site: Site, kind: str, fields: dict[str, float], turn: int
 ) -> None:
@@ -66,7 +70,7 @@ def test_the_daemon_waits_for_a_server_that_fails_every_call(
 
 
 @EACH_ROUND
-@EACH_KIND
+@each_kind(1)
 def test_steps_without_a_valid_answer_are_judged_by_the_pools(
     site: Site, kind: str, fields: dict[str, float], turn: int
 ) -> None:

@@ -44,7 +44,7 @@ def until_any_moment(site: Site) -> None:
 @EACH_SITE
 def test_a_daemon_killed_at_random_moments_loses_and_repeats_nothing(site: Site) -> None:
     """The next good periods correct the state after the kills."""
-    for kill in range(1, shorten(KILLS_PER_SITE, 10) + 1):
+    for kill in range(1, shorten(KILLS_PER_SITE, 6) + 1):
         until_any_moment(site)
         site.kill_daemon()
         site.heal()

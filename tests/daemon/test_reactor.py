@@ -1,4 +1,7 @@
-"""The daemon's reactor stays responsive with a thousand hosts and ten thousand VMs."""
+"""The daemon's reactor stays responsive in a large cloud.
+
+`make soak` has a thousand hosts and ten thousand VMs, `make test` a fifth of them.
+"""
 
 import json
 import subprocess
@@ -7,19 +10,24 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.large import VMS, prepare_state
+from tests.daemon import large
 from tests.embedded.process import ROOT, remote
 from tests.lengths import shorten
 
-PENDING = 240
-PERIODS = shorten(5, 3)
+HOSTS, VMS = shorten(large.HOSTS, large.HOSTS // 5), shorten(large.VMS, large.VMS // 5)
+PENDING = VMS // 40
+PERIODS = shorten(5, 2)
+HELD_MS = shorten(50, 16)
+"""The longest block of the reactor in a period, in milliseconds."""
+REFERENCE_S = 0.04
+"""The reference time of the machine for which this limit holds."""
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the probe's measurements, with cloud and daemon in a process each."""
     directory = tmp_path_factory.mktemp("daemon")
-    prepare_state(directory / "cloud.db", PENDING)
+    large.prepare_state(directory / "cloud.db", PENDING, HOSTS, VMS)
     with remote("--state", str(directory / "cloud.db")) as cloud:
         ended = subprocess.run(
             [*(sys.executable, "-W", "error", "-m", "tests.daemon.reactor_probe"),
@@ -36,19 +44,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_first_period_has_much_to_do(measured: dict[str, Any]) -> None:
-    """It deploys two hundred VMs and changes most limits; no host refuses any."""
+    """It deploys many VMs and changes most limits; no host refuses any."""
     first = measured["periods"][0]
-    assert first["deploy"] >= 200
+    assert first["deploy"] >= 0.75 * PENDING
     assert first["limit"] > 0.9 * VMS
     assert first["balloon"] > 0.1 * VMS
     assert first["refused"] == 0
 
 
 def test_the_reactor_is_not_held(measured: dict[str, Any]) -> None:
-    """It is held at most 50 ms a period, on a machine whose reference time is 40 ms.
-
-    One period may take longer, because other programs share the machine.
-    """
+    """One period may take longer, because other programs share the machine."""
     held_s = sorted(period["held_s"] for period in measured["periods"])
     assert len(held_s) == PERIODS
-    assert held_s[-2] <= 1.25 * max(measured["reference_s"], 0.04), held_s
+    slower = max(measured["reference_s"] / REFERENCE_S, 1.0)
+    assert held_s[-2] <= HELD_MS / 1_000 * slower, held_s

@@ -1,4 +1,4 @@
-"""A thousand hosts and ten thousand VMs."""
+"""A cloud of hundreds of hosts and thousands of VMs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import pytest
 
 from tests.embedded.process import ROOT
 
+HOSTS, VMS = 250, 2_500
+
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, float]:
     """Return the measurements of the probe, which runs in a process of its own."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.embedded.scale_probe"],
+        [sys.executable, "-m", "tests.embedded.scale_probe", str(HOSTS), str(VMS)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -28,9 +30,9 @@ def measured() -> dict[str, float]:
 
 def test_the_pools_arrive_complete(measured: dict[str, float]) -> None:
     """All VMs run, and warm pools are as long as cold ones."""
-    assert measured["running"] == 10_000
-    assert measured["vms warm bytes"] == measured["vms cold bytes"] > 10_000_000
-    assert measured["hosts warm bytes"] == measured["hosts cold bytes"] > 1_000_000
+    assert measured["running"] == VMS
+    assert measured["vms warm bytes"] == measured["vms cold bytes"] > 1_000 * VMS
+    assert measured["hosts warm bytes"] == measured["hosts cold bytes"] > 1_000 * HOSTS
 
 
 @pytest.mark.parametrize("pool", ["vms", "hosts", "samples"])
@@ -41,10 +43,10 @@ def test_the_reactor_is_not_blocked(measured: dict[str, float], pool: str, time:
 
 
 def test_a_warm_pool_is_only_joined(measured: dict[str, float]) -> None:
-    """It costs less CPU than the reference, which joins 200,000 strings."""
-    assert measured["joined s"] <= measured["reference_s"]
+    """It costs less CPU than a quarter of the reference, which joins 200,000 strings."""
+    assert measured["joined s"] <= measured["reference_s"] / 4
 
 
 def test_building_the_cloud_is_cheap(measured: dict[str, float]) -> None:
-    """Creating and deploying ten thousand VMs costs less than a hundred references."""
-    assert measured["built s"] <= 100 * measured["reference_s"]
+    """Creating and deploying a hundred VMs costs less than a reference."""
+    assert measured["built s"] <= VMS / 100 * measured["reference_s"]

@@ -16,6 +16,7 @@ from merkatd.limits import LimitsSettings as Limits
 from tests.hypervisor.bed import Bed, balloon, limit, pin
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.handle import NO_QUOTA
+from tests.lengths import shorten
 
 PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))
 KINDS = st.sampled_from(["qemu", "lxc", "xen"])
@@ -36,7 +37,7 @@ def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
     return found
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=shorten(100, 30))
 @given(kind=KINDS, v2=st.booleans(), data=st.data())
 def test_one_application_is_enough(kind: str, v2: bool, data: st.DataObject) -> None:
     """All limits are in force after one application, and a second one changes nothing."""
@@ -59,7 +60,7 @@ def test_one_application_is_enough(kind: str, v2: bool, data: st.DataObject) -> 
         assert not host.changes()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=shorten(100, 30))
 @given(before=limits(3), after=limits(3), data=st.data())
 def test_only_differences_are_sent(
     before: list[Limit], after: list[Limit], data: st.DataObject

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from merkatd.opennebula.pools.vm_history import _of_one
 from merkatd.opennebula.pools.vm_pool import VmRow, read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
+from tests.lengths import shorten
 
 HEAD = (
     "<VM><ID>7</ID><UID>2</UID><GID>1</GID><UNAME>eve</UNAME><GNAME>users</GNAME><NAME>v</NAME>"
@@ -275,7 +276,7 @@ spaces = st.integers(0, 9).map(lambda number: number == 0)
 firsts = st.sampled_from(["", "", "<P/>", "<P>1</P>"])
 
 
-@settings(max_examples=3000)
+@settings(max_examples=shorten(3000, 200))
 @given(data=st.data())
 def test_one_text_forges_nothing(data: st.DataObject) -> None:
     """It ends some of the elements around it, adds content, and opens them again."""
@@ -287,7 +288,7 @@ def test_one_text_forges_nothing(data: st.DataObject) -> None:
     assert read_fields(Texts(**{name: text})) in {None, HONEST}
 
 
-@settings(max_examples=5000)
+@settings(max_examples=shorten(5000, 300))
 @given(data=st.data())
 def test_two_texts_forge_nothing(data: st.DataObject) -> None:
     """The first leaves elements open, which include everything up to the second."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -26,6 +26,7 @@ from merkatd.opennebula.pools.host_pool import read_samples
 from merkatd.opennebula.pools.vm_pool import read_page
 from merkatd.opennebula.rpc.http_reply import NoReplyError, decoded
 from merkatd.opennebula.rpc.xml_elements import BrokenError
+from tests.lengths import shorten
 from tests.opennebula.host_rows import read_hosts
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
@@ -52,6 +53,7 @@ WORDS = st.sampled_from(
 
 
 @pytest.mark.parametrize("name", READERS)
+@settings(max_examples=shorten(300, 25))
 @given(data=st.data())
 def test_any_text_is_read_or_rejected(name: str, data: st.DataObject) -> None:
     """Garbage alone and garbage inside of a pool are covered."""
@@ -111,6 +113,7 @@ def _mutated(data: st.DataObject, pool: str, tag: str) -> tuple[str, str]:
     return etree.tostring(root, encoding="unicode"), number
 
 
+@settings(max_examples=shorten(300, 50))
 @given(data=st.data())
 def test_a_mutated_vm_affects_no_other(data: st.DataObject) -> None:
     """The others are read as before, and an observation of all is possible."""
@@ -125,6 +128,7 @@ def test_a_mutated_vm_affects_no_other(data: st.DataObject) -> None:
     observed(Pools(list(after.values()), [], page.ailing, read_hosts(HOST_POOL), {}), 0.0)
 
 
+@settings(max_examples=shorten(300, 50))
 @given(data=st.data())
 def test_a_mutated_host_affects_no_other(data: st.DataObject) -> None:
     """Devices and nodes of the hosts are read or empty."""

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from merkatd.protocol.platform_messages import GiveUp
 from tests.controllers.applications.batch_site import Site
+from tests.lengths import shorten
 
 
 def test_the_system_grows_carefully_and_shrinks_without_work() -> None:
@@ -94,7 +95,7 @@ def test_an_invalid_template_is_given_up_at_once() -> None:
         assert why in body.reason
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=shorten(25, 8))
 @given(
     st.integers(0, 4),
     st.integers(0, 3),

@@ -30,6 +30,7 @@ from merkatd.protocol.platform_messages import (
 )
 from tests.bus.rig import assignment, news
 from tests.controllers.coroutines import finish
+from tests.lengths import shorten
 
 INTERVAL_S = 60.0
 HOUR = 60
@@ -170,7 +171,7 @@ class Site:
             self.pass_a_period()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=shorten(60, 12))
 @given(
     st.floats(0.1, 200.0),
     st.floats(0.0, 1.5),

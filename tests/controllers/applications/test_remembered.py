@@ -74,16 +74,16 @@ def test_known_work_is_reported_before_the_pace_is_known() -> None:
 def test_a_platform_that_lost_its_host_is_kept() -> None:
     """Its deadline leaves time for the rest, but not for the whole work."""
     site = Live(hosts=1)
-    vm = VM.format(work=3_000, steps=40)
+    vm = VM.format(work=1_500, steps=40)
     platform = site.submit(
         controller='[controller]\nkind = "deadline"\nparameters = { steps = 40 }',
         budget="[budget]\ncredits = 500",
-        slo='[slo]\ndeadline = "4200s"\nideal_run = "3000s"\n',
+        slo='[slo]\ndeadline = "2100s"\nideal_run = "1500s"\n',
         cluster=f'[[cluster]]\nname = "ranks"\nleast = 1\ninitial = 1\ntemplate = """\n{vm}"""',
     )
     site.until(platform, "running")
     crowd = [site.vm(0.0001, BOB, VCPU=4, MEMORY=1024) for _ in range(2)]
-    site.periods(42)
+    site.periods(21)
     site.bench.ok("one.vm.action", "undeploy-hard", site.vms(platform)[0])
     site.bench.ok("one.host.status", 0, 1)
     site.periods(2)

@@ -33,7 +33,7 @@ def cpu_bids(site: Live, platform: int, reason: str = "") -> list[float]:
 def test_without_an_ideal_run_time_the_pace_is_measured(site: Live) -> None:
     """Before the first iteration it takes what it gets and reports an unknown pace."""
     crowd(site, 4)
-    platform = submitted(site, 2_400.0, ideal=False)
+    platform = submitted(site, 1_200.0, ideal=False)
     site.until(platform, "running")
     assert "no iteration" in site.said(platform, ProgressReport)[0].text
     assert site.said(platform, ProgressReport)[0].on_track is None
@@ -65,7 +65,7 @@ def test_many_platforms_without_a_pace_keep_most_of_their_credits(site: Live) ->
     """
     crowd(site, 2)
     deadline_s = 24_000.0
-    many = [submitted(site, deadline_s, ideal=False, steps=2) for _ in range(8)]
+    many = [submitted(site, deadline_s, ideal=False, steps=2) for _ in range(5)]
     for platform in many:
         site.until(platform, "running")
     site.periods(8)
