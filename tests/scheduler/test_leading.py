@@ -293,13 +293,13 @@ def test_a_daemon_of_an_older_version_stops_acting_on_a_newer_schema(cloud: Fron
     assert len(first.acted) == 3
     with cloud.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    pass_(cloud, 300)
+    pass_(cloud, 180)
     assert (len(first.acted), second.acted) == (3, [])
     for one in (first, second):
         assert one.scheduler.standby is not None
         assert f"from revision {known} to 9999: install that version" in one.scheduler.standby
     newer = Daemon(cloud, "newer", revision="9999")
-    pass_(cloud, 180)
+    pass_(cloud, 130)
     assert len(newer.acted) >= 1
 
 
