@@ -4,18 +4,31 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
 from merkatd.database import migrations
 from merkatd.database.base.engine import make_engine
 
+_COMPILED: dict[Any, Any] = {}
+
 
 def migrated() -> sa.Engine:
     """Return the engine of a new database."""
     engine = make_engine("sqlite://")
+    # All databases share the compiled statements, which belong to a dialect.
+    engine.dialect = _first().dialect
+    engine.update_execution_options(compiled_cache=_COMPILED)
     with _connection(engine) as connection:
         connection.deserialize(_template())
+    return engine
+
+
+@cache
+def _first() -> sa.Engine:
+    engine = make_engine("sqlite://")
+    engine.connect().close()  # the first connection completes the dialect
     return engine
 
 

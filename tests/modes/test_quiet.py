@@ -9,6 +9,7 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.base.settings import ActingSettings
 from merkatd.scheduler.phases.permission import Permission, with_fewer_moves
+from tests.lengths import SOAK
 from tests.modes.site import Site
 
 VMS = 8
@@ -74,7 +75,7 @@ def test_the_preview_respects_the_limit(lopsided: Site) -> None:
     assert lopsided.ask("mode")["most_moves"] == 1
 
 
-@pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW, Mode.ASK])
+@pytest.mark.parametrize("mode", [Mode.ASK, *[Mode.DRY, Mode.SHADOW] * SOAK])
 def test_a_change_to_mode_on_starts_quietly_too(mode: Mode, site: Site) -> None:
     """Decisions accumulated while watching are not all carried out at once."""
     for _ in range(VMS):
@@ -106,7 +107,7 @@ def test_a_resumed_daemon_starts_quietly_too(site: Site) -> None:
     site.clock.pump([1.0] * 60)
     after = sum(moves(site))
     assert after - before <= 1
-    site.clock.pump([1.0] * 600)
+    site.clock.pump([1.0] * 480)
     assert all(site.host_of(vm) != 0 for vm in range(VMS))
     counts = [count for count in moves(site) if count]
     assert all(later >= 1 for _, later in pairwise(counts))

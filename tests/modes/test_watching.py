@@ -10,10 +10,11 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.scheduler.base.settings import ActingSettings
 from merkatd.scheduler.observation.observed import Observed
+from tests.lengths import SOAK
 from tests.modes.site import Site
 
 
-@pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
+@pytest.mark.parametrize("mode", [Mode.SHADOW, *[Mode.DRY] * SOAK])
 class TestNoChanges:
     def test_no_call_changes_the_cloud(self, mode: Mode, site: Site) -> None:
         """Pending VMs, oversized VMs and contention cause no change either."""

@@ -14,9 +14,10 @@ from merkatd.placement.market.plan_halves import Remaining, without_harmful_halv
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.lengths import shorten
 
 RNG = np.random.default_rng(0)
-CLOUDS = 400
+CLOUDS = shorten(400, 100)
 
 
 def tight(seed: int) -> Snapshot:

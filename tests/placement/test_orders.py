@@ -10,6 +10,11 @@ from merkatd.placement import strategy_named
 from merkatd.placement.base.least_load import evacuate_to_least_load, start_market
 from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, placed, vms_table
+from tests.lengths import shorten
+
+CLOUDS = shorten(400, 60)
+WAITS = 274
+"""In this cloud a new VM finds room only after all other steps."""
 
 STRATEGIES: dict[str, tuple[str, Any]] = {
     "tabu": ("tabu", None),
@@ -59,21 +64,21 @@ def decided(snapshot: Snapshot, choice: str) -> Decision:
 def test_a_new_vm_starts_if_a_host_has_room(choice: str) -> None:
     """If a host has room for a new VM while all others stay, the plan starts the VM."""
     counted = 0
-    for seed in range(400):
+    for seed in range(CLOUDS):
         snapshot = tight(seed, new=2)
         started = start_market(snapshot, 0).started
         due = snapshot.vms.id[(snapshot.vms.host < 0) & (started >= 0)].tolist()
         steps = decided(snapshot, choice).plan.of(Deploy)
         assert {step.vm for step in steps} >= set(due), seed
         counted += len(due)
-    assert counted > 400
+    assert counted > CLOUDS
 
 
 @pytest.mark.parametrize("choice", STRATEGIES)
 def test_a_drained_host_loses_a_vm_in_each_period_if_one_can_move(choice: str) -> None:
     """If a VM of a drained host fits elsewhere while all others stay, the plan moves a VM away."""
     counted = 0
-    for seed in range(400):
+    for seed in range(CLOUDS):
         snapshot = tight(seed, drained=True)
         game = start_market(snapshot, 0)
         board = game.fresh_board()
@@ -84,14 +89,14 @@ def test_a_drained_host_loses_a_vm_in_each_period_if_one_can_move(choice: str) -
         last = snapshot.hosts.id[-1]
         moves = decided(snapshot, choice).plan.of(Migrate)
         assert any(step.source == last for step in moves), seed
-    assert counted > 100
+    assert counted > CLOUDS // 4
 
 
 @pytest.mark.parametrize("choice", STRATEGIES)
 def test_no_new_vm_waits_beside_permanent_room(choice: str) -> None:
     """If a host has room for a new VM before and after the plan, the plan starts the VM there."""
     counted = 0
-    for seed in range(400):
+    for seed in (*range(CLOUDS), WAITS):
         snapshot = tight(seed, new=4)
         after = placed(snapshot, decided(snapshot, choice))
         floor, each = snapshot.vms.floor[:, 1], np.arange(len(snapshot.hosts))[:, np.newaxis]
@@ -100,16 +105,16 @@ def test_no_new_vm_waits_beside_permanent_room(choice: str) -> None:
         waiting = np.flatnonzero(after < 0)
         assert (floor[waiting] > free.max()).all(), seed
         counted += len(waiting)
-    assert counted > 40
+    assert counted > CLOUDS // 10
 
 
 def test_the_reason_of_a_waiting_new_vm_names_the_missing_floor() -> None:
     """The reason of a new VM that waits names its floor and never an exchange of places."""
     told = 0
-    for seed in range(200):
+    for seed in range(CLOUDS // 2):
         snapshot = tight(seed, new=4)
         decision = decided(snapshot, "groups")
         for vm in np.flatnonzero(placed(snapshot, decision) < 0).tolist():
             assert "change places" not in decision.reasons[vm]
             told += "as its floor" in decision.reasons[vm]
-    assert told > 20
+    assert told > CLOUDS // 20

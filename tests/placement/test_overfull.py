@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, HostState, Ints, Migrate, Snapshot
@@ -12,6 +12,7 @@ from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.tabu.paper import MarketSettings
 from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.lengths import shorten
 
 RNG = np.random.default_rng(0)
 CHOICES: dict[str, tuple[str, Any]] = {
@@ -76,6 +77,7 @@ def sent(snapshot: Snapshot, name: str, settings: Any = None) -> Ints:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
+@settings(max_examples=shorten(100, 25))
 @given(seed=st.integers(0, 10**6))
 @example(seed=1264)
 def test_an_overfull_host_is_relieved_whenever_a_move_can(choice: str, seed: int) -> None:

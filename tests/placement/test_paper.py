@@ -9,12 +9,13 @@ from merkatd.placement import strategy_named
 from merkatd.placement.base.least_load import start_market
 from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
+from tests.lengths import SOAK, shorten
 from tests.placement.transcription import transcription
 
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(shorten(150, 60)))
 def test_small_clouds_with_all_constraints_get_the_same_plan(seed: int) -> None:
     """Floors, roles, requirements, states, two markets and extreme bids give the paper's plan."""
     snapshot = tangled(seed)
@@ -24,11 +25,11 @@ def test_small_clouds_with_all_constraints_get_the_same_plan(seed: int) -> None:
         assert algorithm_1(start_market(snapshot, market), settings).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize(("hosts", "vms"), [(6, 60), (10, 120), (12, 200)])
+@pytest.mark.parametrize(("hosts", "vms"), [(6, 60), (10, 120), *[(12, 200)] * SOAK])
 def test_clouds_up_to_200_vms_get_the_same_plan(hosts: int, vms: int) -> None:
     """New VMs, contention and default settings except for E_max give the paper's plan."""
     settings = MarketSettings(e_max=0.0)
-    for seed in range(6):
+    for seed in range(shorten(6, 3)):
         snapshot = tangled(1000 + seed, hosts, vms) if seed % 2 else crowded(vms // 10, seed)
         expected = transcription(snapshot, settings)
         assert algorithm_1(start_market(snapshot, 0), settings).tolist() == expected.tolist()

@@ -16,7 +16,7 @@ from merkatd.placement.base.least_load import start_market
 from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
 from tests.clouds import cloud, crowded, flavoured, hosts_table, placed, tangled, vms_table
-from tests.lengths import shorten
+from tests.lengths import pair, shorten
 
 RNG = np.random.default_rng(0)
 UNLIMITED: dict[str, Any] = {"hold_s": 0.0, "least_gain": 0.0, "migrations_per_host": 10**6}
@@ -81,14 +81,13 @@ def small(seed: int, floors: bool) -> Snapshot:
     )
 
 
-@pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("floors", [False, True])
+@pytest.mark.parametrize(("objective", "floors"), pair([*Objective], [True, False]))
 def test_within_a_tenth_of_the_optimum_on_95_of_100_small_clouds(
     objective: Objective, floors: bool
 ) -> None:
     """With M_max 2 and E_max 0, results are within 10 % of brute force on 95 of 100 clouds."""
     settings = TabuSettings(objective=objective, m_max_part=0.0, m_max_least=2, e_max=0.0)
-    near, clouds = 0, shorten(100, 40)
+    near, clouds = 0, shorten(100, 20)
     for seed in range(clouds):
         snapshot = small(seed, floors)
         view = market_view(snapshot, 0)
@@ -143,7 +142,7 @@ def busy(seed: int, overfull: bool) -> tuple[Snapshot, Decision]:
     raise AssertionError("no VM moves in any of 20 clouds")
 
 
-@pytest.mark.parametrize("seed", range(shorten(60, 20)))
+@pytest.mark.parametrize("seed", range(shorten(60, 12)))
 def test_shortfall_never_increases(seed: int) -> None:
     """A plan with moves lowers the total shortfall and raises no market's."""
     snapshot, decision = busy(seed, overfull=False)
@@ -153,7 +152,7 @@ def test_shortfall_never_increases(seed: int) -> None:
     assert after.sum() < before.sum()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(shorten(20, 10)))
 def test_excess_over_hosts_never_increases(seed: int) -> None:
     """Relief of an overfull host may cost shortfall; a market without overfull hosts loses none."""
     snapshot, decision = busy(seed, overfull=True)
@@ -170,7 +169,7 @@ def test_excess_over_hosts_never_increases(seed: int) -> None:
         assert was.any() or shortfall[1] <= shortfall[0] * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(shorten(6, 2)))
 def test_moving_2_percent_of_the_vms_removes_a_quarter_of_the_shortfall(seed: int) -> None:
     """This holds on the crowded clouds of benchmarks/bench_balance.py, with loads unpriced."""
     snapshot = flavoured(100, seed)

@@ -71,7 +71,7 @@ def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
     before = row_of(site, platform).balance
     for vm in site.vms(platform):
         site.bench.ok("one.vm.action", "terminate-hard", vm)
-    site.periods(20)
+    site.periods(8)
     row = row_of(site, platform)
     assert len(site.vms(platform)) == 2
     assert row.bids == 0

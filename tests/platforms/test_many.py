@@ -8,6 +8,7 @@ from merkatd.fleets.vm_template_text import with_attributes
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.message_limits import longest_memory
 from merkatd.protocol.platform_messages import MOST_VMS
+from merkatd.scheduler.base.settings import Rhythm
 from tests.platforms.site import Site
 
 TINY = 'CPU="0.01"\nMEMORY="1"\n'
@@ -31,14 +32,14 @@ def test_a_period_makes_only_the_texts_that_it_sends(monkeypatch: pytest.MonkeyP
         return with_attributes(text, attributes)
 
     monkeypatch.setattr("merkatd.platforms.lifecycle.new_vms.with_attributes", counted)
-    site = Site()
+    site = Site(rhythm=Rhythm(new_vms=20))
     try:
-        first = site.submit(cluster=cluster("a", 130) + "\n" + cluster("b", 40))
-        second = site.submit(cluster=cluster("a", 60))
+        first = site.submit(cluster=cluster("a", 26) + "\n" + cluster("b", 8))
+        second = site.submit(cluster=cluster("a", 12))
         bobs = site.submit(owner=site.bob, cluster=cluster("a", 5))
         site.until(first, "starting")
-        assert len(made) == 105
-        assert len(site.members(first)) == 100
+        assert len(made) == 25
+        assert len(site.members(first)) == 20
         assert site.members(second) == ()
         assert len(site.members(bobs)) == 5
         counts = []
@@ -46,8 +47,8 @@ def test_a_period_makes_only_the_texts_that_it_sends(monkeypatch: pytest.MonkeyP
             made.clear()
             site.periods(1)
             counts.append((len(site.members(first)), len(site.members(second)), len(made)))
-        assert counts == [(170, 30, 100), (170, 60, 30), (170, 60, 0), (170, 60, 0)]
-        assert len(site.vms(first)) == 170
+        assert counts == [(34, 6, 20), (34, 12, 6), (34, 12, 0), (34, 12, 0)]
+        assert len(site.vms(first)) == 34
     finally:
         site.close()
 

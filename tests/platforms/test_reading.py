@@ -17,6 +17,7 @@ from merkatd.platforms.lifecycle.template_reader import (
     read_stored,
     read_template,
 )
+from tests.lengths import shorten
 from tests.platforms.site import VM, template
 
 ROOT = Path(__file__).parents[2]
@@ -210,7 +211,7 @@ def test_the_number_of_reported_problems_is_limited() -> None:
     assert len(said.splitlines()) == MOST_PROBLEMS
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=shorten(150, 50), deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_rejected(text: str) -> None:
     """This holds at any place in a template."""

@@ -6,6 +6,7 @@ import pytest
 
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.protocol.platform_messages import SetSize
+from tests.lengths import SOAK, shorten
 from tests.platforms.site import VM, Site
 from tests.scheduler.frontend import SESSION
 
@@ -41,7 +42,7 @@ def end(site: Site, vm: int) -> None:
     site.wait(site.transport.call("one.vm.action", SESSION, "terminate-hard", vm))
 
 
-@pytest.mark.parametrize("least", [0, 1, 2])
+@pytest.mark.parametrize("least", [0, 2, *[1] * SOAK])
 def test_a_platform_keeps_its_initial_size(site: Site, least: int) -> None:
     """Its VMs may be rejected for a long time, and are created afterwards."""
     platform = site.submit(cluster=cluster(least))
@@ -49,12 +50,12 @@ def test_a_platform_keeps_its_initial_size(site: Site, least: int) -> None:
     asked = reject_creations(site)
     for vm in site.vms(platform):
         end(site, vm)
-    site.periods(60)
+    site.periods(shorten(60, 9))
     found = site.platform(platform)
     assert (found.state, found.sizes, site.vms(platform)) == ("running", {"nodes": 2}, [])
     assert asked
     site.cloud.faults.clear()
-    site.periods(14)
+    site.periods(shorten(14, 10))
     assert len(site.vms(platform)) == 2
     assert sorted(site.vms(platform)) == sorted(site.alive())
 
@@ -65,7 +66,7 @@ def test_requests_have_growing_intervals(site: Site) -> None:
     site.until(platform, "running")
     asked = reject_creations(site)
     end(site, site.vms(platform)[0])
-    site.periods(60)
+    site.periods(shorten(60, 38))
     interval_s = site.scheduler.world.rhythm.interval_s
     waits = [round((after - before) / interval_s) for before, after in pairwise(asked)]
     longest = round(600.0 / interval_s)

@@ -101,12 +101,14 @@ class TestLife:
         site.until(platform, "running")
         site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
         site.bench.ok("one.vm.action", "terminate-hard", site.vms(platform)[0])
-        site.periods(50)
+        site.periods(22)
+        site.periods(6, WINDOW_S / 12)
         assert site.platform(platform).state == "running"
         told = [one for one in site.doings(platform) if one.what == "replace"]
         assert len(told) == MAX_FAILURES
         site.cloud.faults.clear()
-        site.periods(30)
+        site.clock.advance(WINDOW_S)
+        site.periods(5)
         assert [site.state(vm) for vm in site.vms(platform)] == ["RUNNING", "RUNNING"]
 
 

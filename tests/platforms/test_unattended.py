@@ -14,6 +14,7 @@ from merkatd.platforms.platform_views import PlatformDetails
 from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.service.base.callers import LOCAL
+from tests.lengths import SOAK
 from tests.platforms.site import Site, platforms_at
 
 WHY = "ZeroDivisionError: nothing to divide by"
@@ -63,11 +64,14 @@ def troubles(site: Site) -> Mapping[int, str]:
     ("module", "name"),
     [
         (period_review, "_start_request"),
-        (period_review, "terms_of"),
         (period_review, "record_transition"),
-        (period_review, "claimed_at_start"),
-        (period_review, "without_refused"),
-        (period_review, "bids_by_cluster"),
+        *[
+            (period_review, "terms_of"),
+            (period_review, "claimed_at_start"),
+            (period_review, "without_refused"),
+            (period_review, "bids_by_cluster"),
+        ]
+        * SOAK,
     ],
 )
 def test_a_failing_platform_stays_unchanged_and_the_period_continues(

@@ -1,5 +1,6 @@
 """The failure of a strategy is reported and affects no other market."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from merkatd.placement.registry import STRATEGIES, StrategyEntry
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases import decide as deciding
 from merkatd.scheduler.phases import market_decisions
+from tests.lengths import pair
 from tests.scheduler.frontend import Frontend
 
 _ENABLED, _OFFLINE = 0, 2
@@ -123,8 +125,10 @@ def test_vms_keep_their_limits_where_hosts_cannot_be_divided(
     frontend.close()
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("text", ["why_pending", "why_stays", "why_deployed", "why_migrated"])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    pair(["why_pending", "why_stays", "why_deployed", "why_migrated"], [*STRATEGIES]),
+)
 def test_a_failure_in_a_reason_stops_no_decision(
     name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,13 +164,14 @@ def test_a_failure_in_another_text_stops_no_decision(monkeypatch: pytest.MonkeyP
     frontend.close()
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("disabled", [False, True], ids=["one host", "one open host"])
-@pytest.mark.parametrize("classes", [False, True], ids=["without classes", "with a stranger's"])
+@pytest.mark.parametrize(
+    ("case", "name"), pair(itertools.product([False, True], repeat=2), [*STRATEGIES])
+)
 def test_a_vm_that_should_leave_the_only_open_host_stays(
-    name: str, disabled: bool, classes: bool
+    name: str, case: tuple[bool, bool]
 ) -> None:
     """Its reason names no other VM's requirement, and new VMs start."""
+    disabled, classes = case
     frontend = Frontend(hosts=2 if disabled else 1, markets=(MarketRules(strategy=name),))
     stays = frontend.vm()
     frontend.periods(2)

@@ -3,6 +3,7 @@
 import pytest
 
 from merkatd.scheduler.base.settings import MarketRules
+from tests.lengths import pair
 from tests.scheduler.frontend import Frontend
 
 LEFT_ALONE = "left-alone"
@@ -33,8 +34,9 @@ def where(policy: str) -> tuple[int, int]:
     return (1, 1) if policy == "AFFINED" else (0, 1)
 
 
-@pytest.mark.parametrize("policy", ["AFFINED", "ANTI_AFFINED"])
-@pytest.mark.parametrize("strategy", ["tabu", "paper", "groups"])
+@pytest.mark.parametrize(
+    ("strategy", "policy"), pair(["tabu", "paper", "groups"], ["AFFINED", "ANTI_AFFINED"])
+)
 class TestMembers:
     def test_an_unmanaged_member_counts(self, policy: str, strategy: str) -> None:
         """It belongs to an excluded group, runs, and stays on its host."""

@@ -21,6 +21,7 @@ from merkatd.opennebula.current_state import server_leads
 from merkatd.opennebula.rpc.transport import LeaderOnlyTransport
 from merkatd.scheduler.leadership import Leadership, lease_s_of
 from merkatd.scheduler.period import Scheduler
+from tests.lengths import SOAK, pair, shorten
 from tests.scheduler.frontend import SESSION, START_S, Frontend
 
 INTERVAL_S = 60.0
@@ -157,17 +158,16 @@ def periods_of(connection: sa.Connection) -> list[int]:
     return sorted(one.number for one in period_store.recent(connection, 1000) if one.acted_s)
 
 
-@pytest.mark.parametrize("offset_s", [0.0, 86_400.0, -3600.0])
-@pytest.mark.parametrize("rate", [1.0, 1.1, 0.92])
+@pytest.mark.parametrize(("rate", "offset_s"), pair([1.0, 1.1, 0.92], [0.0, 86_400.0, -3600.0]))
 def test_the_standby_never_acts_beside_the_leader(
     cloud: Frontend, offset_s: float, rate: float
 ) -> None:
     """Their clocks may be off by any amount, or a tenth faster or slower."""
     first = Daemon(cloud, "first")
     pass_(cloud, 7)
-    second = Daemon(cloud, "second", offset_s, rate)
-    pass_(cloud, 900)
-    assert len(first.acted) == 16
+    second, minutes = Daemon(cloud, "second", offset_s, rate), shorten(15, 5)
+    pass_(cloud, minutes * 60)
+    assert len(first.acted) == minutes + 1
     assert second.acted == []
     assert second.calls == []
     assert second.scheduler.standby == "daemon first has the lease on this database"
@@ -176,7 +176,7 @@ def test_the_standby_never_acts_beside_the_leader(
     cloud.agree()
 
 
-@pytest.mark.parametrize("moment_s", [3.0, 31.0, 59.0, 61.0])
+@pytest.mark.parametrize("moment_s", [3.0, 31.0, 59.0, 61.0] if SOAK else [3.0, 59.0])
 def test_the_standby_takes_over_within_two_periods_of_a_kill(
     cloud: Frontend, moment_s: float
 ) -> None:
@@ -206,7 +206,7 @@ def test_the_standby_takes_over_at_once_after_an_orderly_stop(cloud: Frontend) -
     assert second.scheduler.standby is None
 
 
-@pytest.mark.parametrize("interval_s", [INTERVAL_S, 6 * INTERVAL_S, INTERVAL_S / 6])
+@pytest.mark.parametrize("interval_s", [6 * INTERVAL_S, INTERVAL_S / 6, *[INTERVAL_S] * SOAK])
 def test_a_daemon_stopped_during_a_takeover_sends_no_call(
     cloud: Frontend, interval_s: float
 ) -> None:
@@ -295,13 +295,13 @@ def test_a_daemon_of_an_older_version_stops_acting_on_a_newer_schema(cloud: Fron
     assert len(first.acted) == 3
     with cloud.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    pass_(cloud, 300)
+    pass_(cloud, 180)
     assert (len(first.acted), second.acted) == (3, [])
     for one in (first, second):
         assert one.scheduler.standby is not None
         assert f"from revision {known} to 9999: install that version" in one.scheduler.standby
     newer = Daemon(cloud, "newer", revision="9999")
-    pass_(cloud, 180)
+    pass_(cloud, 130)
     assert len(newer.acted) >= 1
 
 

@@ -17,6 +17,7 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import most_owed, owed_by_vm
+from tests.lengths import SOAK
 from tests.scheduler.frontend import Frontend
 from tests.served import services_at
 
@@ -210,7 +211,7 @@ class TestPoverty:
             assert frontend.state(vm) == "RUNNING"
             assert "less than" not in str(frontend.bench.vm(vm).user_template)
 
-    @pytest.mark.parametrize("rule", PriceRule)
+    @pytest.mark.parametrize("rule", [PriceRule.CLEARING, *[PriceRule.PAPER] * SOAK])
     def test_a_floor_without_payment_is_suspended_after_ten_periods(
         self, made: Callable[..., Frontend], rule: PriceRule
     ) -> None:
@@ -246,7 +247,7 @@ class TestPoverty:
         owner = owner_of(frontend, poor)
         frontend.read(lambda c: grant(c, owner, 10**9, "2", "test", 0.0))
         frontend.bench.ok("one.vm.action", "resume", poor, session=ann)
-        frontend.periods(15)
+        frontend.periods(12)
         assert frontend.state(poor) == "RUNNING"
         assert frontend.read(lambda c: tenant(c, owner)).balance < 10**9
         frontend.placed_again.add(poor)

@@ -14,6 +14,7 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.phases.scarcity import within_memory
+from tests.lengths import SOAK
 from tests.scheduler.frontend import Frontend
 
 WALL_MIB = 8192 - 100
@@ -121,7 +122,7 @@ def _shrinking(rule: PriceRule) -> tuple[Frontend, int]:
     return frontend, large
 
 
-@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("rule", [PriceRule.CLEARING, *[PriceRule.PAPER] * SOAK])
 def test_a_vm_waiting_for_room_pays_on_its_own_host(rule: PriceRule) -> None:
     """It has its share and its limits there until it migrates."""
     frontend, large = _shrinking(rule)

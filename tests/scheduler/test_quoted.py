@@ -17,6 +17,7 @@ from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import owed_by_vm
 from tests.clouds import crowded, tangled
+from tests.lengths import pair
 from tests.scheduler.frontend import Frontend
 from tests.served import questions_at
 
@@ -84,8 +85,7 @@ def test_a_quote_equals_the_charge(seed: int, pick: float, bid: tuple[float, flo
     assert found <= round(most * MICRO) + 2
 
 
-@pytest.mark.parametrize("claim", [300, 800])
-@pytest.mark.parametrize("others", [(20.0, 20.0), (5.0, 20.0, 20.0)])
+@pytest.mark.parametrize(("claim", "others"), pair([300, 800], [(20.0, 20.0), (5.0, 20.0, 20.0)]))
 def test_a_quote_for_a_vm_with_a_claim_equals_what_the_bid_gets(
     claim: int, others: tuple[float, ...]
 ) -> None:

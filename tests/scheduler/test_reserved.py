@@ -34,6 +34,7 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import ActingSettings, MarketRules
 from merkatd.scheduler.charging.owed_amounts import costs
+from tests.lengths import SOAK, shorten
 from tests.scheduler.frontend import START_S, Frontend, entries_by_reference
 
 MICRO = 10**6
@@ -260,7 +261,7 @@ class TestDebts:
         frontend.periods(10)
         assert frontend.state(vm) == "STOPPED"
 
-    @pytest.mark.parametrize("every_s", [60.0, 10.0, 7.0])
+    @pytest.mark.parametrize("every_s", [60.0, 10.0, *[7.0] * SOAK])
     def test_early_periods_do_not_shorten_the_patience(
         self, made: Callable[..., Frontend], every_s: float
     ) -> None:
@@ -312,7 +313,7 @@ class TestDebts:
         frontend, owner, session = self.poor(made)
         ran = 0
         vm = 0
-        for number in range(60):
+        for number in range(shorten(60, 24)):
             frontend.periods(1)
             ran += frontend.state(vm) == "RUNNING"
             if number % 9 == 8 and frontend.state(vm) != "DONE":

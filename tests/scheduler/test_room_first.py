@@ -8,6 +8,7 @@ import pytest
 from merkatd.cluster import Resume, Step
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
+from tests.lengths import SOAK, pair
 from tests.scheduler.frontend import Frontend
 
 HOST_MIB = 8192
@@ -37,8 +38,7 @@ def resumes(frontend: Frontend, vm: int) -> list[str]:
     return [str(row.state) for row in reversed(rows) if row.step.kind == "resume"]
 
 
-@pytest.mark.parametrize("most", [None, 1024], ids=["without a cap", "with a cap"])
-@pytest.mark.parametrize("action", ["suspend", "poweroff"])
+@pytest.mark.parametrize(("most", "action"), pair([None, 1024], ["suspend", "poweroff"]))
 def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -> None:
     """A VM that was suspended or powered off returns with all of its memory.
 
@@ -51,7 +51,7 @@ def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -
     assert held_mib(frontend) <= HOST_MIB
     frontend.bench.ok("one.vm.action", action, second)
     frontend.clock.advance(60)
-    frontend.periods(8)
+    frontend.periods(6)
     assert held_mib(frontend) > HOST_MIB - 6144
     orders.resume = [second]
     waited = 0
@@ -66,7 +66,7 @@ def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -
         assert waited < 10
     assert waited > 1
     assert resumes(frontend, second)[0] in {"sent", "confirmed"}
-    frontend.periods(6)
+    frontend.periods(3)
     assert held_mib(frontend) <= HOST_MIB
     least = min(guest.balloon_mib for guest in frontend.cloud.guests.on_host(0))
     assert least > 3000 if most is None else least <= most
@@ -74,7 +74,7 @@ def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -
     frontend.close()
 
 
-@pytest.mark.parametrize("most", [None, 256, 8])
+@pytest.mark.parametrize("most", [None, 8, *[256] * SOAK])
 def test_a_cap_keeps_no_balloon_up(most: int | None) -> None:
     """A guest returns up to a quarter of its memory in a period, even with a small cap."""
     frontend = Frontend(hosts=2)

@@ -21,11 +21,12 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.protocol.platform_messages import SetBids
 from merkatd.scheduler.base.settings import ActingSettings, MarketRules
+from tests.lengths import shorten
 from tests.platforms.site import BOB, Site
 
 Result = TypeVar("Result")
 
-EVERY = 4
+EVERY = shorten(4, 1)
 """Each play repeats one of this many transactions; the plays together repeat all."""
 
 STORED = (ACCOUNTS, ENTRIES, RESERVATIONS, ARREARS, COMPARISONS)

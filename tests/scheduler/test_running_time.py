@@ -30,6 +30,7 @@ from merkatd.scheduler.observation.running_time import (
     seconds_run,
     starts,
 )
+from tests.lengths import SOAK, shorten
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 NEVER = GuestRecord(-1)
@@ -333,7 +334,7 @@ def test_a_vm_placed_and_ended_between_two_looks_pays() -> None:
     frontend.close()
 
 
-@pytest.mark.parametrize("away", ["suspend", "poweroff-hard", "stop", "undeploy-hard"])
+@pytest.mark.parametrize("away", ["suspend", "poweroff-hard", *["stop", "undeploy-hard"] * SOAK])
 def test_a_vm_that_is_off_at_each_observation_pays(away: str) -> None:
     """It pays for all its running time, whatever the observations showed."""
     frontend = site()
@@ -469,7 +470,7 @@ def test_a_text_that_is_too_long_changes_no_other_vms_time() -> None:
     frontend = site()
     hider = frontend.vm()
     frontend.periods(3)
-    for turn in range(4):
+    for turn in range(shorten(4, 2)):
         frontend.bench.ok("one.vm.update", hider, f'LONG="{LONG if turn % 2 else ""}"', 1)
         vm = frontend.vm()
         frontend.period()

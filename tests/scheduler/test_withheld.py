@@ -9,6 +9,7 @@ from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases.migration_waves import migration_waves
 from merkatd.scheduler.phases.withheld_moves import withheld_vms
+from tests.lengths import SOAK, shorten
 from tests.placement.test_halves import tight
 from tests.scheduler.frontend import Frontend
 
@@ -16,7 +17,7 @@ CORES = 400.0
 ROUNDING = 1.02
 """A limit stays in force while it is within this factor of the requested one."""
 
-WAITING = {"tabu": (5, 13, 17), "paper": (0, 8, 12), "groups": (7, 12, 16)}
+WAITING = {"tabu": (13, 5, 17), "paper": (8, 0, 12), "groups": (7, 12, 16)}
 """In these clouds migrations wait, and their VMs' shares could be given away too early."""
 
 CLOUDS = (50, 54, 66, 107, 140, 165, 238, *range(20))
@@ -76,7 +77,8 @@ def withheld_periods(seed: int, strategy: str) -> int:
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_quotas_never_exceed_a_host_while_migrations_wait(name: str) -> None:
     """Neighbours get no part of the share of a VM that has not left."""
-    assert sum(withheld_periods(seed, name) for seed in WAITING[name]) >= 3
+    seeds = WAITING[name][: shorten(3, 1)]
+    assert sum(withheld_periods(seed, name) for seed in seeds) >= len(seeds)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -97,7 +99,7 @@ def test_each_migration_without_a_predecessor_is_in_a_wave(name: str) -> None:
     frontend.close()
 
 
-@pytest.mark.parametrize("seed", [6, 8, 35])
+@pytest.mark.parametrize("seed", [6, *[8, 35] * SOAK])
 def test_a_regrouping_of_idle_vms_is_carried_out(seed: int) -> None:
     """It is judged by recent use, when it is planned and when it is sent."""
     rng = np.random.default_rng(seed)

@@ -1,13 +1,13 @@
 """Weeks or a year of periods with changing VMs, platforms and groups: nothing grows.
 
-`MERKAT_SOAK` makes it a year with a period an hour.
+`make soak` runs a year with a period an hour.
 """
 
-import os
 import time
 from typing import Any
 
 import numpy as np
+import pytest
 import sqlalchemy as sa
 
 from merkatd.database.fleets import group_store
@@ -15,20 +15,22 @@ from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.ledger.entry_store import audit
 from merkatd.database.migrations import TABLES
+from merkatd.scheduler import retain
 from merkatd.scheduler.base.settings import Rhythm
-from merkatd.scheduler.retain import EVERY
+from tests.lengths import SOAK, shorten
 from tests.platforms.site import BOB, Site
 
 DAY_S = 86_400.0
-SOAK = "MERKAT_SOAK" in os.environ
-INTERVAL_S = DAY_S / (24 if SOAK else 4)
-DAYS = 365 if SOAK else 60
-KEPT_DAYS, HISTORY_DAYS = 3, 6
+INTERVAL_S = DAY_S / shorten(24, 4)
+DAYS = shorten(365, 15)
+KEPT_DAYS, HISTORY_DAYS = shorten(3, 1), shorten(6, 3)
+EVERY = retain.EVERY if SOAK else 8
+"""The number of periods between two deletions."""
 
 
 def churn(site: Site, day: int, living: list[tuple[int, int]], rng: np.random.Generator) -> None:
     """Run a tenant's day: a VM, a platform and a group start, and older ones end."""
-    if day % 3 == 0:
+    if day % shorten(3, 1) == 0:
         living.append((site.vm(owner=BOB), site.submit(top=f'name = "weather{day}"')))
     at_s = site.clock.seconds()
     site.wait(site.scheduler.world.database.run(lambda c: group(c, day, at_s, site.bob)))
@@ -57,8 +59,11 @@ def rows(connection: sa.Connection) -> dict[str, int]:
     return {table.name: connection.scalar(count.select_from(table)) or 0 for table in TABLES}
 
 
-def test_neither_the_database_nor_the_duration_of_a_period_grows() -> None:
+def test_neither_the_database_nor_the_duration_of_a_period_grows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """No table has more rows in the last third of the time than in the second third."""
+    monkeypatch.setattr(retain, "EVERY", EVERY)
     site = Site(
         rhythm=Rhythm(
             interval_s=INTERVAL_S,
@@ -80,7 +85,8 @@ def test_neither_the_database_nor_the_duration_of_a_period_grows() -> None:
     for name in sizes[0]:
         before = max(size[name] for size in sizes[third : 2 * third])
         after = max(size[name] for size in sizes[2 * third :])
-        if after > before * 1.15 + 3:  # rows are deleted only after each 60th period
+        # The number of rows rises until the next deletion.
+        if after > before * 1.15 + shorten(3, 1):
             grown[name] = (before, after)
     assert grown == {}
     # Use the shortest times: other processes can lengthen any of them.

@@ -12,6 +12,7 @@ from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price, vms_staying
 from tests.clouds import cloud, hosts_table, placed, vms_table
+from tests.lengths import shorten
 from tests.placement.groups.printed import assign_by_exchanges
 
 RNG = np.random.default_rng(0)
@@ -175,7 +176,7 @@ def test_reserved_capacity_does_not_cause_migrations() -> None:
     assert second.memory == first.memory
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=shorten(100, 25))
 @given(
     st.lists(st.floats(1.0, 100.0), min_size=4, max_size=12),
     st.lists(st.floats(0.01, 100.0), min_size=2, max_size=12),
