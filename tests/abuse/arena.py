@@ -63,8 +63,11 @@ class Arena(Site):
         neighbours: int = NEIGHBOURS,
         neighbours_cores: int = CORES,
         tick_s: float = TICK_S,
+        apart: bool = False,
     ) -> None:
+        """Start the cloud; `apart`: each player has a host with neighbours of its own."""
         self.tick_s = tick_s
+        self.apart = apart
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
         market = MarketRules(strategy=strategy) if strategy else MarketRules(pricing=pricing)
         super().__init__(
@@ -85,6 +88,8 @@ class Arena(Site):
             fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}", neighbours_cores)
             for number in range(neighbours * hosts)
         ]
+        for number, vm in enumerate(self.honest if apart else ()):
+            self.bench.ok("one.vm.update", vm, _only(number % hosts), 1)
 
     def start_daemon(self) -> None:
         """Start the daemon, and record its requests for an early period."""
@@ -113,6 +118,9 @@ class Arena(Site):
         self._periods(1)
         players = {name: Player(self, name) for name in strategies}
         owners = [one.owner for one in players.values()]
+        if self.apart:
+            for number, player in enumerate(players.values()):
+                player.required = _only(number)
         self._reset_counts(owners)
         moves = {name: play(players[name]) for name, play in strategies.items()}
         due_s = dict.fromkeys(moves, 0.0)
@@ -244,12 +252,13 @@ class Player:
         self.arena = arena
         self.owner = arena.tenant(name) if owner is None else owner
         self.session = f"{name}:{PASSWORD}"
+        self.required = ""
+        """The requirement of each of its VMs."""
 
     def vm(self, bid: float | None = FAIR_BID, **attributes: object) -> int:
         """Create a busy VM with all cores of a host; return -1 if OpenNebula rejects it."""
-        answer = self.arena.bench.raw(
-            "one.vm.allocate", vm_text(bid, **attributes), session=self.session
-        )
+        text = f"{vm_text(bid, **attributes)}\n{self.required}"
+        answer = self.arena.bench.raw("one.vm.allocate", text, session=self.session)
         return int(answer[1]) if answer[0] is True else -1
 
     def set(self, vm: int, **attributes: object) -> None:
@@ -355,6 +364,11 @@ VCPU="{CORES}"
 MEMORY="512"
 EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 """
+
+
+def _only(host: int) -> str:
+    """Return the requirement of a host."""
+    return f'SCHED_REQUIREMENTS="ID = {host}"'
 
 
 def fair_vm(arena: Arena, session: str, cores: int = CORES) -> int:

@@ -14,13 +14,14 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
-from tests.lengths import shorten
+from tests.lengths import SOAK, shorten
 from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60
-FREE_PERIODS = 6
+FREE_PERIODS = shorten(6, 5)
 """The first periods, in which a few starts are free."""
-PERIODS = shorten(12, 6)
+PERIODS = shorten(12, 3)
+VMS = shorten(24, 12)
 LEAST = 0.95
 """The least part of the neighbour's price of a unit."""
 
@@ -160,7 +161,9 @@ class Player:
             self.vm = self.site.vm("eve")
 
 
-MOVES = [name for name in vars(Player) if not name.startswith("_")]
+MOVES = [
+    name for name in vars(Player) if not name.startswith("_") and (SOAK or name != "once_a_period")
+]
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -192,9 +195,9 @@ def test_many_vms_restart_free_of_charge_once_a_day() -> None:
     site = Site()
     site.vm("ann")
     size = {"CPU": 0.01, "VCPU": 1, "MEMORY": 64}
-    vms = [site.vm("eve", 0.001, **size) for _ in range(24)]
+    vms = [site.vm("eve", 0.001, **size) for _ in range(VMS)]
     site.run(4)
-    _restart_each(site, vms, 10)
+    _restart_each(site, vms, VMS * 5 // 12)
     once = site.paid("eve")
     # Two goods at a thousandth each.
     assert sum(once.values()) <= 2 * 0.001 * len(vms) * 16
@@ -202,23 +205,23 @@ def test_many_vms_restart_free_of_charge_once_a_day() -> None:
     _restart_each(site, vms[:4], 2)  # three are free within an hour
     site.had.clear()
     before = {owner: site.paid(owner) for owner in ("ann", "eve")}
-    _restart_each(site, vms[4:], 8)
+    _restart_each(site, vms[4:], VMS // 3)
     site.frontend.period()
     after = {owner: site.paid(owner) for owner in ("ann", "eve")}
     for good, host in HOST.items():
         each = (after["ann"][good] - before["ann"][good]) / site.had["ann", good]
-        bought = site.had["eve", good] - len(vms) * 8 * PERIOD_S
+        bought = site.had["eve", good] - len(vms) * (VMS // 3) * PERIOD_S
         paid = after["eve"][good] - before["eve"][good]
-        assert bought > 16 * host, "the player had too little at each restart for a valid test"
+        assert bought > 0.6 * VMS * host, "the player had too little at each restart"
         assert paid >= LEAST * each * bought, (good, paid / bought / each)
     site.frontend.close()
 
 
 def _run_hour(site: Site) -> None:
     """Run an hour and a little more."""
-    for _ in range(62):
+    for _ in range(7):
         site.frontend.period()
-        site.frontend.clock.advance(PERIOD_S)
+        site.frontend.clock.advance(9 * PERIOD_S)
 
 
 def _restart_each(site: Site, vms: list[int], periods: int) -> None:

@@ -8,8 +8,11 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.terms import refused_deployments
 from tests.abuse.memory import HIGH, HOST_MIB, SIZE_MIB, Hoarder, Memory, Moves
+from tests.lengths import SOAK, shorten
 
-PERIODS = 40
+PERIODS = shorten(40, 16)
+LEAST = 0.9 if SOAK else 0.86
+"""The part of their memory that neighbours keep; each of the first withdrawals takes some."""
 OTHER = "other"
 """A market without hosts."""
 
@@ -109,15 +112,15 @@ def elsewhere_now_and_then(me: Hoarder) -> Moves:
     ],
 )
 def test_neighbours_keep_the_memory_that_they_pay_for(play: Callable[[Hoarder], Moves]) -> None:
-    """They keep at least nine tenths of it."""
+    """They keep nearly all of it, once their owner's VMs have to wait."""
     memory = Memory(PriceRule.CLEARING, MarketRules(name=OTHER, clusters=frozenset({99})))
     try:
         memory.add_neighbours()
-        memory.site.periods(6)
+        memory.site.periods(3)
         found = memory.play(play(Hoarder(memory)), PERIODS)
     finally:
         memory.close()
-    assert found.fair_held >= 0.9 * HOST_MIB * PERIODS, found
+    assert found.fair_held >= LEAST * HOST_MIB * PERIODS, found
 
 
 def prefers_each_host_in_turn(me: Hoarder, vm: int) -> Moves:
