@@ -114,7 +114,7 @@ def test_used_memory_costs_the_price_of_its_host(claim: dict[str, object]) -> No
             yield
 
     try:
-        found = memory.play(moves(), 30)
+        found = memory.play(moves(), 24)
     finally:
         memory.site.close()
     assert found.held[-1] < 1024, found.held
