@@ -30,11 +30,11 @@ from tests.lengths import SOAK, shorten
 
 Moves = Generator[float, None, None]
 
-PERIODS = shorten(240, 8)
+PERIODS = shorten(240, 6)
 RULES = tuple(PriceRule)
 LEAST = 0.95
 """The least part of the honest tenants' price of a core-second."""
-RENEWAL_S = 4 * PERIOD_S
+RENEWAL_S = shorten(4, 3) * PERIOD_S
 """The interval of renewals; the first one is after the players' start."""
 SUPPLY = 400_000.0
 """The supply: each of three tenants holds a third at most, more than its initial balance."""

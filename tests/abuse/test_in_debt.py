@@ -6,6 +6,7 @@ import pytest
 
 from merkatd.cluster import Stop
 from merkatd.currency import micro
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import charge_store
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
@@ -15,12 +16,13 @@ from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
 from tests.abuse.memory import SIZE_MIB, USE_MIB, Memory
-from tests.lengths import SOAK
+from tests.lengths import SOAK, shorten
 from tests.scheduler.frontend import PASSWORD
 
-CREDIT_PERIODS = 16
-"""The number of periods after which the player has not paid for ten periods."""
-PERIODS = 26
+UNPAID = shorten(10, 4)
+CREDIT_PERIODS = UNPAID + 6
+"""The number of periods after which the player has not paid for long enough."""
+PERIODS = CREDIT_PERIODS + shorten(10, 6)
 
 
 def take_credits(me: Player, left: float) -> None:
@@ -52,7 +54,8 @@ WAYS = (("poweroff-hard", 1), ("suspend", 8))
 @pytest.mark.parametrize(("away", "count"), WAYS if SOAK else WAYS[1:])
 def test_vms_of_an_owner_in_long_debt_are_stopped(away: str, count: int) -> None:
     """From then on the neighbours have the whole host."""
-    arena = Arena(PriceRule.CLEARING, tick_s=1)
+    money = MoneySettings(supply=100_000_000, renewal_s=1e9, unpaid_periods=UNPAID)
+    arena = Arena(PriceRule.CLEARING, tick_s=1, money=money)
     computed: list[float] = []
     play = restarting(away, count)
 

@@ -11,7 +11,7 @@ import pytest
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import HIGH, HOST_MIB, USE_MIB, Hoarder, Memory, Moves, Sums
-from tests.lengths import SOAK, shorten
+from tests.lengths import SOAK, pair, shorten
 
 PERIODS = shorten(240, 10)
 BEGIN = 4
@@ -89,11 +89,7 @@ PLAYS = (
     two_in_turns,
     bids_less_and_less,
 )
-GAMES = [
-    (play, rule)
-    for at, play in enumerate(PLAYS)
-    for rule in (RULES if SOAK or at == 3 else (PriceRule.CLEARING,))
-]
+GAMES = pair(PLAYS, RULES) if SOAK else [(play, PriceRule.CLEARING) for play in PLAYS[1:]]
 
 
 def play_beside(play: object, rule: PriceRule, periods: int) -> Sums:
@@ -123,10 +119,10 @@ def test_a_vm_gives_back_its_memory_once_others_bid() -> None:
     try:
         me = Hoarder(memory)
         vm = me.vm(HIGH)
-        memory.site.periods(4)
+        memory.site.periods(2)
         me.bid(vm, 0)
-        memory.site.periods(4)
-        alone = memory.play(forever(), 3)
+        memory.site.periods(2)
+        alone = memory.play(forever(), 2)
         assert min(alone.held) >= USE_MIB
         memory.add_neighbours()
         found = memory.play(forever(), 30)
@@ -142,7 +138,7 @@ def test_a_vm_gives_back_its_memory_once_others_bid() -> None:
     assert after.fair_held >= 0.95 * (HOST_MIB - LEAST_MIB) * 4
 
 
-@pytest.mark.parametrize("claim", [0, USE_MIB])
+@pytest.mark.parametrize("claim", [0, USE_MIB] if SOAK else [USE_MIB])
 def test_memory_is_allocated_to_others_only_when_free(claim: int) -> None:
     """A guest needs minutes to give back used memory; meanwhile its host has no more."""
     memory = Memory(PriceRule.CLEARING)
