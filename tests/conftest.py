@@ -1,5 +1,6 @@
 """Fixtures and settings of all tests: shared servers, and the order of the files."""
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -52,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move the longest files to the front; keep the order within each file."""
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the loaded modules from garbage collections, which take a tenth of the CPU time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 MOST_LOG_CHARS = 6000

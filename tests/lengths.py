@@ -10,6 +10,9 @@ Second = TypeVar("Second")
 
 SOAK = "MERKAT_SOAK" in os.environ
 
+EXAMPLES = 100 if SOAK else 30
+"""The examples of a property that is cheap to break."""
+
 
 def shorten(whole: int, short: int) -> int:
     """Return the whole number in `make soak`, else the short one."""

@@ -63,8 +63,11 @@ class Arena(Site):
         neighbours: int = NEIGHBOURS,
         neighbours_cores: int = CORES,
         tick_s: float = TICK_S,
+        apart: bool = False,
     ) -> None:
+        """Start the cloud; `apart`: each player has a host with neighbours of its own."""
         self.tick_s = tick_s
+        self.apart = apart
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
         market = MarketRules(strategy=strategy) if strategy else MarketRules(pricing=pricing)
         super().__init__(
@@ -85,6 +88,8 @@ class Arena(Site):
             fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}", neighbours_cores)
             for number in range(neighbours * hosts)
         ]
+        for number, vm in enumerate(self.honest if apart else ()):
+            self.bench.ok("one.vm.update", vm, _only(number % hosts), 1)
 
     def start_daemon(self) -> None:
         """Start the daemon, and record its requests for an early period."""
@@ -103,19 +108,31 @@ class Arena(Site):
         by_state = {**delays.by_state, state: seconds}
         world.settings = replace(world.settings, delays=replace(delays, by_state=by_state))
 
-    def play(self, strategies: Mapping[str, Play], periods: int) -> "dict[str, Outcome]":
-        """Run three periods without the players, then this number with them."""
-        self._periods(3)
+    def play(
+        self, strategies: Mapping[str, Play], periods: int, *, uncounted: int = 0
+    ) -> "dict[str, Outcome]":
+        """Run two periods without the players, then this number with them.
+
+        The first `uncounted` ones do not count: the players' VMs are placed meanwhile.
+        """
+        self._periods(1)
         players = {name: Player(self, name) for name in strategies}
-        self._reset_counts([one.owner for one in players.values()])
+        owners = [one.owner for one in players.values()]
+        if self.apart:
+            for number, player in enumerate(players.values()):
+                player.required = _only(number)
+        self._reset_counts(owners)
         moves = {name: play(players[name]) for name, play in strategies.items()}
         due_s = dict.fromkeys(moves, 0.0)
         for tick in range(round(periods * PERIOD_S / self.tick_s)):
             for name in [name for name, at_s in due_s.items() if at_s <= tick * self.tick_s]:
                 due_s[name] += next(moves[name])
             self._tick()
-            if (tick + 1) * self.tick_s % PERIOD_S == 0:
+            played, rest = divmod((tick + 1) * self.tick_s, PERIOD_S)
+            if rest == 0:
                 self._run_period()
+                if played == uncounted:
+                    self._reset_counts(owners)
         return {name: self.outcome(one.owner) for name, one in players.items()}
 
     def _periods(self, count: int) -> None:
@@ -152,7 +169,7 @@ class Arena(Site):
         """Start all counts from zero."""
         self.core_s.clear()
         self.ran_s.clear()
-        self.begun_s = self.clock.seconds()
+        self.begun_s = self._sampled_s
         self._before = {owner: self.paid(owner) for owner in (self.ann, self.bob, *players)}
 
     def paid(self, owner: int) -> float:
@@ -182,7 +199,7 @@ class Arena(Site):
     def outcome(self, *players: int) -> "Outcome":
         """Return the joint outcome of these tenants."""
         fair = (self.ann, self.bob)
-        periods = (self.clock.seconds() - self.begun_s) / PERIOD_S
+        periods = (self._sampled_s - self.begun_s) / PERIOD_S
         return Outcome(
             core_s=self.computed(*players),
             ran_s=self._sum(self.ran_s, players),
@@ -224,7 +241,7 @@ class Outcome:
 
         A host enforces no less than a hundredth of a core for each VM.
         """
-        return self.core_s > 60.0 and self.core_s > 0.012 * self.ran_s
+        return self.core_s > 8.0 and self.core_s > 0.012 * self.ran_s
 
 
 class Player:
@@ -235,12 +252,13 @@ class Player:
         self.arena = arena
         self.owner = arena.tenant(name) if owner is None else owner
         self.session = f"{name}:{PASSWORD}"
+        self.required = ""
+        """The requirement of each of its VMs."""
 
     def vm(self, bid: float | None = FAIR_BID, **attributes: object) -> int:
         """Create a busy VM with all cores of a host; return -1 if OpenNebula rejects it."""
-        answer = self.arena.bench.raw(
-            "one.vm.allocate", vm_text(bid, **attributes), session=self.session
-        )
+        text = f"{vm_text(bid, **attributes)}\n{self.required}"
+        answer = self.arena.bench.raw("one.vm.allocate", text, session=self.session)
         return int(answer[1]) if answer[0] is True else -1
 
     def set(self, vm: int, **attributes: object) -> None:
@@ -346,6 +364,11 @@ VCPU="{CORES}"
 MEMORY="512"
 EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 """
+
+
+def _only(host: int) -> str:
+    """Return the requirement of a host."""
+    return f'SCHED_REQUIREMENTS="ID = {host}"'
 
 
 def fair_vm(arena: Arena, session: str, cores: int = CORES) -> int:

@@ -6,9 +6,11 @@ from itertools import count
 from merkatd.embedded.model.vm_states import Lcm
 from tests.abuse.arena import CORES, CREDITS, FAIR_BID, LATER, PERIOD_S, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, list_strategy
+from tests.lengths import shorten
 
-LARGE = 10_500_000
-"""A number of characters above the default limit of XML parsers for one text."""
+TOO_LONG = shorten(10_500_000, 1_200_000)
+"""A number of characters that the daemon does not read; the first is above the default limit of XML
+parsers for one text."""
 
 # -- time ----------------------------------------------------------------------------------------
 
@@ -287,7 +289,7 @@ def unreadable(me: Player) -> Moves:
     """Give a running VM a template that is too large to read."""
     vm = me.vm()
     yield PERIOD_S + 10
-    me.set(vm, LONG="x" * LARGE)
+    me.set(vm, LONG="x" * TOO_LONG)
     yield from forever()
 
 
@@ -298,7 +300,7 @@ def unreadable_while_looked_at(me: Player) -> Moves:
     yield PERIOD_S
     while True:
         yield AFTER_S
-        me.set(vm, LONG="x" * LARGE)
+        me.set(vm, LONG="x" * TOO_LONG)
         yield BEFORE_S
         me.set(vm, LONG="")
 

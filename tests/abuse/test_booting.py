@@ -8,8 +8,10 @@ from tests.abuse.arena import CORES, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
 from tests.abuse.memory import Memory
 from tests.abuse.test_cycled_memory import FREE_PERIODS, Owner
+from tests.lengths import SOAK, shorten
 
-PERIODS = 20
+PERIODS = shorten(20, 14)
+AWAY = ("poweroff-hard", "suspend")
 MUCH = 500.0
 
 
@@ -30,7 +32,7 @@ def booting(away: str, credits_: float | None) -> Play:
     return play
 
 
-@pytest.mark.parametrize("away", ["poweroff-hard", "suspend"])
+@pytest.mark.parametrize("away", AWAY if SOAK else AWAY[:1])
 def test_an_owner_without_credits_takes_no_host_with_an_old_bid(away: str) -> None:
     """A bid made with credits does not apply without them."""
     arena = Arena(PriceRule.CLEARING, tick_s=1)
@@ -41,7 +43,7 @@ def test_an_owner_without_credits_takes_no_host_with_an_old_bid(away: str) -> No
     assert found.fair_core_s >= 0.6 * CORES * PERIOD_S * (PERIODS - 7), found
 
 
-@pytest.mark.parametrize("away", ["poweroff-hard", "suspend"])
+@pytest.mark.parametrize("away", AWAY if SOAK else AWAY[1:])
 def test_memory_of_a_booting_guest_costs_the_neighbours_price(away: str) -> None:
     """The guest is off for five seconds of each minute."""
     memory = Memory(PriceRule.CLEARING)
@@ -53,7 +55,7 @@ def test_memory_of_a_booting_guest_costs_the_neighbours_price(away: str) -> None
         site.periods(2)
         held = {True: 0.0, False: 0.0}
         before = site.balances()
-        for period in range(FREE_PERIODS + 12):
+        for period in range(FREE_PERIODS + shorten(12, 6)):
             site.period()
             if period == FREE_PERIODS:
                 before, held = site.balances(), {True: 0.0, False: 0.0}

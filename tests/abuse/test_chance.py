@@ -15,14 +15,14 @@ from tests.abuse.listed import Moves
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
 from tests.lengths import shorten
 
-PERIODS = shorten(25, 15)
+PERIODS = shorten(25, 12)
 LEAST = 0.95
 """The least part of the honest tenants' price, or of the reserve price of idle cores."""
 LEAST_BY_USE = 0.85
 """The least part by use: a guest that ends before its counter is read pays for its share."""
 WASTED = 0.04
 """The part of all cores that starts and ends of VMs waste."""
-SEEDS = range(FIRST_SEED, FIRST_SEED + (4 if KILLS == KILLS_PER_SITE else KILLS))
+SEEDS = range(FIRST_SEED, FIRST_SEED + (3 if KILLS == KILLS_PER_SITE else KILLS))
 
 
 def play_kind(of: Kind) -> tuple[Outcome, Arena]:

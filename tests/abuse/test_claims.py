@@ -7,6 +7,7 @@ import pytest
 from merkatd.market.price import PriceRule
 from merkatd.protocol.platform_messages import Kinds
 from tests.abuse.arena import Arena, Player
+from tests.lengths import shorten
 from tests.platforms.site import template
 
 VM = """CPU="1"
@@ -95,7 +96,7 @@ def test_a_resubmitted_platform_claims_only_for_minutes() -> None:
         last = arena.take(eve.owner, nowhere)
         arena._periods(1)
         second = arena.take(arena.ann, text)
-        for _ in range(8):
+        for _ in range(shorten(8, 5)):
             eve.stop(last)
             last = arena.take(eve.owner, nowhere)
             arena._periods(2)

@@ -12,12 +12,14 @@ from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
 from tests.abuse.memory import HOST_MIB, RESERVE, Hoarder, Memory
+from tests.lengths import SOAK, shorten
 from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD
 
 HERE = {"SCHED_REQUIREMENTS": "ID = 0"}
 """A requirement as of a cluster or a datastore: the second host stays idle and cheap."""
-PERIODS = 10
+PERIODS = shorten(10, 5)
+RULES = tuple(PriceRule)
 
 
 def bound(bid: float, **more: object) -> Play:
@@ -31,7 +33,7 @@ def bound(bid: float, **more: object) -> Play:
     return play
 
 
-@pytest.mark.parametrize("rule", list(PriceRule))
+@pytest.mark.parametrize("rule", RULES if SOAK else RULES[1:])
 def test_a_claim_on_a_contended_host_costs_that_hosts_price(rule: PriceRule) -> None:
     """The market's price is the reserve price; four VMs bid 80 together on the host."""
     arena = Arena(rule, hosts=2, neighbours=0)
@@ -94,7 +96,10 @@ def make_two_hosts() -> Memory:
     return memory
 
 
-@pytest.mark.parametrize("claim", [{}, {"MERKAT_MIN_MEMORY": 8000}])
+CLAIMS: tuple[dict[str, object], ...] = ({}, {"MERKAT_MIN_MEMORY": 8000})
+
+
+@pytest.mark.parametrize("claim", CLAIMS if SOAK else CLAIMS[1:])
 def test_used_memory_costs_the_price_of_its_host(claim: dict[str, object]) -> None:
     """A VM with full memory shrinks once neighbours on its host bid."""
     memory = make_two_hosts()
@@ -109,7 +114,7 @@ def test_used_memory_costs_the_price_of_its_host(claim: dict[str, object]) -> No
             yield
 
     try:
-        found = memory.play(moves(), 30)
+        found = memory.play(moves(), 24)
     finally:
         memory.site.close()
     assert found.held[-1] < 1024, found.held

@@ -13,11 +13,12 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import Player
 from tests.abuse.memory import FAIR_BID, HIGH, HOST_MIB, RESERVE, Hoarder, Memory, Moves
+from tests.lengths import SOAK, shorten
 
 CLAIM_MIB = 16_000
 NEEDS = 0.25
 """The part of its size that a VM without a guest keeps (`floor_part`)."""
-PERIODS = 8
+PERIODS = shorten(8, 4)
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def memory() -> Iterator[Memory]:
     """Return a host whose neighbours have bought all of its memory."""
     found = Memory(PriceRule.CLEARING)
     found.add_neighbours()
-    found.site.periods(6)
+    found.site.periods(4)
     yield found
     found.close()
 
@@ -49,7 +50,10 @@ def fail_boot(memory: Memory, **attributes: object) -> int:
     return vm
 
 
-@pytest.mark.parametrize("bid", [0.0, CLAIM_MIB * RESERVE["memory"] * 1.1])
+AT_RESERVE = CLAIM_MIB * RESERVE["memory"] * 1.1
+
+
+@pytest.mark.parametrize("bid", [0.0, AT_RESERVE] if SOAK else [AT_RESERVE])
 def test_a_failed_vm_claims_only_the_memory_that_its_bid_buys(memory: Memory, bid: float) -> None:
     """Without a bid, or at the reserve price, that is next to nothing."""
     fail_boot(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)

@@ -9,6 +9,7 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import PERIOD_S
 from tests.abuse.test_resting import RESERVE, memory_vm
+from tests.lengths import SOAK
 from tests.platforms.site import Site
 from tests.scheduler.test_acting import careful_settings
 
@@ -57,7 +58,7 @@ def test_a_finally_failed_vm_frees_its_memory() -> None:
         site.close()
 
 
-@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("rule", tuple(PriceRule) if SOAK else (PriceRule.CLEARING,))
 def test_the_memory_for_another_attempt_costs_the_reserve_price(rule: PriceRule) -> None:
     """A waiting attempt keeps its claim, and its owner pays for each period."""
     site = make_site(rule)

@@ -17,13 +17,14 @@ from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import VmAction
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
-from tests.lengths import shorten
+from tests.lengths import SOAK, shorten
 from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60
-FREE_PERIODS = 6
+FREE_PERIODS = shorten(6, 5)
 """The first periods, in which a few starts are free."""
-PERIODS = shorten(12, 6)
+PERIODS = shorten(12, 3)
+VMS = shorten(24, 12)
 LEAST = 0.95
 """The least part of the neighbour's price of a unit."""
 
@@ -173,7 +174,9 @@ class Player:
             self.vm = self.site.vm("eve")
 
 
-MOVES = [name for name in vars(Player) if not name.startswith("_")]
+MOVES = [
+    name for name in vars(Player) if not name.startswith("_") and (SOAK or name != "once_a_period")
+]
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -252,9 +255,9 @@ def test_many_vms_restart_free_of_charge_once_a_day() -> None:
     site = Site()
     site.vm("ann")
     size = {"CPU": 0.01, "VCPU": 1, "MEMORY": 64}
-    vms = [site.vm("eve", 0.001, **size) for _ in range(24)]
+    vms = [site.vm("eve", 0.001, **size) for _ in range(VMS)]
     site.run(4)
-    _restart_each(site, vms, 10)
+    _restart_each(site, vms, VMS * 5 // 12)
     once = site.paid("eve")
     # Two goods at a thousandth each.
     assert sum(once.values()) <= 2 * 0.001 * len(vms) * 16
@@ -262,23 +265,23 @@ def test_many_vms_restart_free_of_charge_once_a_day() -> None:
     _restart_each(site, vms[:4], 2)  # three are free within an hour
     site.had.clear()
     before = {owner: site.paid(owner) for owner in ("ann", "eve")}
-    _restart_each(site, vms[4:], 8)
+    _restart_each(site, vms[4:], VMS // 3)
     site.frontend.period()
     after = {owner: site.paid(owner) for owner in ("ann", "eve")}
     for good, host in HOST.items():
         each = (after["ann"][good] - before["ann"][good]) / site.had["ann", good]
-        bought = site.had["eve", good] - len(vms) * 8 * PERIOD_S
+        bought = site.had["eve", good] - len(vms) * (VMS // 3) * PERIOD_S
         paid = after["eve"][good] - before["eve"][good]
-        assert bought > 16 * host, "the player had too little at each restart for a valid test"
+        assert bought > 0.6 * VMS * host, "the player had too little at each restart"
         assert paid >= LEAST * each * bought, (good, paid / bought / each)
     site.frontend.close()
 
 
 def _run_hour(site: Site) -> None:
     """Run an hour and a little more."""
-    for _ in range(62):
+    for _ in range(7):
         site.frontend.period()
-        site.frontend.clock.advance(PERIOD_S)
+        site.frontend.clock.advance(9 * PERIOD_S)
 
 
 def _restart_each(site: Site, vms: list[int], periods: int) -> None:
@@ -295,29 +298,27 @@ def _restart_each(site: Site, vms: list[int], periods: int) -> None:
     site.run(periods, move)
 
 
-def _charge_with(restart: bool) -> float:
-    """Return the charge for both goods of a bidding VM, restarted once or never."""
-    site = Site()
-    site.vm("ann")
-    vm = site.vm("eve", 5.0)
-    site.run(4)
-
-    def again(second: int) -> None:
-        if restart and second == 10:
-            site.act(vm, "poweroff-hard")
-        if restart and second == 15:
-            site.act(vm, "resume")
-
-    site.run(1, again)
-    site.run(4)
-    paid = sum(site.paid("eve").values())
-    site.frontend.close()
-    return paid
-
-
 def test_a_vm_restarted_once_pays_no_more() -> None:
     """Its bids bound its charges, as for all VMs."""
-    assert _charge_with(restart=True) <= _charge_with(restart=False)
+    site = Site()
+    site.vm("ann")
+    vm, bid = site.vm("eve", 5.0), 5.0
+    site.run(3)
+
+    def again(second: int) -> None:
+        if second == 10:
+            site.act(vm, "poweroff-hard")
+        if second == 15:
+            site.act(vm, "resume")
+
+    before = site.paid("eve")
+    site.run(1, again)
+    site.run(2)
+    site.frontend.period()
+    paid = {good: amount - before[good] for good, amount in site.paid("eve").items()}
+    site.frontend.close()
+    for good, amount in paid.items():
+        assert 3.9 * bid <= amount <= 4 * bid, good
 
 
 def test_many_vms_that_start_once_pay_their_bids_at_most() -> None:
@@ -328,11 +329,11 @@ def test_many_vms_that_start_once_pay_their_bids_at_most() -> None:
     for _ in range(4):
         for _ in range(3):
             site.vm("eve", 1.0)
-        site.run(3)
+        site.run(2)
     site.frontend.period()
     paid = site.paid("eve")
     site.frontend.close()
-    bids = 3 * (12 + 9 + 6 + 3) + 12 / 6  # a VM is charged for at least ten seconds
+    bids = 3 * (8 + 6 + 4 + 2) + 12 / 6  # a VM is charged for at least ten seconds
     assert 0 < paid["network"] <= bids
     assert 0 < paid["disk"] <= bids
 
@@ -345,7 +346,7 @@ def _charge_after(changes: bool) -> float:
     vm = site.vm("eve")
     site.run(3)
     site.act(vm, "poweroff-hard")
-    for period in range(6):
+    for period in range(5):
         site.run(1)
         for _ in range(changes * (1 + period % 3)):
             session = site.sessions["eve"]
@@ -355,7 +356,7 @@ def _charge_after(changes: bool) -> float:
         if second == 2 and site.frontend.state(vm) == "POWEROFF":
             site.act(vm, "resume")
 
-    site.run(3, once)
+    site.run(2, once)
     paid = sum(site.paid("eve").values())
     site.frontend.close()
     return paid

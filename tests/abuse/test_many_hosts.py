@@ -6,13 +6,14 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.execution import guest_watch
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Player, vm_text
 from tests.abuse.listed import Moves
+from tests.lengths import shorten
 from tests.scheduler.frontend import PASSWORD
 
 HERE = {"SCHED_REQUIREMENTS": "ID = 0"}
 HOSTS = 4
 SHORT_AND_LONG = ((3.5, 5.5), (7, 22), (23.5, 25.5), (27, 42), (43.5, 45.5), (47, 57))
 """On and off in each minute: a short guest at each observation, a long one in between."""
-PERIODS = 10
+PERIODS = shorten(10, 6)
 
 
 def short_ones_are_seen(me: Player) -> Moves:

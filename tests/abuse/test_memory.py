@@ -10,7 +10,7 @@ from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.test_resting import memory_vm
 from tests.platforms.site import Site
 
-PERIODS = 6
+PERIODS = 3
 RESERVE = {"cpu": 0.001, "memory": 0.0001}
 MEMORY = 1
 

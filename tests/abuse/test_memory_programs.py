@@ -22,13 +22,13 @@ from tests.scheduler.frontend import PASSWORD
 STEP_S = 5
 STEPS = 12
 """The number of steps in a period."""
-FREE_PERIODS = 12
+FREE_PERIODS = shorten(12, 6)
 """The first periods, in which a few starts are free."""
-PERIODS = shorten(20, 10)
+PERIODS = shorten(20, 8)
 LEAST = 0.7
 """The least part of the neighbours' price; a guest's memory is known only when observed."""
 LITTLE_MIB = HOST_MIB / 20
-SEEDS = range(FIRST_SEED, FIRST_SEED + (3 if KILLS == KILLS_PER_SITE else KILLS))
+SEEDS = range(FIRST_SEED, FIRST_SEED + (2 if KILLS == KILLS_PER_SITE else KILLS))
 ACTIONS = (
     *("poweroff-hard", "resume", "poweroff-hard", "resume", "suspend", "reboot-hard", "anew"),
     *("undeploy-hard", "end", "fails", "bid", "bid", "bid", "claim", "claim", "most", "use"),

@@ -6,8 +6,9 @@ from merkatd.currency import micro
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
+from tests.lengths import pair, shorten
 
-PERIODS = 12
+PERIODS = shorten(12, 6)
 LEAST = 0.95
 """The least part of the honest tenants' price of a core-second."""
 
@@ -44,8 +45,7 @@ def in_turns(me: Player, friend: Player, group: int) -> Moves:
             yield PERIOD_S
 
 
-@pytest.mark.parametrize("poor", [False, True])
-@pytest.mark.parametrize("way", [given_away, lent, in_turns])
+@pytest.mark.parametrize(("way", "poor"), pair([given_away, lent, in_turns], (False, True), 1))
 def test_a_new_owner_makes_nothing_cheaper(way: object, poor: bool) -> None:
     """Both owners together pay the honest price, even if one of them has no credits."""
     assert callable(way)

@@ -10,7 +10,7 @@ from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.test_resting import memory_vm
 from tests.platforms.site import Site
 
-PERIODS = 6
+PERIODS = 3
 RESERVE = {"cpu": 0.001, "memory": 0.0001}
 CPU = 0
 LEAST = 0.95
@@ -32,7 +32,7 @@ def alone(bid: float, **attributes: object) -> tuple[float, float]:
         memory_vm(site, "ann", 20)
         size = {"VCPU": 4, "CPU": 4, "MERKAT_BID_CPU": bid, "MERKAT_MAX_CPU": 400} | attributes
         vm = memory_vm(site, "eve", bid, **size)
-        site.periods(5)
+        site.periods(3)
         before, worth, cores = site.balances()[eve], 0.0, 0.0
         for _ in range(PERIODS):
             last = site.periods(1)

@@ -18,7 +18,7 @@ from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 from tests.lengths import shorten
 from tests.scheduler.frontend import PASSWORD
 
-PERIODS = shorten(30, 15)
+PERIODS = shorten(30, 10)
 DELETE = 3
 """The operation of `one.vm.recover` that deletes a failed VM."""
 
@@ -57,8 +57,8 @@ def one_after_the_other(me: Player) -> Moves:
 
 
 def many(me: Player) -> Moves:
-    """Create a hundred undeployable VMs."""
-    for _ in range(100):
+    """Create many undeployable VMs."""
+    for _ in range(shorten(100, 30)):
         refuse_deployments(me.arena, me.vm(90))
     while True:
         yield PERIOD_S

@@ -17,10 +17,12 @@ from merkatd.market.quote import Quotes
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
+from tests.lengths import SOAK, shorten
 from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD
 
-PERIODS = 6
+PERIODS = shorten(6, 4)
+RULES = tuple(PriceRule)
 ACTIONS = ("poweroff-hard", "suspend")
 RESERVE = {"cpu": 0.001, "memory": 0.0001}
 
@@ -54,7 +56,7 @@ def test_a_powered_off_vm_leaves_its_cores_to_its_neighbours(action: str, rule: 
     assert got_s >= 0.95 * CORES * PERIOD_S * PERIODS, got_s
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", ACTIONS if SOAK else ACTIONS[:1])
 def test_a_powered_off_vm_leaves_its_memory_to_vms_that_bid(action: str) -> None:
     """Two VMs that are off claim a whole host, and other VMs are placed there."""
     site = Site(
@@ -91,7 +93,7 @@ def memory_vm(site: Site, name: str, bid: float, **attributes: object) -> int:
     return site.bench.new("\n".join([*lines, work]), session=f"{name}:{PASSWORD}")
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", ACTIONS if SOAK else ACTIONS[1:])
 def test_the_floor_of_a_powered_off_vm_costs_the_reserve_price(action: str) -> None:
     """The account shows the charge, the books agree, and a quote has the same cost."""
     pricing = Pricing(reserve=RESERVE)
@@ -127,7 +129,7 @@ def test_the_floor_of_a_powered_off_vm_costs_the_reserve_price(action: str) -> N
         site.close()
 
 
-@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("rule", RULES if SOAK else RULES[:1])
 def test_a_resumed_vm_without_credits_owes_its_use(rule: PriceRule) -> None:
     """Its limits leave it nothing, so it does not owe its bid."""
     arena = Arena(rule)
@@ -153,7 +155,7 @@ def test_a_resumed_vm_without_credits_owes_its_use(rule: PriceRule) -> None:
     assert worth * 0.95 <= owed <= worth * 1.05 + 1e-3, (owed, worth)
 
 
-@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("rule", RULES if SOAK else RULES[1:])
 def test_a_bid_made_while_off_does_not_apply_during_the_boot(rule: PriceRule) -> None:
     """The VM boots at an observation, and its owner has five of the billion credits bid."""
     arena = Arena(rule)

@@ -6,8 +6,9 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Player
 from tests.abuse.listed import Moves
+from tests.lengths import shorten
 
-PERIODS = 10
+PERIODS = shorten(10, 6)
 LEAST = 0.95
 
 

@@ -7,7 +7,7 @@ from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
 from tests.abuse.listed import Moves
 
 BID = 5000.0
-PERIODS = 8
+PERIODS = 5
 
 
 def claims_all(me: Player) -> Moves:

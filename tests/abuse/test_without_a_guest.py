@@ -6,9 +6,10 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Outcome, Player
 from tests.abuse.listed import Moves
+from tests.lengths import pair, shorten
 
 MUCH = 2000.0
-PERIODS = 12
+PERIODS = shorten(12, 9)
 COPIED_S = 6 * PERIOD_S
 
 
@@ -58,8 +59,7 @@ def _played(play: object, rule: PriceRule) -> Outcome:
         arena.close()
 
 
-@pytest.mark.parametrize("rule", PriceRule)
-@pytest.mark.parametrize("play", [copied, copied_back])
+@pytest.mark.parametrize(("play", "rule"), pair([copied, copied_back], tuple(PriceRule)))
 def test_neighbours_use_the_cores_during_the_copy(play: object, rule: PriceRule) -> None:
     """The periods of its placement are an exception, and it pays its bid for them."""
     found = _played(play, rule)

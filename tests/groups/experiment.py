@@ -45,7 +45,7 @@ def round_robin(place: Ints, group: Ints, kind: Ints) -> Ints:
     return np.arange(len(kind))
 
 
-def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
+def run(mapping: Any = None, periods: int = UNTIL_DONE, work: float = WORK) -> Outcome:
     """Run twenty requests in two rounds, with one VM of eight virtual CPUs each."""
     site = Site(hosts=NODES, size=HostSize(CORES * 100, 65_536))
     chosen = assign_to_hosts if mapping is None else mapping
@@ -55,7 +55,7 @@ def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
             if number == REQUESTS // 2:
                 site.periods(BETWEEN)
             rate = CLASSES[number % len(CLASSES)]
-            group = site.create(rate, 1, template=template(CORES, WORK))
+            group = site.create(rate, 1, template=template(CORES, work))
             rates[group] = rate
         site.periods(4)
         steps = site.read(lambda c: journal.recent(c, StepFilter(), 100_000))

@@ -10,6 +10,7 @@ from merkatd.cluster import UsageHistory
 from merkatd.placement.groups.cpu_use import LOOKS, MARGIN, limited_to_use
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.groups.site import Site, template
+from tests.lengths import SOAK
 
 IDLE = "0.000001"
 CORES = 4
@@ -30,31 +31,29 @@ def stay_idle(site: Site, vm: int, number: int) -> None:
 
 
 def beside_a_rich_vm(
-    played: Callable[[Site, int, int], None] | None, begin: str = IDLE
+    played: Callable[[Site, int, int], None], begin: str = IDLE
 ) -> tuple[float, float, float]:
     """Return the core-seconds of two busy VMs in eight periods, and a rich VM's shares and use.
 
     The last two are in percent of a core, summed over the periods. `played` is called in each
-    period with the rich VM; None means no rich VM. Its first demand is `begin`.
+    period with the rich VM. Its first demand is `begin`.
     """
     site = Site(hosts=1)
     try:
         site.create(100.0, 2)
         lines = template().splitlines()[:-1]
-        if played is not None:
-            site.create(1e5, 1, site.eve, template="\n".join([*lines, does(begin)]))
+        site.create(1e5, 1, site.eve, template="\n".join([*lines, does(begin)]))
         for _ in range(9):
             site.period()
             site.clock.advance(60)
-        rich = next((vm for vm, _ in counters(site, site.eve)), -1)
+        ((rich, _),) = counters(site, site.eve)
         before, used = dict(counters(site, site.ann)), sum(s for _, s in counters(site, site.eve))
         kept = 0.0
         for number in range(8):
-            if played is not None:
-                played(site, rich, number)
+            played(site, rich, number)
             last = site.period()
-            row = last.seen.snapshot.vm_row(rich) if rich >= 0 else None
-            kept += 0.0 if row is None else float(last.decided.decision.allocations[row, 0])
+            row = last.seen.snapshot.vm_row(rich)
+            kept += float(last.decided.decision.allocations[row, 0])
             site.clock.advance(60)
         mine = sum(after - before[vm] for vm, after in counters(site, site.ann))
         used = sum(s for _, s in counters(site, site.eve)) - used
@@ -72,14 +71,12 @@ def counters(site: Site, owner: int) -> list[tuple[int, float]]:
 
 def test_an_idle_vm_with_a_high_rate_leaves_the_host_to_others() -> None:
     """With a thousand times their rate it keeps 0.1 cores; limits may be off by 2 %."""
-    alone, _, _ = beside_a_rich_vm(None)
     beside, kept, _ = beside_a_rich_vm(stay_idle)
-    assert alone == pytest.approx(8 * 60 * CORES, rel=0.01)
-    assert beside >= alone * (0.98 - MARGIN / (CORES * 100))
+    assert beside >= 8 * 60 * CORES * (0.98 - MARGIN / (CORES * 100))
     assert kept <= 8 * 1.1 * MARGIN
 
 
-@pytest.mark.parametrize("every", [2, 3, 4])
+@pytest.mark.parametrize("every", [2, 3, 4] if SOAK else [2, 4])
 def test_a_vm_that_computes_now_and_then_pays_for_half_of_its_share(every: int) -> None:
     """This leaves out its share during two more observations, and its growth from 0.1 cores."""
 

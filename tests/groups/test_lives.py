@@ -19,6 +19,7 @@ from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.service.base.callers import LOCAL
 from tests.groups.site import Site, groups_at, template
+from tests.lengths import shorten
 
 
 class TestExample:
@@ -249,7 +250,7 @@ class TestFaults:
                 site.period()
             site.start_daemon()
         site.transport.call = real  # type: ignore[method-assign]
-        site.periods(8)
+        site.periods(5)
         assert len(site.alive()) == len(site.running()) == 3
 
     def test_another_users_vm_with_a_groups_key_is_not_a_member(self, site: Site) -> None:
@@ -269,7 +270,7 @@ class TestFaults:
         rng = np.random.default_rng(5)
         group = site.create(60.0, 4)
         site.periods(3)
-        for _ in range(10):
+        for _ in range(shorten(10, 4)):
             numbers = rng.integers(1, 7, 3).tolist()
             for nvm in numbers:
                 site.edit(group, nvm=int(nvm))

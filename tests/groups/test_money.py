@@ -19,8 +19,8 @@ def test_a_charge_is_the_rate_times_the_used_cores(site: Site) -> None:
     site.create(60.0, 2)
     site.periods(5)
     before = spent(site, site.ann)
-    site.periods(10)
-    assert spent(site, site.ann) - before == pytest.approx(10 * 60.0 * 6, rel=1e-6)
+    site.periods(4)
+    assert spent(site, site.ann) - before == pytest.approx(4 * 60.0 * 6, rel=1e-6)
 
 
 def test_an_idle_user_pays_nothing(site: Site) -> None:
@@ -43,9 +43,9 @@ def test_shared_hosts_are_charged_by_use(site: Site) -> None:
     site.create(30.0, 1, site.bob, template=template(4))
     site.periods(6)
     before = spent(site, site.ann), spent(site, site.bob)
-    site.periods(10)
-    assert spent(site, site.ann) - before[0] == pytest.approx(10 * 90 * 3.0, rel=0.01)
-    assert spent(site, site.bob) - before[1] == pytest.approx(10 * 30 * 1.0, rel=0.01)
+    site.periods(4)
+    assert spent(site, site.ann) - before[0] == pytest.approx(4 * 90 * 3.0, rel=0.01)
+    assert spent(site, site.bob) - before[1] == pytest.approx(4 * 30 * 1.0, rel=0.01)
 
 
 def test_a_new_owner_of_a_group_cannot_spend_the_former_owners_credits(site: Site) -> None:
@@ -65,10 +65,10 @@ def test_a_user_without_credits_gets_almost_nothing() -> None:
     """Rates fall to what can be paid, and the other user gets the host."""
     site = Site(hosts=1)
     try:
-        site.create(CREDITS / 20, 1, template=template(4))
+        site.create(CREDITS / 10, 1, template=template(4))
         vm = site.create(100.0, 1, site.bob, template=template(4))
-        site.periods(40)
-        assert 0 <= site.balances()[site.ann] < CREDITS / 20
+        site.periods(24)
+        assert 0 < site.balances()[site.ann] < CREDITS / 10
         assert site.quota(site.vms(vm)[0]) > 300
         site.agree()
     finally:
@@ -84,7 +84,7 @@ def test_a_vm_restarted_before_each_observation_pays_for_its_use(away: str) -> N
         site.periods(3)
         (vm,) = site.vms(group)
         before, used = spent(site, site.ann), -site.cloud.guests.read()[vm].cpu_s
-        for _ in range(8):
+        for _ in range(5):
             site.clock.advance(40)
             used += site.cloud.guests.read()[vm].cpu_s
             site.bench.ok("one.vm.action", away, vm)
@@ -93,7 +93,7 @@ def test_a_vm_restarted_before_each_observation_pays_for_its_use(away: str) -> N
             site.clock.advance(15)
             site.period()
         paid = spent(site, site.ann) - before
-        assert used > 8 * 60
+        assert used > 5 * 60
         assert paid >= 0.95 * used
     finally:
         site.close()

@@ -40,6 +40,7 @@ from merkatd.ledger import (
     tenants,
     void_period,
 )
+from tests.lengths import shorten
 
 DAY_S = 86_400.0
 OWNERS = st.integers(0, 3)
@@ -376,4 +377,4 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestBooks.settings = settings(max_examples=shorten(25, 12), stateful_step_count=25, deadline=None)

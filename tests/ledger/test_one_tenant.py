@@ -2,7 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd import ledger
@@ -13,6 +13,7 @@ from merkatd.database.ledger import tenant_store
 from merkatd.ledger import NotFoundError
 from merkatd.ledger.tenants import name_of, tenant, tenants
 from merkatd.service.base.payer_balances import payer_balances, payer_credits
+from tests.lengths import shorten
 from tests.migrated import migrated
 
 MONEY = MoneySettings(supply=1_000.0, starting_credits=30.0)
@@ -45,6 +46,7 @@ def filled(connection: sa.Connection, number: int, rng: st.DataObject) -> None:
     tenant_store.ensure_tenants(connection, 900, 1.0, "no account")
 
 
+@settings(max_examples=shorten(100, 15))
 @given(number=st.integers(1, 6), rng=st.data())
 def test_a_tenant_is_the_same_alone_and_in_the_list(number: int, rng: st.DataObject) -> None:
     """All its values, also if it is retired; a user without an account is no tenant in either."""

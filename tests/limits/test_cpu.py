@@ -11,6 +11,7 @@ from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, CpuSettings, EnforcedLimit
 from merkatd.limits.cpu_limits import differs
 from merkatd.market.share import share
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.lengths import EXAMPLES
 
 PERIOD_US = 100_000
 
@@ -69,7 +70,7 @@ def test_quotas_scale_with_the_quota_period() -> None:
     assert result.units(np.array([1]), 20_000).tolist() == [50.0]
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.lists(
         st.tuples(st.floats(0, 1e12), st.integers(1, 64), st.booleans()), min_size=1, max_size=30
@@ -99,7 +100,7 @@ def test_quotas_of_a_host_respect_its_capacity(
     assert units.sum() <= capacity * (1 + 1e-9) + 1e-6 + beyond[lifted].sum()
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.floats(0, 6400), st.integers(1, 64), st.booleans())
 def test_a_quota_equals_the_share(units: float, vcpus: int, pinned: bool) -> None:
     """Rounding removes less than a microsecond per quota, and the whole VM always has one."""
@@ -140,7 +141,7 @@ def test_vms_without_bids_get_the_least_weight() -> None:
     assert weights(np.zeros(0), np.zeros(0, dtype=np.int64), 0).tolist() == []
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=20))
 def test_weights_stay_in_range_and_in_proportion(bids: list[float]) -> None:
     """Weights are 2 to 262,144, in the order of the bids, exact to half a step."""
@@ -153,7 +154,7 @@ def test_weights_stay_in_range_and_in_proportion(bids: list[float]) -> None:
         assert (np.abs(weight - np.maximum(exact, 2)) <= 0.5).all()
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
     st.floats(1e-6, 1e6),

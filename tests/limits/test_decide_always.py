@@ -18,6 +18,7 @@ from merkatd.cluster import (
 )
 from merkatd.limits import EnforcedLimits, LimitsSettings, MemorySettings, Topology, plan_limits
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.lengths import EXAMPLES
 from tests.limits.clouds import FOUR_CORES, three_bids, two_hosts
 from tests.limits.hosts import (
     CPU,
@@ -73,7 +74,7 @@ def test_a_missing_resource_leaves_the_other_unchanged() -> None:
         assert {type(step) for step in limits.plan} == {kind}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=EXAMPLES)
 @given(st.integers(0, 10**6))
 def test_repeating_the_decision_changes_nothing(seed: int) -> None:
     """After confirmation only memory still moves, until nothing is left to change."""
@@ -91,7 +92,7 @@ def test_repeating_the_decision_changes_nothing(seed: int) -> None:
     assert not again.plan
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=EXAMPLES)
 @given(st.integers(0, 10**6))
 def test_steps_are_ordered_and_values_are_valid(seed: int) -> None:
     """In any cloud, a step comes after those it waits for, and hosts accept every value."""

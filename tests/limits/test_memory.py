@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from merkatd.cluster import Balloon, Ints
 from merkatd.limits import UNSET, LimitsSettings, MemorySettings
 from merkatd.limits.memory_targets import GuestMemory, holdings, least, steps, targets
+from tests.lengths import EXAMPLES
 from tests.limits.hosts import confirmed, limits_of, measured, one_host
 from tests.limits.hosts import make_decision as decided
 
@@ -142,7 +143,7 @@ def some_guests(rows: list[dict[str, float]]) -> GuestMemory:
     return guests(rows)
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
 def test_targets_respect_floors_and_room(rows: list[dict[str, float]], room_mib: int) -> None:
     """Targets are between least and size, and together within the room or all at their least."""
@@ -158,7 +159,7 @@ def test_targets_respect_floors_and_room(rows: list[dict[str, float]], room_mib:
         assert (target == need).all()
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(ROW, min_size=1, max_size=8))
 def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]]) -> None:
     """A step never passes the target and exceeds the bound only to reach the least."""
@@ -175,7 +176,7 @@ def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]])
     assert (told - holds <= np.maximum(most, need - holds)).all()
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.integers(64, 20_000),
     st.floats(0.05, 1.0),

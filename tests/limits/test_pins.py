@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.limits import Pinned, Topology, assign_cores
+from tests.lengths import EXAMPLES
 
 GAIN = 20.0
 
@@ -174,7 +175,7 @@ VMS = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(HOSTS, VMS)
 def test_rules_hold_for_any_present_pins(topology: Topology, vms: list[Pinned]) -> None:
     """Cores are usable and different while enough exist, and in one cell if one is large enough."""
@@ -193,7 +194,7 @@ def test_rules_hold_for_any_present_pins(topology: Topology, vms: list[Pinned]) 
             assert len({topology.cell[core] for core in cores}) == 1
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(HOSTS, VMS)
 def test_chosen_pins_stay(topology: Topology, vms: list[Pinned]) -> None:
     """A second decision changes nothing, in any order of the VMs."""
@@ -202,7 +203,7 @@ def test_chosen_pins_stay(topology: Topology, vms: list[Pinned]) -> None:
     assert assign_cores(topology, again, GAIN) == chosen
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.floats(1, 100), min_size=1, max_size=20), st.integers(2, 8))
 def test_no_core_can_be_relieved_any_further(shares: list[float], cores: int) -> None:
     """With one virtual CPU each, no single change would relieve a core by the least gain."""

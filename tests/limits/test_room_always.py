@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Deploy, Floats, Migrate, Snapshot, Step, VmState
+from tests.lengths import shorten
 from tests.limits.hosts import (
     MEMORY,
     confirmed,
@@ -61,7 +62,7 @@ class Memory:
         return bool(sum(self.on[host].values()) <= self.capacity[host] + 1e-6)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=shorten(200, 60))
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
 def test_no_host_overcommits_in_any_order_of_confirmations(seed: int, order: Random) -> None:
     """In any order allowed by `after`, each step that adds memory leaves its host within bounds."""
@@ -76,7 +77,7 @@ def test_no_host_overcommits_in_any_order_of_confirmations(seed: int, order: Ran
         del left[step.id]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=shorten(200, 60))
 @given(st.integers(0, 10**6))
 def test_balloons_respect_floors_use_and_margins(seed: int) -> None:
     """No target is below the VM's floor, or shrinks it below its use plus margin."""

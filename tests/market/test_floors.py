@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, Snapshot
@@ -12,6 +12,7 @@ from merkatd.market.floors import bids_that_buy, bids_that_buy_there, paid_floor
 from merkatd.market.price import PriceRule
 from merkatd.market.share import share
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.lengths import EXAMPLES
 from tests.market.test_phantoms import RESERVE, SEEDS, decided, market_of
 
 AMOUNTS = st.floats(0, 1e6)
@@ -52,6 +53,7 @@ def prices_over_time(claimed: Snapshot, periods: int) -> list[Floats]:
     return found
 
 
+@settings(max_examples=EXAMPLES)
 @given(SEEDS)
 def test_prices_settle(seed: int) -> None:
     """Paid claims raise the price and a higher price lowers them: both converge at once."""
@@ -69,6 +71,7 @@ def test_prices_settle_where_a_neighbour_reaches_its_cap() -> None:
     assert found[1] == pytest.approx(1 / 208)
 
 
+@settings(max_examples=EXAMPLES)
 @given(floor=AMOUNTS, bid=AMOUNTS, price=st.floats(1e-9, 1e6), reserve=st.floats(0, 1e6))
 def test_a_paid_floor_never_exceeds_claim_or_bid(
     floor: float, bid: float, price: float, reserve: float
@@ -80,6 +83,7 @@ def test_a_paid_floor_never_exceeds_claim_or_bid(
     assert paid(floor, bid * 2, price, reserve) >= found
 
 
+@settings(max_examples=EXAMPLES)
 @given(SEEDS)
 def test_bids_that_buy_an_amount_get_it(seed: int) -> None:
     """Without claims, the computed bid gets the amount, and a lower bid does not."""
@@ -102,6 +106,7 @@ def test_bids_that_buy_an_amount_get_it(seed: int) -> None:
             assert (given_.allocation[row] >= least) == enough
 
 
+@settings(max_examples=EXAMPLES)
 @given(SEEDS)
 def test_bids_that_buy_an_amount_get_it_on_one_host(seed: int) -> None:
     """Beside the VMs of the same host the computed bid gets the amount; a lower bid does not."""

@@ -17,6 +17,7 @@ from merkatd.placement.registry import strategy_named
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.base.settings import MarketRules
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.lengths import EXAMPLES
 
 HOST = 400.0
 RESERVE = {"cpu": 0.001, "memory": 0.0}
@@ -95,7 +96,7 @@ def test_an_unusable_bid_does_not_raise_the_neighbours_charges(rule: PriceRule) 
     assert after[10] == pytest.approx(100 / 399, rel=0.01)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(seed=SEEDS, rule=st.sampled_from(PriceRule), bid=st.floats(0, 1e9), cap=st.floats(0.1, 1e5))
 def test_a_bid_adds_only_what_its_vm_can_use_at_the_price(
     seed: int, rule: PriceRule, bid: float, cap: float
@@ -113,7 +114,7 @@ def test_a_bid_adds_only_what_its_vm_can_use_at_the_price(
     assert found <= price(level, np.array([RESERVE["cpu"]]))[0] * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(seed=SEEDS)
 def test_clearing_never_charges_more_than_bid_or_floor(
     seed: int,
@@ -126,7 +127,7 @@ def test_clearing_never_charges_more_than_bid_or_floor(
     assert (got <= most * (1 + 1e-12)).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(seed=SEEDS, rule=st.sampled_from(PriceRule))
 def test_the_price_is_covered_by_usable_bids(seed: int, rule: PriceRule) -> None:
     """Price x capacity never exceeds the sum of bids, each counted as far as its VM can use it."""
@@ -150,6 +151,7 @@ def test_the_papers_experiments_count_whole_bids() -> None:
     assert found == pytest.approx(9100 / HOST)
 
 
+@settings(max_examples=EXAMPLES)
 @given(SEEDS)
 def test_no_unit_sells_below_the_reserve_price(seed: int) -> None:
     """A VM pays at least the reserve price, and at most its bid or its floor's reserve price."""
@@ -163,6 +165,7 @@ def test_no_unit_sells_below_the_reserve_price(seed: int) -> None:
     assert (paid <= most * (1 + 1e-9)).all()
 
 
+@settings(max_examples=EXAMPLES)
 @given(SEEDS)
 def test_vms_that_pay_for_their_sizes_lose_nothing_by_the_reserve_price(seed: int) -> None:
     """When low bids buy less, VMs whose bids pay for their sizes get at least as much as before."""

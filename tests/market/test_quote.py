@@ -16,6 +16,7 @@ from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.quote import LEAST_BID, Quotes
 from merkatd.market.share import share
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
+from tests.lengths import shorten
 from tests.market.test_share import BIDS, bidder
 
 RESERVE = np.array([0.001, 0.0])
@@ -61,7 +62,7 @@ def agrees(found: Any, expected: Any, capacity: Any) -> bool:
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-@pytest.mark.parametrize("seed", [4, 18, 44, *range(6, 12)])
+@pytest.mark.parametrize("seed", [4, 18, 44, *range(6, shorten(12, 8))])
 def test_quotes_on_disabled_hosts_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
     """A bid changes what its VM can use of a disabled host, and so the market's capacity."""
     for snapshot in (tangled(seed), crowded(4, seed)):
@@ -82,7 +83,7 @@ def test_quotes_on_disabled_hosts_equal_a_recomputation(seed: int, rule: PriceRu
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(shorten(12, 5)))
 def test_quotes_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
     """Share, price and cost of each VM equal a recomputation on clouds with all constraints."""
     rng = np.random.default_rng(seed)
@@ -103,7 +104,7 @@ def test_quotes_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
                 assert agrees([one.cost for one in quoted], owed, snapshot.hosts.capacity)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=shorten(300, 60))
 @given(rows=st.lists(bidder(), min_size=1, max_size=12), capacity=st.floats(1, 1e6), bid=BIDS)
 def test_one_changed_row_equals_a_full_division(
     rows: list[tuple[float, float, float]], capacity: float, bid: float
@@ -122,7 +123,7 @@ def test_one_changed_row_equals_a_full_division(
         assert agrees(new.gets(level), expected.allocation[0], capacity)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(shorten(12, 5)))
 def test_bid_for_a_share_gets_that_share(seed: int) -> None:
     """The returned bid gets any usable share; if no bid is returned, no bid gets it."""
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, Ints
 from merkatd.market.share import Share, share
+from tests.lengths import EXAMPLES
 
 EPSILON = 1e-9
 
@@ -97,6 +98,7 @@ class TestVectors:
 
 
 class TestProperties:
+    @settings(max_examples=EXAMPLES)
     @given(pools())
     def test_allocations_stay_between_floor_and_cap(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
@@ -109,6 +111,7 @@ class TestProperties:
         assert (got >= 0).all()
         assert (got[fits] >= floor[fits]).all()
 
+    @settings(max_examples=EXAMPLES)
     @given(pools())
     def test_a_pool_is_used_as_far_as_caps_allow(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
@@ -119,6 +122,7 @@ class TestProperties:
         most = np.bincount(pool, np.where(bid > 0, cap, floor), len(capacity))
         assert got == pytest.approx(np.minimum(capacity, most), rel=EPSILON, abs=1e-12)
 
+    @settings(max_examples=EXAMPLES)
     @given(pools())
     def test_between_floor_and_cap_all_vms_pay_the_same_price(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
@@ -130,6 +134,7 @@ class TestProperties:
         free = contended[pool] & (got.allocation > floor) & (got.allocation < cap) & (bid > 0)
         assert got.allocation[free] == pytest.approx(bid[free] * got.level[pool[free]], rel=EPSILON)
 
+    @settings(max_examples=EXAMPLES)
     @given(pools(), st.floats(0.1, 1000.0))
     def test_scaling_all_bids_changes_nothing(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats], factor: float
@@ -140,6 +145,7 @@ class TestProperties:
         other = share(bid * factor, floor, cap, pool, capacity).allocation
         assert other == pytest.approx(one, rel=1e-6, abs=1e-9)
 
+    @settings(max_examples=EXAMPLES)
     @given(pools(), st.integers(0, 29), st.floats(1.0, 1e6))
     def test_a_higher_bid_never_gets_less(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats], at: int, factor: float
@@ -155,6 +161,7 @@ class TestProperties:
         other = share(more, floor, cap, pool, capacity).allocation[row]
         assert other >= one * (1 - EPSILON) - 1e-300
 
+    @settings(max_examples=EXAMPLES)
     @given(pools())
     def test_pools_are_independent(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]

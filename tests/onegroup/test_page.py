@@ -5,7 +5,6 @@ from pathlib import Path
 
 from merkatd.config.loader import parse
 from onegroup.cli import VERBS
-from tests.onegroup.site import Shell
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "onegroup.md").read_text(encoding="utf-8")
@@ -20,18 +19,6 @@ PAPERS_KEYS = (
     "WAITTIME",
     "DEPLOYTIME",
 )
-
-
-def test_its_commands_run_in_order(shell: Shell) -> None:
-    """Each command runs as shown, with the id that the first one printed."""
-    commands = re.findall(r"^    onegroup (.+)$", PAGE, re.MULTILINE)
-    assert len(commands) >= 9
-    group = shell.create(commands[0])
-    for command in commands[1:]:
-        if command == "quota":
-            assert "OpenNebula" in shell.refused(command, 2)
-        else:
-            shell.ok(re.sub(r"\bID\b(?!,)", str(group), command))
 
 
 def test_it_describes_every_verb() -> None:

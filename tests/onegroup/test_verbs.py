@@ -1,11 +1,13 @@
 """`onegroup` against a running daemon and its embedded cloud, as a user runs it."""
 
 import json
+import re
 
 import pytest
 from lxml import etree
 
 from tests.onegroup.site import ANN, BOB, Shell, Site, until
+from tests.onegroup.test_page import PAGE
 
 
 class TestManual:
@@ -185,3 +187,15 @@ class TestRefusals:
         assert "RAW is for administrators" in shell.refused("create raw -s 5 -n 1")
         (shell.folder / "bids").write_text("CPU=1\nMEMORY=64\nMERKAT_BID_CPU=9\n")
         assert "MERKAT_BID_CPU is not accepted" in shell.refused("create bids -s 5 -n 1")
+
+
+def test_the_commands_of_the_page_run_in_order(shell: Shell) -> None:
+    """Each command of docs/onegroup.md runs as shown, with the id that the first one printed."""
+    commands = re.findall(r"^    onegroup (.+)$", PAGE, re.MULTILINE)
+    assert len(commands) >= 9
+    group = shell.create(commands[0])
+    for command in commands[1:]:
+        if command == "quota":
+            assert "OpenNebula" in shell.refused(command, 2)
+        else:
+            shell.ok(re.sub(r"\bID\b(?!,)", str(group), command))

@@ -14,7 +14,7 @@ from tests.worst.parsers import BUS, PARSERS
 from tests.worst.search import Parser, measured, worst
 
 _SOAK = "MERKAT_SOAK" in os.environ
-TRIES = int(os.environ.get("MERKAT_SOAK", "40"))
+TRIES = int(os.environ.get("MERKAT_SOAK", "10"))
 SEED = int(os.environ.get("MERKAT_SEED", int(time.time()) if _SOAK else 1))
 
 
