@@ -27,7 +27,7 @@ _CONFIG = """
 [daemon]
 state_directory = "{folder}/state"
 [period]
-interval = "5s"
+interval = "20s"
 [cloud]
 hosts = 1
 host_cores = 2
