@@ -1,7 +1,6 @@
 """Pages and calls use the reloaded configuration, not that of the start."""
 
 import re
-import signal
 
 from tests.api.xmlrpc.site import ANN, until
 from tests.web.site import PageSite
@@ -21,7 +20,7 @@ def use_interval(site: PageSite, text: str, interval_s: int) -> None:
     """Reload the configuration with this interval."""
     changed = text.replace('interval = "20s"', f'interval = "{interval_s}s"')
     (site.folder / "merkatd.toml").write_text(changed)
-    site.program.send_signal(signal.SIGHUP)
+    site.program.reload()
     until(lambda: site.order("status")["interval_s"] == interval_s, "the new interval")
 
 

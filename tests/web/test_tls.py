@@ -2,7 +2,6 @@
 
 import http.client
 import re
-import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.xmlrpc.site import PASSWORD, Site, until
+from merkatd.client import Merkat, UnreachableError
+from tests.api.xmlrpc.site import ANN, PASSWORD, Site, until
 
 NAMES = "IP:127.0.0.1,DNS:market.example,DNS:*.wild.example"
 
@@ -112,6 +112,17 @@ def test_names_of_the_certificate_and_the_configuration_are_served(
     assert ask(page, "/sign-in", host=host).status == status
 
 
+def test_the_interface_accepts_only_tls(page: TlsPage) -> None:
+    """Its clients must trust the certificate."""
+    endpoint = page.site.endpoint
+    assert endpoint.startswith("https://127.0.0.1:")
+    with Merkat(endpoint, ANN, context=page.context) as ann:
+        assert ann.bid_of(0).id == 0
+    for where in (endpoint, endpoint.replace("https", "http")):
+        with Merkat(where, ANN) as other, pytest.raises(UnreachableError, match="no answer"):
+            other.version()
+
+
 def test_without_trust_the_header_is_ignored(page: TlsPage) -> None:
     """Different addresses in the header count as one."""
     found = [
@@ -131,14 +142,14 @@ def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:
     site, pem, doors = page.site, page.pem, page.doors
     old = pem.read_text()
     make_certificate(pem, page.key, f"{NAMES},DNS:new.example")
-    site.program.send_signal(signal.SIGHUP)
+    site.program.reload()
     until(lambda: served_certificate(doors[0]) == pem.read_text(), "the new certificate")
     assert served_certificate(doors[1]) == pem.read_text() != old
     new = pem.read_text()
     assert ask(page, "/sign-in", host="new.example").status == 200
     assert site.order("status")["configuration"] is None
     pem.write_text("no certificate")
-    site.program.send_signal(signal.SIGHUP)
+    site.program.reload()
     until(lambda: site.order("status")["configuration"], "the word on it")
     said = site.order("status")["configuration"]
     assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
