@@ -73,7 +73,7 @@ deb: venv  ## the Debian package, in dist/; on Debian 12 with libvirt-dev, pkg-c
 	packaging/build-deb $(BIN)/python
 
 soak: venv  ## the faults by the hundred
-	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_kill_approved.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py tests/platforms/test_kill.py tests/daemon/test_two_daemons.py tests/worst/test_worst.py tests/scheduler/test_year.py tests/scheduler/test_period.py tests/abuse tests/placement/test_tabu.py tests/placement/test_rules.py tests/controllers/test_largest.py tests/controllers/applications/test_suspension.py tests/daemon/test_reactor.py tests/api/xmlrpc/test_many.py tests/contract tests/web/test_odd_bytes.py tests/api/xmlrpc/test_hostile.py
+	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_kill_approved.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py tests/platforms/test_kill.py tests/daemon/test_two_daemons.py tests/worst/test_worst.py tests/scheduler/test_year.py tests/scheduler/test_period.py tests/abuse tests/placement/test_tabu.py tests/placement/test_rules.py tests/controllers/test_largest.py tests/controllers/applications/test_suspension.py tests/daemon/test_reactor.py tests/api/xmlrpc/test_many.py tests/contract tests/web/test_odd_bytes.py tests/api/xmlrpc/test_hostile.py tests/database/test_kill.py tests/database/test_migrations.py tests/database/test_journal_races.py
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status
