@@ -5,9 +5,11 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests import servers
 from tests.servers import MariaDb
@@ -29,6 +31,8 @@ LONGEST = (
     "daemon/test_reactor.py",
     "ledger/test_page.py",
     "daemon/test_kill.py",
+    "web/",
+    "api/xmlrpc/",
     "api/xmlrpc/test_many.py",
     "database/test_kill.py",
     "scheduler/test_period.py",
@@ -43,16 +47,40 @@ LONGEST = (
     "daemon/test_ending.py",
     "daemon/test_kill_approved.py",
     "docs/test_running.py",
-    "api/xmlrpc/test_calls.py",
-    "api/xmlrpc/test_platforms.py",
+    "web/test_hanging_database.py",
+    "web/test_odd_bytes.py",
+    "web/test_tls.py",
 )
-"""The longest files, which run first: at the end, short files keep every process busy."""
+"""The longest units, which run first: at the end, short ones keep every process busy."""
+
+SHARING = ("web/", "api/xmlrpc/", "onegroup/")
+"""The folders whose files share a daemon.
+
+One process runs such a folder, so only one daemon starts. Its files in LONGEST start their own.
+"""
+
+
+def unit_of(file: str) -> str:
+    """Return what one process runs: this file, or the folder whose daemon it shares."""
+    name = file.removeprefix("tests/")
+    shared = next((folder for folder in SHARING if name.startswith(folder)), name)
+    return name if name in LONGEST else shared
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return the scheduler of `--dist loadfile`: it keeps units together."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = lambda nodeid: unit_of(nodeid.partition("::")[0])
+    return scheduler
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the longest files to the front; keep the order within each file."""
-    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    """Move the longest units to the front; keep the order within each."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(unit_of(item.nodeid.partition("::")[0]), len(ranks)))
 
 
 def pytest_collection_finish() -> None:

@@ -1,9 +1,10 @@
-"""SQLite databases in memory with the newest schema, copied from one migrated database."""
+"""SQLite databases with the newest schema, in memory or in a file: copies of a migrated one."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,6 +24,11 @@ def migrated() -> sa.Engine:
     with _connection(engine) as connection:
         connection.deserialize(_template())
     return engine
+
+
+def copy_migrated(path: Path) -> None:
+    """Write a new database to this file."""
+    path.write_bytes(_template())
 
 
 @cache

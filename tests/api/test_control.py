@@ -1,4 +1,4 @@
-"""Commands to a real daemon over its UNIX socket, each in a separate process."""
+"""Commands to a real daemon over its UNIX socket."""
 
 import json
 import os
@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from merkatd.api.control.control_client import ControlError, ask
+from merkatd.cli import main
 from merkatd.commands.terminal.screen_text import width
 from tests.commands.asking import Said
 from tests.daemon.processes import Program, until
@@ -50,6 +51,21 @@ class Site:
         return Said(done.returncode, done.stdout, done.stderr)
 
 
+Ask = Callable[..., Said]
+"""Run a command in this process."""
+
+
+@pytest.fixture
+def ask_here(site: Site, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Return a function that runs a command with the daemon's configuration in this process."""
+
+    def run(*words: str) -> Said:
+        code = main([*words, "--config", str(site.config)])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a site that is stopped with SIGTERM, as by an administrator."""
@@ -59,15 +75,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     assert made.program.end() == 0
 
 
-def test_commands_reach_the_daemon(site: Site, tmp_path: Path) -> None:
+def test_commands_reach_the_daemon(site: Site, tmp_path: Path, ask_here: Ask) -> None:
     """They list rows, show a dry run, save a snapshot and replay it."""
     hosts = site.run("list", "hosts", "--csv", "--no-header", "-l", "ID,STAT")
     assert (hosts.code, hosts.lines, hosts.err) == (0, ["0,on", "1,on", "2,on"], "")
-    assert site.run("plan").out.startswith("Period ")
-    saved = site.run("snapshot", "save", str(tmp_path / "a.npz"))
+    assert ask_here("plan").out.startswith("Period ")
+    saved = ask_here("snapshot", "save", str(tmp_path / "a.npz"))
     assert saved.code == 0, saved
-    assert site.run("plan", "--snapshot", str(tmp_path / "a.npz")).code == 0
-    nobody = site.run("explain", "7")
+    assert ask_here("plan", "--snapshot", str(tmp_path / "a.npz")).code == 0
+    nobody = ask_here("explain", "7")
     assert (nobody.code, nobody.out) == (1, "")
     assert nobody.err == "merkatd explain: no VM has the id or name '7'\n"
 
@@ -122,7 +138,7 @@ _SIZE = {"COLUMNS", "LINES"}
 """Variables that would override the terminal's size."""
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50), (40, 8)])
+@pytest.mark.parametrize(("columns", "lines"), [(200, 50), (40, 8)])
 def test_top_is_live_and_ends_with_q(columns: int, lines: int, site: Site) -> None:
     """It fits a terminal of any size and restores it."""
     ours, theirs = pty.openpty()

@@ -9,7 +9,7 @@ from tests.commands.asking import Daemon, Shell
 BIDS = (1.0, 3.0, 4.0, 2.0, 8.0)
 
 
-def contended() -> Daemon:
+def contended(periods: int) -> Daemon:
     """Return a daemon: web-0 ... web-4 bid 1, 3, 4, 2 and 8; `big` stays pending."""
     daemon = Daemon()
     for number, bid in enumerate(BIDS):
@@ -17,22 +17,22 @@ def contended() -> Daemon:
     daemon.frontend.vm(
         3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000, MERKAT_BID_MEMORY=100
     )
-    daemon.period(4)
+    daemon.period(periods)
     return daemon
 
 
 @pytest.fixture(scope="module")
 def settled() -> Iterator[Daemon]:
     """Yield the daemon after four periods; tests that change it use `daemon` instead."""
-    made = contended()
+    made = contended(4)
     yield made
     made.frontend.close()
 
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """Yield such a daemon for one test; commands use it."""
-    made = contended()
+    """Yield such a daemon after two periods, for one test; commands use it."""
+    made = contended(2)
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     yield made
     made.frontend.close()

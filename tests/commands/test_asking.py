@@ -112,6 +112,7 @@ class TestLog:
 
     def test_filters_select_steps(self, shell: Shell, daemon: Daemon) -> None:
         """VM, host, kind, state, period and time can be combined."""
+        daemon.period(2)
         daemon.frontend.bench.ok("one.vm.update", 0, 'MERKAT_BID_CPU="6"', 1)
         daemon.period()
         assert self.names(shell, "-l VM --vm web-1") == {"1"}
@@ -147,6 +148,7 @@ class TestLog:
 class TestPrice:
     def test_prices_show_the_present_and_the_trend(self, daemon: Daemon, shell: Shell) -> None:
         """The trend rises with a bid."""
+        daemon.period(2)
         shell.ok("bid web-4 --cpu 9.5")
         daemon.period()
         row = json.loads(shell.ok("price -j -f RESOURCE=cpu").out)[0]
@@ -167,6 +169,7 @@ class TestPrice:
 class TestPlan:
     def test_a_plan_shows_the_next_periods_steps(self, daemon: Daemon, shell: Shell) -> None:
         """Steps have the same ids, and a dry run stores and sends nothing."""
+        daemon.period(2)
         shell.ok("bid web-0 --cpu 12")
         stored = daemon.frontend.read(
             lambda c: (period_store.newest(c), journal.recent(c, journal.StepFilter(), 999))

@@ -47,9 +47,9 @@ class TestTenant:
         assert "tenant 0 has" in shell.refused("tenant grant 0 -2000000")
         assert "the treasury has" in shell.refused("tenant grant 0 3e12")
 
-    @pytest.mark.usefixtures("daemon")
-    def test_a_void_period_is_refunded_once(self, shell: Shell) -> None:
+    def test_a_void_period_is_refunded_once(self, daemon: Daemon, shell: Shell) -> None:
         """The reason is on record."""
+        daemon.period(2)
         before = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
         assert "Refunded " in shell("tenant", "refund", "2", "--why", "power cut").out
         after = json.loads(shell.ok("tenant show 0 -j").out)["micro"]

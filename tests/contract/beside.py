@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Future
+from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from urllib.request import urlopen
 from twisted.protocols.portforward import ProxyFactory
 
 from merkatd.api.control.control_client import ControlError, ask
+from tests.contract.cleaning import clean, restore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tests.contract.endpoint import Endpoint
 
 PATIENCE_S = 120.0
-INTERVAL_S = 3.0
+INTERVAL_S = 1.0
 
 _CONFIGURATION = """
 [daemon]
@@ -175,3 +177,19 @@ class Daemon:
         """Wait for this number of further periods that start from now on."""
         last = int(self.status()["period"]) + count + 1
         self.until(lambda: (self.status().get("period") or 0) >= last, f"period {last}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDaemon:
+    """A daemon that serves all tests of a module, and its cloud."""
+
+    endpoint: Endpoint
+    daemon: Daemon
+    templates: dict[int, str]
+    """The templates of the cloud's hosts before the first test."""
+
+    def renew(self) -> None:
+        """Remove what the previous test left on the cloud."""
+        clean(self.endpoint, self.templates)
+        self.endpoint.hosts.clear()
+        assert restore(self.endpoint, self.templates)

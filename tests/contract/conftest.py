@@ -16,11 +16,12 @@ from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.model.settings import Delays, EmbeddedSettings
 from merkatd.embedded.rpc_server import serve
 from merkatd.opennebula import HttpTransport
-from tests.contract.beside import Daemon
+from tests.contract.beside import Daemon, RunningDaemon
 from tests.contract.cleaning import clean, refuse_to_harm, restore
 from tests.contract.drivers import DummyDrivers, EmbeddedDrivers
 from tests.contract.endpoint import Endpoint
 from tests.contract.merkat import Merkat
+from tests.lengths import SOAK
 from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, make_cloud
 
 if TYPE_CHECKING:
@@ -35,23 +36,32 @@ DUMMY = "MERKAT_ONE_DUMMY"
 
 HOSTS = 3
 
-_LONG = frozenset({"tests.contract.test_states", "tests.contract.test_capacity"})
-"""The slowest modules; other modules test the embedded cloud over HTTP enough."""
+_OVER_HTTP = frozenset(
+    {"test_calls", "test_pools", "test_adapter", "test_login", "test_names", "test_forging"}
+)
+"""The modules whose promises depend on the transport: types, pages, steps, logins and odd bytes.
 
-_PROCESSES = "tests.contract.test_processes"
+The others run over HTTP in `make soak` only: there the same cloud answers through the same server.
+"""
+
+_LONG = frozenset({"test_states", "test_capacity"})
+"""The slowest modules, which never run over HTTP."""
+
+_PROCESSES = "test_processes"
 """The module that starts a separate daemon, which can't connect to a cloud in memory."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test on each available endpoint."""
-    if "endpoint" not in metafunc.fixturenames:
-        return
-    embedded = ["memory"] if metafunc.module.__name__ in _LONG else ["memory", "http"]
-    if metafunc.module.__name__ == _PROCESSES:
-        embedded = ["http"]
+    module = metafunc.module.__name__.rpartition(".")[2]
     wanted = [REAL, AUTH, *([DUMMY] if "drivers" in metafunc.fixturenames else [])]
     real = ["oned"] if all(os.environ.get(name) for name in wanted) else []
-    metafunc.parametrize("endpoint", [*embedded, *real], indirect=True)
+    if module == _PROCESSES:
+        metafunc.parametrize("running", ["http", *real], indirect=True, scope="module")
+    elif "endpoint" in metafunc.fixturenames:
+        http = module in _OVER_HTTP or (SOAK and module not in _LONG)
+        embedded = ["memory", "http"] if http else ["memory"]
+        metafunc.parametrize("endpoint", [*embedded, *real], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -70,20 +80,22 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
         made.add_hosts(HOSTS)
         yield made
         return
-    time = request.getfixturevalue("reactor_time")
-    if request.param == "oned":
-        with _oned(time) as made:
-            if not (_TEMPLATES and restore(made, _TEMPLATES)):
-                _found(made)
-            yield made
-            clean(made, _TEMPLATES)
-        return
-    with _over_http(time) as made:
+    with _served(request.param, request.getfixturevalue("reactor_time")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(
+    request: pytest.FixtureRequest, reactor_time: RealTime, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningDaemon]:
+    """Return an endpoint and a daemon with short periods in a separate process beside it."""
+    with _served(request.param, reactor_time) as made:
+        daemon = Daemon(made, tmp_path_factory.mktemp("daemon"))
         try:
-            made.add_hosts(HOSTS)
-            yield made
+            daemon.start()
+            yield RunningDaemon(made, daemon, _templates(made))
         finally:
-            clean(made)
+            daemon.close()
 
 
 @pytest.fixture
@@ -103,17 +115,6 @@ def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
 
 
 @pytest.fixture
-def daemon(endpoint: Endpoint, tmp_path: Path) -> Iterator[Daemon]:
-    """Return a daemon in a separate process beside the endpoint, with short periods."""
-    made = Daemon(endpoint, tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
 def merkat(endpoint: Endpoint) -> Iterator[Merkat]:
     """Return a scheduler for three equal hosts."""
     made = Merkat(endpoint)
@@ -130,10 +131,17 @@ def _found(made: Endpoint) -> None:
     _TEMPLATES.clear()
     clean(made)
     made.add_hosts(HOSTS)
+    _TEMPLATES.update(_templates(made))
+
+
+def _templates(made: Endpoint) -> dict[int, str]:
+    """Return the templates of the test hosts."""
+    found = {}
     for host in made.hosts:
         template = made.xml("one.host.info", host).find("TEMPLATE")
         assert template is not None
-        _TEMPLATES[host] = etree.tostring(template, encoding="unicode")
+        found[host] = etree.tostring(template, encoding="unicode")
+    return found
 
 
 def in_memory(settings: EmbeddedSettings) -> Endpoint:
@@ -144,6 +152,24 @@ def in_memory(settings: EmbeddedSettings) -> Endpoint:
     return Endpoint(
         MemoryTransport(cloud), ADMIN, VirtualTime(clock), clock, Inline(), EmbeddedDrivers(cloud)
     )
+
+
+@contextmanager
+def _served(kind: str, time: RealTime) -> Iterator[Endpoint]:
+    """Yield a clean cloud behind HTTP, with three monitored hosts; clean it afterwards."""
+    if kind == "oned":
+        with _oned(time) as made:
+            if not (_TEMPLATES and restore(made, _TEMPLATES)):
+                _found(made)
+            yield made
+            clean(made, _TEMPLATES)
+        return
+    with _over_http(time) as made:
+        try:
+            made.add_hosts(HOSTS)
+            yield made
+        finally:
+            clean(made)
 
 
 @contextmanager

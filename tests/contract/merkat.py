@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from merkatd.base.clock import Inline
-from merkatd.database import Database, migrations
-from merkatd.database.base.engine import make_engine
+from merkatd.database import Database
 from merkatd.database.database import transaction
 from merkatd.hypervisor import UntouchedHypervisors
 from merkatd.ledger import TenantAccount, tenant
@@ -21,6 +20,7 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from tests.contract.endpoint import SMALL
 from tests.contract.ways import PENDING, RUNNING
+from tests.migrated import migrated
 
 if TYPE_CHECKING:
     from tests.contract.endpoint import Endpoint
@@ -41,8 +41,7 @@ class Merkat:
 
     def __init__(self, endpoint: Endpoint, **world: Any) -> None:
         self._endpoint = endpoint
-        self._engine = make_engine("sqlite://")
-        migrations.upgrade(self._engine)
+        self._engine = migrated()
         client = Client(endpoint.transport, endpoint.admin, endpoint.clock)
         cloud = OpenNebulaCloud(client, endpoint.clock, endpoint.executor)
         rng = np.random.default_rng(3)

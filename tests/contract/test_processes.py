@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tests.contract.beside import INTERVAL_S
 from tests.contract.endpoint import SMALL
 from tests.contract.merkat import DISABLED
 from tests.contract.ways import PENDING, RUNNING
 
 if TYPE_CHECKING:
-    from tests.contract.beside import Daemon
+    from tests.contract.beside import Daemon, RunningDaemon
     from tests.contract.drivers import Drivers
     from tests.contract.endpoint import Endpoint
 
 BID = SMALL + "MERKAT_BID_CPU=1\n"
 BOOT_FAILURE = (3, 36)
+
+
+@pytest.fixture
+def endpoint(running: RunningDaemon) -> Endpoint:
+    """Return the daemon's cloud without VMs."""
+    running.renew()
+    return running.endpoint
+
+
+@pytest.fixture
+def daemon(running: RunningDaemon) -> Daemon:
+    """Return the daemon of all tests."""
+    return running.daemon
 
 
 def host_of(endpoint: Endpoint, vm: int) -> int:
@@ -109,7 +125,7 @@ def test_an_outage_is_two_log_lines(endpoint: Endpoint, daemon: Daemon) -> None:
     """The outage and its end are one line each, whatever the number of failed calls."""
     daemon.periods(1)
     daemon.cut()
-    daemon.pause(10)
+    daemon.pause(4 * INTERVAL_S)
     assert daemon.log().count("is away") == 1
     daemon.join()
     daemon.until(lambda: "is back" in daemon.log(), "the line of its return")

@@ -52,11 +52,13 @@ def until(
 class Program:
     """A started command with its output at the end of a file."""
 
-    def __init__(self, log: Path, *words: str) -> None:
+    def __init__(
+        self, log: Path, *words: str, main: Callable[[tuple[str, ...]], int] = creating.main
+    ) -> None:
         self._log = log
         log.touch()
         self._said_before = log.stat().st_size
-        self._process = _FORKS.Process(target=_run, args=(log, words))
+        self._process = _FORKS.Process(target=_run, args=(log, words, main))
         self._process.start()
 
     @property
@@ -85,6 +87,10 @@ class Program:
         """Send SIGTERM."""
         os.kill(self._pid, signal.SIGTERM)
 
+    def reload(self) -> None:
+        """Send SIGHUP."""
+        os.kill(self._pid, signal.SIGHUP)
+
     def end(self) -> int | None:
         """Wait for the process to end; return its exit code, or None after the time limit."""
         self._process.join(PATIENCE_S)
@@ -96,7 +102,7 @@ class Program:
         return self._process.pid
 
 
-def _run(log: Path, words: tuple[str, ...]) -> None:
+def _run(log: Path, words: tuple[str, ...], main: Callable[[tuple[str, ...]], int]) -> None:
     """Run the command in the new process, as a shell would."""
     os.setsid()
     out = os.open(log, os.O_WRONLY | os.O_APPEND)
@@ -104,4 +110,4 @@ def _run(log: Path, words: tuple[str, ...]) -> None:
         os.dup2(out, stream.fileno())
     os.close(out)
     warnings.simplefilter("error")
-    sys.exit(creating.main(words))
+    sys.exit(main(words))

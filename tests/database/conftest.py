@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from merkatd.database.base.engine import make_engine
 from merkatd.database.migrations import METADATA
 from tests import servers
+from tests.migrated import copy_migrated, migrated
 from tests.servers import MariaDb
 
 _NUMBERS = count()
@@ -39,8 +40,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[sa.Connection]:
         with request.getfixturevalue("made_on_mariadb").connect() as opened:
             yield opened
         return
-    engine = make_engine("sqlite://")
-    METADATA.create_all(engine)
+    engine = migrated()
     with engine.connect() as opened:
         yield opened
     engine.dispose()
@@ -62,6 +62,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def file_engine(url: str) -> Iterator[sa.Engine]:
     """Yield an engine on a database with all tables, for tests with several connections."""
     engine = make_engine(url)
-    METADATA.create_all(engine)
+    if engine.url.get_backend_name() == "sqlite":
+        copy_migrated(Path(str(engine.url.database)))
+    else:
+        METADATA.create_all(engine)
     yield engine
     engine.dispose()

@@ -5,9 +5,12 @@ import math
 import pytest
 import sqlalchemy as sa
 
+from merkatd.database.base.schema import CHUNK
 from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
+
+MANY = 2 * CHUNK + 1
 
 
 def make_bid(vm: int, cpu: float, at_s: float, source: BidSource = BidSource.XMLRPC) -> Bid:
@@ -148,11 +151,11 @@ def test_amounts_are_the_present_bids_only(connection: sa.Connection) -> None:
     assert present[3] == {"cpu": 2.0}
 
 
-def test_ten_thousand_bids_are_recorded_at_once(connection: sa.Connection) -> None:
-    """Ten thousand first bids, and then as many second ones, are recorded."""
+def test_thousands_of_bids_are_recorded_at_once(connection: sa.Connection) -> None:
+    """More first bids than an IN list holds, and then as many second ones, are recorded."""
     for at_s in (0.0, 1.0):
         said = bid_store.record_bids(
-            connection, [make_bid(vm, at_s + vm, at_s) for vm in range(10_000)]
+            connection, [make_bid(vm, at_s + vm, at_s) for vm in range(MANY)]
         )
-        assert len(said) == 10_000
-    assert bid_store.newest_bids(connection, [9_999])[9_999].bid == {"cpu": 10_000.0}
+        assert len(said) == MANY
+    assert bid_store.newest_bids(connection, [MANY - 1])[MANY - 1].bid == {"cpu": float(MANY)}

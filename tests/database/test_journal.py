@@ -19,6 +19,7 @@ from merkatd.cluster import (
     Suspend,
     Terminate,
 )
+from merkatd.database.base.schema import CHUNK
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import journal
@@ -248,9 +249,9 @@ def test_retention_spares_outstanding_steps(connection: sa.Connection) -> None:
     assert [one.step.vm for one in journal.of_plan(connection, 1)] == [2]
 
 
-def test_ten_thousand_steps_are_recorded_at_once(connection: sa.Connection) -> None:
-    """Lists longer than a server's limits are split."""
+def test_thousands_of_steps_are_recorded_at_once(connection: sa.Connection) -> None:
+    """Lists longer than an IN list holds are split."""
     begin_periods(connection)
-    steps = [deploy(vm) for vm in range(10_000)]
-    assert len(journal.record(connection, steps, 0.0).recorded) == 10_000
-    assert len(journal.mark_sent(connection, [step.id for step in steps], 1.0)) == 10_000
+    steps = [deploy(vm) for vm in range(2 * CHUNK + 1)]
+    assert len(journal.record(connection, steps, 0.0).recorded) == len(steps)
+    assert len(journal.mark_sent(connection, [step.id for step in steps], 1.0)) == len(steps)

@@ -7,25 +7,24 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.database.base.engine import make_engine
-from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import StepState
 from tests.database.again import retry_transaction
 from tests.database.begun import begin_periods, deploy
+from tests.lengths import shorten
+from tests.migrated import migrated
 
-VERBS = ("record", "send", "confirm", "refuse", "expire")
+VERBS = st.sampled_from(["record", "record", "send", "send", "confirm", "refuse", "expire"])
 
 
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(VERBS), st.integers(1, 4), st.integers(0, 2))))
+@settings(max_examples=shorten(300, 40), deadline=None)
+@given(st.lists(st.tuples(VERBS, st.integers(1, 2), st.integers(0, 1)), min_size=8, max_size=24))
 def test_a_vm_always_has_at_most_one_outstanding_step(
     script: list[tuple[str, int, int]],
 ) -> None:
     """Under events in any order the journal moves each step like a plain dictionary."""
-    engine = make_engine("sqlite://")
-    METADATA.create_all(engine)
+    engine = migrated()
     expected: dict[str, StepState] = {}
     outstanding = {StepState.PLANNED, StepState.SENT}
     with engine.connect() as connection:

@@ -21,8 +21,9 @@ from merkatd.database.scheduler import journal, period_store
 from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.database.scheduler.step_store import StepState
 from tests.database.worker import OWED, PAYERS, VMS
+from tests.lengths import shorten
 
-KILLS = 20
+KILLS = shorten(100, 8)
 
 
 @pytest.fixture

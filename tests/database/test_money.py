@@ -21,6 +21,7 @@ from merkatd.database.ledger.entry_store import (
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
 from tests.database.books import balances, open_accounts
+from tests.lengths import shorten
 
 AMOUNTS = st.integers(0, 10**12)
 
@@ -213,7 +214,7 @@ def test_the_sum_is_zero_after_any_postings_and_repetitions(
         assert audit(connection).sound
 
 
-@settings(deadline=None)
+@settings(max_examples=shorten(300, 50), deadline=None)
 @given(
     holdings=st.lists(AMOUNTS, min_size=1, max_size=5),
     bills=st.lists(st.tuples(st.integers(1, 3), st.lists(AMOUNTS, max_size=5)), max_size=6),

@@ -7,8 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
+
+from tests.commands.asking import Shell
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 40.0
@@ -22,32 +26,42 @@ def commands() -> list[str]:
     return [line for block in blocks for line in block.splitlines()]
 
 
-def test_every_command_of_the_tour_runs(tmp_path: Path) -> None:
-    """They run in the order of the page, in one shell, beside the demo of its first line.
+def test_every_command_of_the_tour_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run in the order of the page, beside the demo of its first line.
 
+    A shell reads each line and sets the variables; the commands of merkatd run in this process.
     The demo runs at twice its pace, because a test reads faster than people do.
     """
     first, *others = (line.replace(".venv/bin", INSTALLED) for line in commands())
     assert "--speed 12" in first
+    shell = Shell(capsys)
+    monkeypatch.chdir(ROOT)
     with _in_background(first.replace("--speed 12", "--speed 24"), tmp_path):
-        _wait_until_vms_run(tmp_path)
-        asked = "\n".join(f"{line} || exit 99\necho {_END}" for line in others)
-        told = subprocess.run(
-            ["bash", "-c", asked],
-            cwd=ROOT,
-            env=_environment(tmp_path),
-            capture_output=True,
-            check=False,
-        )
-    parts = told.stdout.decode().split(f"{_END}\n")
-    assert told.returncode == 0, f"{others[len(parts) - 1]}: {told.stderr.decode()}"
-    assert not told.stderr
-    for line, said in zip(others, parts, strict=False):
-        assert said.strip() or "=$(" in line, f"{line} says nothing"
+        _wait_until_vms_run(tmp_path, shell)
+        variables = _environment(tmp_path)
+        for line in others:
+            name, assigns, _ = line.partition("=$(")
+            if assigns:
+                (variables[name],) = _read_by_shell(f'{line}; printf "%s\\n" "${name}"', variables)
+                assert variables[name], f"{line} finds nothing"
+                continue
+            command, *words = _read_by_shell(f'printf "%s\\n" {line}', variables)
+            assert command == f"{INSTALLED}/merkatd"
+            said = shell(*words)
+            assert (said.code, said.err) == (0, ""), line
+            assert said.out.strip(), f"{line} says nothing"
     assert not list(tmp_path.iterdir())
 
 
-_END = "-- the end of a command --"
+def _read_by_shell(line: str, variables: Mapping[str, str]) -> list[str]:
+    """Return the lines that this line prints in a shell with these variables."""
+    told = subprocess.run(
+        ["bash", "-c", line], env=dict(variables), capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stderr) == (0, ""), line
+    return told.stdout.splitlines()
 
 
 def _environment(place: Path) -> dict[str, str]:
@@ -69,16 +83,13 @@ def _in_background(command: str, place: Path) -> Iterator[None]:
         demo.wait()
 
 
-def _wait_until_vms_run(place: Path) -> None:
+def _wait_until_vms_run(place: Path, shell: Shell) -> None:
     """Wait as long as a reader of the first part would at most."""
     ending_s = time.monotonic() + PATIENCE_S
-    listing = f"{INSTALLED}/merkatd list vms -f STATE=RUNNING --no-header --config"
+    listing = "list vms -f STATE=RUNNING --no-header --config"
     while time.monotonic() < ending_s:
         for found in place.glob("merkat-demo-*/merkatd.toml"):
-            told = subprocess.run(
-                [*listing.split(), str(found)], cwd=ROOT, capture_output=True, check=False
-            )
-            if told.stdout.strip():
+            if shell(*listing.split(), str(found)).out.strip():
                 return
-        time.sleep(0.5)
+        time.sleep(0.1)
     raise AssertionError("no VM ran")

@@ -46,5 +46,5 @@ def test_a_page_with_a_certificate(tmp_path: Path) -> None:
                 b"event: " not in stream.read().rpartition(b"\n\n")[2]
             )  # the stream ends, and is complete
     finally:
-        if site.program.poll() is None:
+        if site.program.running:
             site.end()

@@ -1,14 +1,13 @@
 """The page while its daemon is away, and its content after a restart."""
 
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from merkatd import cli
 from tests.api.xmlrpc.site import ANN, Site, until
+from tests.daemon.processes import Program
 from tests.real.web.chromium import Chromium
 from tests.web.browser import Browser
 
@@ -25,14 +24,8 @@ def a_free_port() -> int:
 @contextmanager
 def begun_again(site: Site) -> Iterator[None]:
     """Start another daemon on the first one's state."""
-    words = ["-m", "merkatd.cli", "run", "--config", str(site.folder / "merkatd.toml")]
-    with (site.folder / "log-2").open("wb") as log:
-        site.program = subprocess.Popen(
-            [sys.executable, *words],
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        )
+    config = str(site.folder / "merkatd.toml")
+    site.program = Program(site.folder / "log-2", "run", "--config", config, main=cli.main)
     try:
         yield
     finally:

@@ -127,6 +127,6 @@ def contended(frontend: Frontend) -> Iterator[Interfaces]:
         frontend.vm(bid, owner=owner, VCPU=4, NAME=f"vm-{number}")
     frontend.bench.ok("one.vm.chmod", 1, 1, 1, 0, 0, 0, 0, 1, 0, 0)
     made = Interfaces(frontend)
-    made.periods(4)
+    made.periods(2)
     yield made
     frontend.close()

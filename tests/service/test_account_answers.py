@@ -32,7 +32,7 @@ class Accounts(Interfaces):
         super().__init__(self.site, self.site.manager)
         self.site.vm(2.0, owner=ANN)
         self.platform = self.site.submit()
-        self.periods(4)
+        self.periods(2)
         self.caller = Caller(Identity(self.site.bob, "bob", frozenset({1}), 1), BOB)
 
     def wait(self, coroutine: Any) -> Any:

@@ -99,6 +99,7 @@ def test_the_steps_of_a_tenants_vms_are_read_for_one_page_at_a_time(
 
 def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
     """The daemon keeps the reads of 256 pages: of a period, a tenant's page reads its own VMs."""
+    asked.periods(2)
     for login, vms in ((ANN, [0, 1]), (SESSION, [0, 1, 2, 3])):
         assert asked.page(login, "/periods/3").status == 200
         kept = [one.value for one in asked._site._recall._kept.values()]
@@ -108,6 +109,7 @@ def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
 
 def test_a_period_is_read_for_one_page_of_a_user_at_a_time(asked: Interfaces) -> None:
     """It has a row of each VM of the cloud, so windows of one user take turns, as for its steps."""
+    asked.periods(2)
     turns = asked.noted_turns()
     assert asked.page(ANN, "/periods/3").status == 200
     assert turns.taken == [2, 2]

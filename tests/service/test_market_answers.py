@@ -181,6 +181,7 @@ def test_steps_follow_rights(asked: Interfaces) -> None:
 
 def test_a_period_follows_rights(asked: Interfaces) -> None:
     """Each tenant sees its own payments, also from the database."""
+    asked.periods(2)
     pages = {login: text_of(asked, login, "/periods/4") for login in (SESSION, ANN)}
     assert ">bob<" in pages[SESSION]
     assert ">ann<" in pages[ANN]
@@ -190,6 +191,7 @@ def test_a_period_follows_rights(asked: Interfaces) -> None:
 
 def test_services_check_rights_for_every_interface(asked: Interfaces) -> None:
     """The services filter rows and refuse calls, whatever an interface would show."""
+    asked.periods(2)
     ann = Caller(Identity(2, "ann", frozenset({1}), 1), ANN)
     services, result = asked.services, asked.frontend.result
     now = result(ensureDeferred(services.views.prepared())).now

@@ -41,7 +41,7 @@ class Orders(Interfaces):
         request = {"template": group_template(), "rate": 60.0, "count": 1}
         created, _ = self.call(ANN, "merkat.group.create", request)
         self.group: int = created["id"]
-        self.periods(4)
+        self.periods(2)
         self.bob = Caller(Identity(self.site.bob, "bob", frozenset({1}), 1), BOB)
 
     def wait(self, coroutine: Any) -> Any:
@@ -110,6 +110,7 @@ def test_impossible_orders_have_the_same_text(asked: Orders) -> None:
 
 def test_another_tenants_platforms_are_protected(asked: Orders) -> None:
     """XML-RPC denies access, and the page does not reveal whether they exist."""
+    asked.periods(2)
     for verb in ("info", "suspend", "resume", "stop"):
         method = f"merkat.platform.{verb}"
         assert asked.call(BOB, method, asked.platform)[1] == Code.AUTHORIZATION

@@ -41,7 +41,7 @@ class PageSite(Site):
         try:
             self._fill()
         except BaseException:
-            self._kill()
+            self.program.kill()
             raise
 
     def _fill(self) -> None:

@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.api.xmlrpc.site import ANN
+from tests.lengths import SOAK, shorten
 from tests.web.browser import Browser
 from tests.web.routes import ROUTES
 from tests.web.site import PageSite
+from tests.web.test_rights import addresses
 
 _FORM = "application/x-www-form-urlencoded"
 _NAMES = [
@@ -99,7 +101,7 @@ def admin(site: PageSite) -> Browser:
     return site.browser(site.admin)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=shorten(400, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(route=routes, number=st.sampled_from(_IDS), query=bodies, body=bodies, right=st.booleans())
 @example(route=("GET", "/platforms/{}"), number="9999999999", query=b"", body=b"", right=True)
 @example(route=("POST", "/sign-in"), number="", query=b"", body=b"user=%ED%A0%80", right=False)
@@ -113,6 +115,19 @@ def test_no_form_and_no_query_breaks_a_page(
     secret = b"form=" + admin.secret().encode() + b"&" if right else b""
     status = ask(admin, method, target(path, number, query), secret + body)
     assert status < 500, (method, path)
+
+
+@pytest.mark.parametrize("number", _NUMBERS if SOAK else ["0x1f", "nan", "²"])
+def test_an_odd_number_in_every_field_breaks_no_page(
+    site: PageSite, admin: Browser, number: str
+) -> None:
+    """An administrator sends it with the secret to each page and each order of existing objects."""
+    fields = "&".join(f"{name}={quote_from_bytes(number.encode())}" for name in _NAMES[1:])
+    body = f"form={admin.secret()}&{fields}".encode()
+    for method, path in addresses(site):
+        if path != "/sign-out":
+            status = ask(admin, method, target(path, "", fields.encode()), body)
+            assert status < 500, (method, path)
 
 
 @pytest.mark.parametrize(

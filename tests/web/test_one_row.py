@@ -11,11 +11,9 @@ from tests.web.site import PageSite
 from tests.web.test_rights import addresses
 
 ROWS = {
-    "a deadline of millions of years": (
-        "deadline_s = 8.64e16, template = replace(template, '\"2h\"', '\"999999999999d\"')"
-    ),
-    "a report of the end of time": (
-        'report = \'{"projected_end_s": 1e300, "performance": 1e300, "reference": -1e300,'
+    "a deadline of millions of years and a report of the end of time": (
+        "deadline_s = 8.64e16, template = replace(template, '\"2h\"', '\"999999999999d\"'),"
+        ' report = \'{"projected_end_s": 1e300, "performance": 1e300, "reference": -1e300,'
         ' "done": 1e300, "on_track": null, "text": "\\u0007", "at_s": 1.0}\''
     ),
     "a template that nobody can read": "template = 'name = '",

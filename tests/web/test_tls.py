@@ -2,15 +2,16 @@
 
 import http.client
 import re
-import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.api.xmlrpc.site import PASSWORD, Site, until
+from merkatd.client import Merkat, UnreachableError
+from tests.api.xmlrpc.site import ANN, PASSWORD, Site, until
 
 NAMES = "IP:127.0.0.1,DNS:market.example,DNS:*.wild.example"
 
@@ -23,29 +24,49 @@ def make_certificate(pem: Path, key: Path, names: str = NAMES) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+@dataclass(frozen=True, slots=True)
+class TlsPage:
+    """A daemon whose page and whose interface use one certificate."""
+
+    site: Site
+    pem: Path
+    key: Path
+    doors: tuple[str, str]
+    """Host and port of the page and of the interface."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """A context that trusts the certificate on the disk."""
+        return ssl.create_default_context(cafile=str(self.pem))
+
+
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ssl.SSLContext]]:
-    """Yield the address of a page with a certificate, and a context that trusts it."""
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsPage]:
+    """Yield a daemon with a certificate; it trusts no proxy."""
     folder: Path = tmp_path_factory.mktemp("tls")
     pem, key = folder / "cert.pem", folder / "key.pem"
     make_certificate(pem, key)
-    web = f'[web]\ncertificate = "{pem}"\nkey = "{key}"\nhosts = ["other.example"]'
-    made = Site(folder, web)
+    files = f'certificate = "{pem}"\nkey = "{key}"\n'
+    made = Site(folder, f'{files}[web]\n{files}hosts = ["other.example"]')
     try:
-        address = (made.state / "merkat_web").read_text().strip()
-        assert address.startswith("https://")
-        yield address[8:-1], ssl.create_default_context(cafile=str(pem))
+        web, api = ((made.state / name).read_text() for name in ("merkat_web", "merkat_xmlrpc"))
+        assert web.startswith("https://")
+        yield TlsPage(made, pem, key, (door(web), door(api)))
     finally:
         made.end()
 
 
+def door(address: str) -> str:
+    """Return host and port of an address with https."""
+    return address.strip()[8:].partition("/")[0]
+
+
 def ask(
-    page: tuple[str, ssl.SSLContext], path: str, body: str | None = None, host: str = "127.0.0.1"
+    page: TlsPage, path: str, body: str | None = None, host: str = "127.0.0.1", **more: str
 ) -> http.client.HTTPResponse:
-    """Return the answer to a GET, or to a POST of this form."""
-    where, context = page
-    connection = http.client.HTTPSConnection(where, timeout=30, context=context)
-    headers = {"Host": host, "Content-Type": "application/x-www-form-urlencoded"}
+    """Return the answer to a GET, or to a POST of this form, with more headers."""
+    connection = http.client.HTTPSConnection(page.doors[0], timeout=30, context=page.context)
+    headers = {"Host": host, "Content-Type": "application/x-www-form-urlencoded", **more}
     if body is not None:
         headers["Origin"] = f"https://{host}"
     connection.request("GET" if body is None else "POST", path, body, headers)
@@ -55,7 +76,7 @@ def ask(
     return answer
 
 
-def test_every_answer_has_hsts(page: tuple[str, ssl.SSLContext]) -> None:
+def test_every_answer_has_hsts(page: TlsPage) -> None:
     """It is valid for at least half a year."""
     for path in ("/sign-in", "/files/page.css", "/nowhere", "/"):
         said = ask(page, path).headers.get_all("Strict-Transport-Security") or []
@@ -65,7 +86,7 @@ def test_every_answer_has_hsts(page: tuple[str, ssl.SSLContext]) -> None:
         assert int(found[1]) > 180 * 86_400
 
 
-def test_the_cookie_is_bound_to_this_host_and_to_https(page: tuple[str, ssl.SSLContext]) -> None:
+def test_the_cookie_is_bound_to_this_host_and_to_https(page: TlsPage) -> None:
     """No other host of the domain can set a cookie of this name."""
     answer = ask(page, "/sign-in", f"user=ann&password={PASSWORD}")
     cookie = str(answer.headers["Set-Cookie"])
@@ -85,44 +106,58 @@ def test_the_cookie_is_bound_to_this_host_and_to_https(page: tuple[str, ssl.SSLC
     ],
 )
 def test_names_of_the_certificate_and_the_configuration_are_served(
-    page: tuple[str, ssl.SSLContext], host: str, status: int
+    page: TlsPage, host: str, status: int
 ) -> None:
     """Wildcards are not served, because they cover too much."""
     assert ask(page, "/sign-in", host=host).status == status
 
 
-def test_a_renewed_certificate_is_served_after_a_reload(tmp_path: Path) -> None:
+def test_the_interface_accepts_only_tls(page: TlsPage) -> None:
+    """Its clients must trust the certificate."""
+    endpoint = page.site.endpoint
+    assert endpoint.startswith("https://127.0.0.1:")
+    with Merkat(endpoint, ANN, context=page.context) as ann:
+        assert ann.bid_of(0).id == 0
+    for where in (endpoint, endpoint.replace("https", "http")):
+        with Merkat(where, ANN) as other, pytest.raises(UnreachableError, match="no answer"):
+            other.version()
+
+
+def test_without_trust_the_header_is_ignored(page: TlsPage) -> None:
+    """Different addresses in the header count as one."""
+    found = [
+        ask(
+            page,
+            "/sign-in",
+            f"user=eve&password=wrong{number}",
+            **{"X-Forwarded-For": f"203.0.113.{number}"},
+        ).status
+        for number in range(8)
+    ]
+    assert set(found) == {401, 429}, found
+
+
+def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:
     """Both servers use its names; an unreadable one keeps the old one, with a log line."""
-    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    make_certificate(pem, key)
-    files = f'certificate = "{pem}"\nkey = "{key}"\n'
-    site = Site(tmp_path, f"{files}[web]\n{files}")
-    try:
-        doors = [
-            (site.state / name).read_text().strip()[8:].partition("/")[0]
-            for name in ("merkat_web", "merkat_xmlrpc")
-        ]
-        old = pem.read_text()
-        make_certificate(pem, key, f"{NAMES},DNS:new.example")
-        site.program.send_signal(signal.SIGHUP)
-        until(lambda: served_certificate(doors[0]) == pem.read_text(), "the new certificate")
-        assert served_certificate(doors[1]) == pem.read_text() != old
-        new = pem.read_text()
-        context = ssl.create_default_context(cafile=str(pem))
-        assert ask((doors[0], context), "/sign-in", host="new.example").status == 200
-        assert site.order("status")["configuration"] is None
-        pem.write_text("no certificate")
-        site.program.send_signal(signal.SIGHUP)
-        until(lambda: site.order("status")["configuration"], "the word on it")
-        said = site.order("status")["configuration"]
-        assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
-        assert "api.certificate" in said
-        assert [served_certificate(door) for door in doors] == [new, new]
-    finally:
-        site.end()
+    site, pem, doors = page.site, page.pem, page.doors
+    old = pem.read_text()
+    make_certificate(pem, page.key, f"{NAMES},DNS:new.example")
+    site.program.reload()
+    until(lambda: served_certificate(doors[0]) == pem.read_text(), "the new certificate")
+    assert served_certificate(doors[1]) == pem.read_text() != old
+    new = pem.read_text()
+    assert ask(page, "/sign-in", host="new.example").status == 200
+    assert site.order("status")["configuration"] is None
+    pem.write_text("no certificate")
+    site.program.reload()
+    until(lambda: site.order("status")["configuration"], "the word on it")
+    said = site.order("status")["configuration"]
+    assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
+    assert "api.certificate" in said
+    assert [served_certificate(one) for one in doors] == [new, new]
 
 
-def served_certificate(door: str) -> str:
+def served_certificate(where: str) -> str:
     """Return the certificate that a server presents."""
-    host, _, port = door.partition(":")
+    host, _, port = where.partition(":")
     return ssl.get_server_certificate((host, int(port)))

@@ -6,7 +6,9 @@ import pytest
 
 from tests.api.xmlrpc.site import Site
 
-_MARKETS = """
+_CONFIG = """
+login = "300ms"
+refusal = "50ms"
 [market.default]
 [market.groups]
 cluster_names = ["for groups"]
@@ -17,6 +19,6 @@ strategy = "groups"
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a site that is stopped with SIGTERM."""
-    made = Site(tmp_path_factory.mktemp("site"), _MARKETS)
+    made = Site(tmp_path_factory.mktemp("site"), _CONFIG)
     yield made
     made.end()

@@ -2,18 +2,17 @@
 
 import hashlib
 import http.client
-import os
 import sqlite3
-import subprocess
-import sys
 import time
 import xmlrpc.client
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from merkatd import cli
 from merkatd.api.control.control_client import ControlError, ask
 from merkatd.client import Merkat
+from tests.daemon.processes import Program
 
 PASSWORD = "hush-hush-secret"  # noqa: S105 - of users of a cloud that lives as long as a test
 ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
@@ -27,7 +26,7 @@ _CONFIG = """
 [daemon]
 state_directory = "{folder}/state"
 [period]
-interval = "5s"
+interval = "20s"
 [cloud]
 hosts = 1
 host_cores = 2
@@ -62,15 +61,11 @@ class Site:
         config = folder / "merkatd.toml"
         config.write_text(_CONFIG.format(folder=folder, more=more, credits_=credits_))
         self.log = folder / "log"
-        words = [sys.executable, "-W", "error", "-m", "merkatd.cli", "run", "--config", str(config)]
-        with self.log.open("wb") as log:
-            # So small a cloud is decided before its code would be compiled.
-            environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-            self.program = subprocess.Popen(words, stdout=log, stderr=log, env=environment)
+        self.program = Program(self.log, "run", "--config", str(config), main=cli.main)
         try:
             self._settle()
         except BaseException:
-            self._kill()
+            self.program.kill()
             raise
 
     def _settle(self) -> None:
@@ -95,7 +90,7 @@ class Site:
 
     def period(self) -> int | None:
         """Return the number of the latest period, or None without an answer."""
-        assert self.program.poll() is None, self.log.read_text()
+        assert self.program.running, self.log.read_text()
         try:
             found: int | None = ask(self.state / "control.sock", "status")["period"]
         except ControlError:
@@ -184,14 +179,10 @@ class Site:
     def end(self) -> None:
         """Stop the daemon as an administrator does."""
         try:
-            self.program.terminate()
-            assert self.program.wait(20) == 0, self.log.read_text()
+            self.program.tell_to_end()
+            assert self.program.end() == 0, self.log.read_text()
         finally:
-            self._kill()
-
-    def _kill(self) -> None:
-        self.program.kill()
-        self.program.wait()
+            self.program.kill()
 
 
 def xmlrpc_of(site: Site) -> Any:

@@ -1,27 +1,22 @@
 """Limits by user and by address: no attacker and no neighbour locks a legitimate user out."""
 
 import gc
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission, WrongPasswords
-from merkatd.api.http.forwarded_addresses import TrustedProxies, counted_address
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.dispatch import refusal_of
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.callers import Caller
-from merkatd.service.base.errors import RequestError, TooManyRequestsError
+from merkatd.service.base.errors import RequestError
 from merkatd.service.base.identity import SignIns
-from merkatd.service.base.turns import FairTurns
 
 GOOD = {"ann:right": 2, "bob:right": 3}
 HOME, CAFE, EVIL = "192.0.2.1", "192.0.2.2", "198.51.100.9"
@@ -92,7 +87,7 @@ class Scene:
         await self._hanging[-1]
 
 
-async def _nothing(_caller: Caller) -> None:
+async def do_nothing(_caller: Caller) -> None:
     """Return immediately."""
 
 
@@ -199,7 +194,7 @@ class TestWrongPasswords:
         scene = Scene()
         scene.one.hangs = True
         outcome: list[Any] = []
-        door = scene.admission.admitted("ann:wrong", HOME, _nothing)
+        door = scene.admission.admitted("ann:wrong", HOME, do_nothing)
         running = Deferred.fromCoroutine(door)
         running.addCallbacks(outcome.append, lambda failure: outcome.append(_said(failure.value)))
         scene.clock.advance(took_s)
@@ -300,228 +295,3 @@ class TestFloods:
         assert scene.come("bob:right", HOME) is None
         scene.admission = scene.admission.apart()
         assert scene.come("bob:right", HOME) == "bob"
-
-
-class TestWhileOpenNebulaHangs:
-    def test_known_users_are_answered_and_strangers_wait(self) -> None:
-        """OpenNebula gets as many strangers as there are turns, four of one address."""
-        scene = Scene(unknown_in_flight=8)
-        assert scene.come("ann:right", HOME) == "ann"
-        scene.one.hangs = True
-        scene.one.asked.clear()
-        for number in range(60):
-            assert scene.come(f"x{number}:y", EVIL) is None
-        assert len(scene.one.asked) == 4
-        for number in range(4, 30):
-            scene.come(f"x{number}:y", f"203.0.113.{number}")
-        assert len(scene.one.asked) == 8
-        for _ in range(40):
-            assert scene.come("ann:right", HOME) == "ann"
-
-    def test_familiar_users_are_checked_before_strangers(self) -> None:
-        """A user with an expired login has a turn that no stranger holds."""
-        scene = Scene(unknown_in_flight=2)
-        assert scene.come("ann:right", HOME) == "ann"
-        scene.clock.advance(11.0)
-        scene.one.hangs = True
-        for number in range(80):
-            scene.come(f"x{number}:y", f"203.0.113.{number}")
-        scene.one.hangs = False
-        assert scene.come("ann:right", HOME) == "ann"
-
-    def test_the_number_of_waiting_calls_is_bounded(self) -> None:
-        """The others are refused with a request to retry and use no memory."""
-        scene = Scene(unknown_in_flight=2)
-        scene.one.hangs = True
-        said = [scene.come(f"x{number}:y", f"203.0.113.{number}") for number in range(200)]
-        assert said.count(None) == 66
-        assert said.count(Code.ACTION) == 134
-
-    @pytest.mark.parametrize("web", [False, True])
-    def test_an_address_that_fills_the_queue_takes_no_turn_of_another(self, web: bool) -> None:
-        """Another address starts at once while a turn is free.
-
-        This holds at the web page too: both interfaces share one queue.
-        """
-        scene = Scene()
-        scene.one.hangs = True
-        for number in range(100):
-            scene.come(f"x{number}:y", EVIL)
-        scene.one.hangs = False
-        if web:
-            scene.admission = scene.admission.apart()
-        assert scene.come("ann:right", HOME) == "ann"
-
-    def test_an_address_that_fills_the_queue_makes_room_in_it(self) -> None:
-        """If all turns are taken, another address waits and the flood's newest call is refused."""
-        scene = Scene(unknown_in_flight=2)
-        scene.one.hangs = True
-        said: list[object] = []
-        for number in range(60):
-            self._come(scene, f"x{number}:y", EVIL, said)
-        assert scene.come("y:y", CAFE) is None
-        for number in range(60, 64):
-            self._come(scene, f"x{number}:y", EVIL, said)
-        assert said == []
-        assert scene.come("bob:right", HOME) is None
-        for _ in range(3):
-            self._come(scene, "x:y", EVIL, said)
-        assert [type(one) for one in said] == [TooManyRequestsError] * 3
-        scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
-        scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
-        assert "bob:right" in scene.one.asked
-
-    @staticmethod
-    def _come(scene: Scene, session: str, address: str, said: list[object]) -> None:
-        """Make a call and record its error, at once or later."""
-        door = scene.admission.admitted(session, address, _nothing)
-        Deferred.fromCoroutine(door).addErrback(lambda failure: said.append(failure.value))
-
-
-class TestTurns:
-    @given(
-        keys=st.lists(st.integers(0, 5), max_size=60),
-        total=st.integers(1, 6),
-        per_key=st.integers(1, 4),
-        ends=st.lists(st.integers(0, 10**6), max_size=60),
-    )
-    def test_turns_are_bounded_and_never_idle(
-        self, keys: list[int], total: int, per_key: int, ends: list[int]
-    ) -> None:
-        """The bounds hold in all and for each key; a free turn starts a waiting call."""
-        turns = FairTurns(total, per_key=per_key)
-        running: list[tuple[int, Deferred[None]]] = []
-        waiting = list(keys)
-
-        def work(key: int) -> Callable[[], Awaitable[None]]:
-            async def begun() -> None:
-                waiting.remove(key)
-                mine: Deferred[None] = Deferred()
-                running.append((key, mine))
-                await mine
-
-            return begun
-
-        def check() -> None:
-            held = [key for key, _ in running]
-            assert len(held) <= total
-            assert all(held.count(key) <= per_key for key in held)
-            if len(held) < total:
-                assert all(held.count(key) == per_key for key in waiting)
-
-        for key in keys:
-            Deferred.fromCoroutine(turns.run(key, work(key)))
-        check()
-        for end in ends:
-            if running:
-                running.pop(end % len(running))[1].callback(None)
-                check()
-        while running:
-            running.pop()[1].callback(None)
-        assert not waiting
-
-    @given(
-        keys=st.lists(st.integers(0, 5), max_size=60),
-        waiting=st.integers(0, 12),
-    )
-    def test_waiting_places_are_shared(self, keys: list[int], waiting: int) -> None:
-        """A refused key has as many waiting calls as any other, or one fewer."""
-        turns = FairTurns(2, per_key=1, waiting=waiting)
-        begun: list[int] = []
-        refused: list[int] = []
-        hanging: list[Deferred[None]] = []
-
-        def come(key: int) -> None:
-            async def hang() -> None:
-                begun.append(key)
-                hanging.append(Deferred())
-                await hanging[-1]
-
-            running = Deferred.fromCoroutine(turns.run(key, hang))
-            running.addErrback(lambda _: refused.append(key))
-
-        for key in keys:
-            come(key)
-        left = Counter(keys)
-        left.subtract(begun)
-        left.subtract(refused)
-        assert left.total() == min(len(keys) - len(begun), waiting)
-        assert all(left[key] >= max(left.values()) - 1 for key in refused)
-        assert len(begun) == min(len(set(keys)), 2)
-
-    def test_ten_thousand_calls_at_once_do_not_nest(self) -> None:
-        """Immediate work is done one call after the other."""
-        turns = FairTurns(1, per_key=1, waiting=20_000)
-        first: Deferred[None] = Deferred()
-        done: list[int] = []
-
-        async def wait() -> None:
-            await first
-
-        async def note() -> None:
-            done.append(1)
-
-        Deferred.fromCoroutine(turns.run("a", wait))
-        for number in range(5_000):
-            Deferred.fromCoroutine(turns.run(number, note))
-        first.callback(None)
-        assert len(done) == 5_000
-
-    def test_a_call_that_leaves_the_queue_takes_no_turn(self) -> None:
-        """The others move up."""
-        turns = FairTurns(1, per_key=1)
-        first: Deferred[None] = Deferred()
-        done: list[str] = []
-
-        async def wait() -> None:
-            await first
-
-        async def note() -> None:
-            done.append("last")
-
-        Deferred.fromCoroutine(turns.run("a", wait))
-        gone = Deferred.fromCoroutine(turns.run("b", wait))
-        gone.addErrback(lambda _: done.append("gone"))
-        Deferred.fromCoroutine(turns.run("c", note))
-        gone.cancel()
-        first.callback(None)
-        assert done == ["gone", "last"]
-
-
-class TestForwarded:
-    proxies = TrustedProxies(["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"])
-
-    @given(peer=st.ip_addresses(), header=st.binary(max_size=60))
-    def test_headers_of_strangers_are_ignored(self, peer: Any, header: bytes) -> None:
-        """The header counts only from a trusted proxy."""
-        if not self.proxies.trust(str(peer)):
-            assert self.proxies.caller(str(peer), [header]) == counted_address(str(peer))
-
-    @given(said=st.binary(max_size=100), caller=st.ip_addresses(v=4))
-    def test_only_addresses_appended_by_the_proxy_count(self, said: bytes, caller: Any) -> None:
-        """The caller's own part of the header is ignored."""
-        if not self.proxies.trust(str(caller)):
-            header = said + b", " + str(caller).encode()
-            assert self.proxies.caller("127.0.0.1", [header]) == str(caller)
-            assert self.proxies.caller("127.0.0.1", [said, str(caller).encode()]) == str(caller)
-
-    @pytest.mark.parametrize(
-        ("headers", "caller"),
-        [
-            ([], "127.0.0.1"),
-            ([b""], "127.0.0.1"),
-            ([b"nonsense"], "127.0.0.1"),
-            ([b"203.0.113.5"], "203.0.113.5"),
-            ([b"203.0.113.5:4711"], "203.0.113.5"),
-            ([b"1.1.1.1, 203.0.113.5, 10.0.0.7"], "203.0.113.5"),
-            ([b"1.1.1.1", b"203.0.113.5, 10.0.0.7"], "203.0.113.5"),
-            ([b"203.0.113.5, x, 10.0.0.7"], "10.0.0.7"),
-            ([b"[2001:470::5]:99"], "2001:470::/64"),
-            ([b"2001:470::5"], "2001:470::/64"),
-            ([b"::ffff:203.0.113.5"], "203.0.113.5"),
-            ([b"203.0.113.5," + b"10.0.0.1," * 50 + b"10.0.0.1"], "10.0.0.1"),
-        ],
-    )
-    def test_headers_of_proxies_are_parsed(self, headers: list[bytes], caller: str) -> None:
-        """The result is the nearest address that is no trusted proxy."""
-        assert self.proxies.caller("127.0.0.1", headers) == caller

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from merkatd.api.xmlrpc.codec import RpcCall, answer, call_of
 from merkatd.api.xmlrpc.errors import RpcFault
 from tests.api.xmlrpc.site import ANN, BOB, Site
+from tests.lengths import shorten
 
 SQL = "'; DROP TABLE bids; --"
 LONG = "x" * 5000
@@ -252,7 +253,7 @@ PLAIN: Any = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=shorten(200, 60), deadline=None)
 @given(arguments=st.lists(PLAIN, max_size=4))
 def test_the_wire_format_agrees_with_the_standard_library(arguments: list[Any]) -> None:
     """Calls are parsed, and answers written, as the library does it."""
@@ -261,7 +262,7 @@ def test_the_wire_format_agrees_with_the_standard_library(arguments: list[Any]) 
     assert wire.loads(answer(arguments))[0] == ([True, arguments, 0],)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=shorten(300, 100), deadline=None)
 @given(body=st.binary(max_size=200))
 def test_random_bytes_do_no_harm(body: bytes) -> None:
     """They are refused as no call."""
@@ -269,7 +270,7 @@ def test_random_bytes_do_no_harm(body: bytes) -> None:
         call_of(body, 16)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=shorten(300, 100), deadline=None)
 @given(cut=st.data())
 def test_a_broken_call_does_no_harm(cut: st.DataObject) -> None:
     """A call with missing, doubled or replaced parts is parsed or refused."""

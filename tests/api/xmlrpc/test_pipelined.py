@@ -21,7 +21,9 @@ ANSWER = b"x" * 50_000
 BUFFER = 1 << 16
 """The bytes that a Twisted transport keeps before it requests a pause."""
 MOST_KEPT = 4 * BUFFER
-CALLS = 500
+CALLS = 100
+"""More answers than fit: six of them fill what may be kept."""
+MOST_SENT = 5 * CALLS
 
 
 class Unread(_Transport):  # type: ignore[misc]  # so it is
@@ -111,7 +113,7 @@ def test_calls_that_arrive_meanwhile_are_not_read(door: Callable[[Clock], Any]) 
     """The connection continues once the caller has read."""
     channel, transport = connected(door)
     sent = 0
-    while transport.producerState == "producing" and sent < CALLS:
+    while transport.producerState == "producing" and sent < MOST_SENT:
         channel.dataReceived(REQUESTS[door.__name__] * 10)
         sent += 10
     assert transport.producerState == "paused"
@@ -135,7 +137,7 @@ def test_a_caller_that_never_reads_is_disconnected(door: Callable[[Clock], Any])
 
 
 @DOORS
-@pytest.mark.parametrize("digits", [19, 4_301, 15_000])
+@pytest.mark.parametrize("digits", [19, 4_301])
 def test_a_length_with_too_many_digits_is_refused(
     door: Callable[[Clock], Any], digits: int
 ) -> None:

@@ -1,36 +1,23 @@
-"""Logins over XML-RPC and TLS, and the data kept about them."""
+"""Logins over XML-RPC, and the data kept about them. TLS is tested with the page's."""
 
 import sqlite3
-import ssl
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from merkatd.client import (
-    AuthenticationError,
-    Merkat,
-    UnreachableError,
-)
-from tests.api.xmlrpc.site import ANN, PASSWORD, Site, until, xmlrpc_of
+from merkatd.client import AuthenticationError, Merkat
+from tests.api.xmlrpc.site import ANN, PASSWORD, Site, until
 
 
-class TestSignIns:
-    def test_a_new_password_works_after_seconds_and_a_wrong_one_never(self, tmp_path: Path) -> None:
-        """OpenNebula's answer is cached for the configured time."""
-        made = Site(tmp_path, 'login = "300ms"\nrefusal = "50ms"')
-        try:
-            one = xmlrpc_of(made)
-            with made.merkat() as ann, made.merkat("ann:another") as other:
-                ann.version()
-                with pytest.raises(AuthenticationError, match="couldn't be authenticated"):
-                    other.version()
-                assert one.one.user.passwd(made.admin, made.users["ann"], "another")[0]
-                until(lambda: works(other), "the new password good")
-                until(lambda: not works(ann), "the old one bad")
-            one("close")()
-        finally:
-            made.end()
+def test_a_new_password_works_after_seconds_and_a_wrong_one_never(site: Site) -> None:
+    """OpenNebula's answer is cached for the configured time, in these tests a fraction of one."""
+    user = site.opennebula(site.admin, "one.user.allocate", "cy", "one", "core")
+    with site.merkat("cy:one") as cy, site.merkat("cy:another") as other:
+        cy.version()
+        with pytest.raises(AuthenticationError, match="couldn't be authenticated"):
+            other.version()
+        site.opennebula(site.admin, "one.user.passwd", user, "another")
+        until(lambda: works(other), "the new password good")
+        until(lambda: not works(cy), "the old one bad")
 
 
 def works(merkat: Merkat) -> bool:
@@ -40,30 +27,6 @@ def works(merkat: Merkat) -> bool:
     except AuthenticationError:
         return False
     return True
-
-
-def test_tls_can_be_configured(tmp_path: Path) -> None:
-    """With a certificate only TLS is accepted, by clients that trust it."""
-    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    words += " -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(
-        ["openssl", *words.split(), "-keyout", key, "-out", pem],
-        check=True,
-        capture_output=True,
-    )
-    made = Site(tmp_path, f'certificate = "{pem}"\nkey = "{key}"')
-    try:
-        assert made.endpoint.startswith("https://127.0.0.1:")
-        context = ssl.create_default_context(cafile=str(pem))
-        with Merkat(made.endpoint, ANN, context=context) as ann:
-            assert ann.bid_of(0).id == 0
-        plain = Merkat(made.endpoint.replace("https", "http"), ANN)
-        with pytest.raises(UnreachableError, match="no answer"):
-            plain.version()
-        plain.close()
-    finally:
-        made.end()
 
 
 def test_no_password_is_stored(site: Site) -> None:

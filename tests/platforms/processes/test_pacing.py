@@ -9,7 +9,7 @@ from twisted.logger import capturedLogs
 
 from merkatd.platforms.processes.supervisor import AT_ONCE, LIMIT_S, StartPacer
 from tests.bus.rig import until
-from tests.platforms.processes.test_supervisor import SLEEPS, Nursery, in_nursery
+from tests.platforms.processes.nursery import SLEEPS, Nursery, in_nursery
 
 
 def make_pacer(most: int, *names: str) -> tuple[Clock, StartPacer, list[str]]:

@@ -4,95 +4,25 @@ import asyncio
 import errno
 import os
 import signal
-import sys
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.base.backoff import Backoff
 from merkatd.platforms.processes import program, supervisor, warden_link
-from merkatd.platforms.processes import program as program_module
-from merkatd.platforms.processes.program import ProcessLimits, Program
-from merkatd.platforms.processes.supervisor import Supervisor, UnexpectedEnd
-from merkatd.protocol.controller_kinds import SECRET_FD
+from merkatd.platforms.processes.program import Program
 from tests.bus.rig import until
-
-BACKOFF_TRIES = 3
-BACKOFF = Backoff(first_s=1.0, longest_s=8.0, retries=BACKOFF_TRIES)
-FEW = 3
-SLEEPS = "import time; print('here', flush=True); time.sleep(600)"
-STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
-BRANCHED = (
-    "import subprocess, sys\n"
-    "nap = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
-    "subprocess.Popen(nap)\n"
-    "subprocess.Popen(nap, start_new_session=True)\n" + SLEEPS
+from tests.platforms.processes.nursery import (
+    BACKOFF_TRIES,
+    BRANCHED,
+    FEW,
+    SLEEPS,
+    STUBBORN,
+    Nursery,
+    in_nursery,
 )
-"""Has a child in its own session and one that left it."""
-
-
-class Nursery:
-    """A supervisor whose clock the test advances."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.clock: Any = Clock()
-        self.ends: list[UnexpectedEnd] = []
-        self.supervisor = self.another()
-
-    def another(self) -> Supervisor:
-        """Return a supervisor like that of a starting daemon."""
-        rng = np.random.default_rng(1)
-        return Supervisor(self.home, self.clock, rng, BACKOFF, self.ends.append)
-
-    def program(self, code: str, **changes: Any) -> Program:
-        """Return a Python program as a process of a platform."""
-        bounds: dict[str, Any] = {"memory_bytes": 2**30, "cpu_s": 100, "files": 64}
-        return Program(
-            arguments=(sys.executable, "-S", "-c", code),
-            environment={},
-            secret="the secret",  # noqa: S106 - of a test
-            log=str(self.home / "one.log"),
-            log_bytes=10_000,
-            logs=2,
-            bounds=ProcessLimits(**(bounds | changes)),
-        )
-
-    async def started(self, code: str, name: str = "one", **changes: Any) -> int:
-        """Start a process and wait for its first output; return its pid."""
-        self.supervisor.start(name, self.program(code, **changes))
-        await until(self.said, f"the first output of {name}")
-        return self.supervisor.pids[name]
-
-    def said(self) -> str:
-        """Return the output so far."""
-        log = self.home / "one.log"
-        return log.read_text() if log.exists() else ""
-
-    @property
-    def processes(self) -> frozenset[int]:
-        """Return all processes wherever they went, except for the warden."""
-        return program_module.marked(str(self.home)) - {self.supervisor.warden_pid or 0}
-
-
-def in_nursery(home: Path, story: Callable[[Nursery], Coroutine[Any, Any, None]]) -> None:
-    """Run a story; check that no process remains."""
-
-    async def played() -> None:
-        nursery = Nursery(home)
-        try:
-            await story(nursery)
-        finally:
-            nursery.supervisor.close()
-            assert not program.marked(str(home))
-
-    asyncio.run(played())
 
 
 def test_an_ending_process_is_restarted_with_growing_waits_and_then_given_up(
@@ -343,64 +273,6 @@ def test_a_process_that_cannot_be_executed_is_reported(tmp_path: Path) -> None:
             nursery.supervisor.start("one", missing)
             await until(lambda: nursery.ends, "its end")
         assert "could not be started" in nursery.ends[0].why
-
-    in_nursery(tmp_path, story)
-
-
-def test_a_secret_can_be_read_once_and_appears_nowhere(tmp_path: Path) -> None:
-    """It is neither in the arguments nor in the environment."""
-
-    async def story(nursery: Nursery) -> None:
-        code = f"import os; fd = int(os.environ['{SECRET_FD}']); print(os.read(fd, 99)); "
-        pid = await nursery.started(code + "print(os.read(fd, 99)); " + SLEEPS)
-        await until(lambda: "here" in nursery.said(), "all said")
-        assert nursery.said().split("\n")[:2] == ["b'the secret'", "b''"]
-        for name in ("cmdline", "environ"):
-            assert b"the secret" not in Path(f"/proc/{pid}/{name}").read_bytes()
-
-    in_nursery(tmp_path, story)
-
-
-def test_memory_cpu_time_and_files_are_limited(tmp_path: Path) -> None:
-    """Each limit has its configured value."""
-
-    async def story(nursery: Nursery) -> None:
-        pid = await nursery.started(SLEEPS, memory_bytes=2**28, cpu_s=7, files=33)
-        limits = Path(f"/proc/{pid}/limits").read_text()
-        for name, most in (("address space", 2**28), ("cpu time", 7), ("open files", 33)):
-            (line,) = (one for one in limits.splitlines() if one.startswith(f"Max {name}"))
-            assert line.split()[len(name.split()) + 1] == str(most)
-        assert os.getpriority(os.PRIO_PROCESS, pid) >= 5
-
-    in_nursery(tmp_path, story)
-
-
-def test_a_process_with_too_much_memory_fails_by_itself(tmp_path: Path) -> None:
-    """Its own output has the reason."""
-
-    async def story(nursery: Nursery) -> None:
-        with capturedLogs():
-            greedy = nursery.program("x = bytearray(2**30)", memory_bytes=2**28)
-            nursery.supervisor.start("one", greedy)
-            await until(lambda: nursery.ends, "its end")
-        assert "MemoryError" in nursery.said()
-
-    in_nursery(tmp_path, story)
-
-
-def test_endless_output_does_not_fill_the_disk(tmp_path: Path) -> None:
-    """Two files of ten thousand bytes keep the newest output."""
-
-    async def story(nursery: Nursery) -> None:
-        talks = "import itertools\nfor row in itertools.count(): print(row)"
-        await nursery.started(talks)
-        await until((nursery.home / "one.log.1").exists, "a full file")
-        await asyncio.sleep(0.1)
-        stopped = nursery.supervisor.stop(["one"], 0.0)
-        await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        sizes = [one.stat().st_size for one in nursery.home.glob("one.log*")]
-        assert len(sizes) == 2
-        assert max(sizes) <= 10_000
 
     in_nursery(tmp_path, story)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from merkatd.platforms.processes import program
-from tests.platforms.processes.test_supervisor import SLEEPS
+from tests.platforms.processes.nursery import SLEEPS
 
 PARENT = (
     "import subprocess, sys\n"
