@@ -130,7 +130,7 @@ def moves_its_credits(me: Hoarder) -> Moves:
 @pytest.mark.parametrize(
     ("play", "periods"),
     [
-        moves_its_credits,
+        (moves_its_credits, SHORT),
         (ended, PERIODS),
         (held, SHORT),
         (claims_now_and_then, SHORT),
