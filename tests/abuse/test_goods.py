@@ -200,11 +200,16 @@ def test_no_pattern_of_starts_makes_network_or_disk_cheaper(name: str) -> None:
     site.frontend.close()
 
 
-def test_attached_devices_cost_as_much_as_starts() -> None:
-    """A new card and a new disk after each period have no limits until the next one."""
+@pytest.mark.parametrize("text", ["", "x" * 1_200_000])
+def test_attached_devices_cost_as_much_as_starts(text: str) -> None:
+    """A new card and a new disk after each period have no limits until the next one.
+
+    A text that no period reads hides the records, but not their number.
+    """
     site = Site()
     site.vm("ann")
     vm = site.vm("eve")
+    site.frontend.bench.ok("one.vm.update", vm, f'NOTE="{text}"', 1)
     site.run(2)
 
     def attach(second: int) -> None:
