@@ -6,6 +6,7 @@ It has no limits until the daemon finds it, some seconds after each start.
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import cast
 
 import pytest
@@ -235,6 +236,29 @@ def test_attached_devices_cost_as_much_as_starts(text: str, most: float) -> None
         assert bought > 90 * host
         assert each * bought * LEAST <= paid <= each * bought * most, (good, paid / bought / each)
     site.frontend.close()
+
+
+def test_an_outage_makes_a_new_device_no_dearer_than_other_shares() -> None:
+    """Without the daemon it stays without limits for hours, but its owner pays for two periods."""
+    site = Site()
+    site.vm("ann")
+    vm = site.vm("eve")
+    site.run(2)
+    for _ in range(6):
+        site.frontend.period()
+        site.attach(vm)
+        site.frontend.clock.advance(PERIOD_S)
+    site.frontend.period()
+    paid = [site.paid("eve")]
+    for periods in (1, 100):
+        site.attach(vm)
+        site.frontend.clock.advance(periods * PERIOD_S)
+        site.frontend.period()
+        paid.append(site.paid("eve"))
+    site.frontend.close()
+    for good in HOST:
+        once, long = (after[good] - before[good] for before, after in pairwise(paid))
+        assert 0 < long <= 2.01 * once, good
 
 
 def test_a_vm_with_a_new_device_pays_no_more() -> None:
