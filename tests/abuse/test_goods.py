@@ -6,6 +6,7 @@ It has no limits until the daemon finds it, some seconds after each start.
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import cast
 
 import pytest
@@ -34,6 +35,25 @@ ATTACH_DISK, ATTACH_NIC = 21, 23
 """OpenNebula's actions that attach devices, which the embedded cloud lacks."""
 
 
+TOO_LONG = "x" * 1_200_000
+
+
+def frontend_of(hosts: int) -> Frontend:
+    """Return a daemon that sells network and disk."""
+    return Frontend(
+        hosts=hosts,
+        size=HostSize(800, 65536),
+        goods=GoodsSettings(
+            network=True,
+            disk=True,
+            host_network_mbit_s=HOST["network"],
+            host_disk_mib_s=HOST["disk"],
+        ),
+        money=MoneySettings(supply=1e7, starting_credits=1e5),
+        markets=(MarketRules(default_bid=dict.fromkeys(("cpu", "memory"), 1.0)),),
+    )
+
+
 @dataclass
 class Site:
     """A host with a neighbour that bids high for both goods, and a player with a tiny bid.
@@ -41,20 +61,7 @@ class Site:
     A period starts early if the daemon requests it.
     """
 
-    frontend: Frontend = field(
-        default_factory=lambda: Frontend(
-            hosts=1,
-            size=HostSize(800, 65536),
-            goods=GoodsSettings(
-                network=True,
-                disk=True,
-                host_network_mbit_s=HOST["network"],
-                host_disk_mib_s=HOST["disk"],
-            ),
-            money=MoneySettings(supply=1e7, starting_credits=1e5),
-            markets=(MarketRules(default_bid=dict.fromkeys(("cpu", "memory"), 1.0)),),
-        )
-    )
+    frontend: Frontend = field(default_factory=lambda: frontend_of(1))
     woken: bool = False
     had: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     """The Mbit or MiB that the guests could move, by owner and good."""
@@ -203,11 +210,17 @@ def test_no_pattern_of_starts_makes_network_or_disk_cheaper(name: str) -> None:
     site.frontend.close()
 
 
-def test_attached_devices_cost_as_much_as_starts() -> None:
-    """A new card and a new disk after each period have no limits until the next one."""
+@pytest.mark.parametrize(("text", "most"), [("", 1 / LEAST), (TOO_LONG, 1.25)])
+def test_attached_devices_cost_as_much_as_starts(text: str, most: float) -> None:
+    """A new card and a new disk after each period have no limits until the next one.
+
+    A text that no period reads hides the records, but not their number. Such a VM pays for whole
+    periods.
+    """
     site = Site()
     site.vm("ann")
     vm = site.vm("eve")
+    site.frontend.bench.ok("one.vm.update", vm, f'NOTE="{text}"', 1)
     site.run(2)
 
     def attach(second: int) -> None:
@@ -230,8 +243,65 @@ def test_attached_devices_cost_as_much_as_starts() -> None:
         bought = site.had["eve", good] - 2 * PERIOD_S
         paid = after["eve"][good] - before["eve"][good]
         assert bought > 90 * host
-        assert each * bought * LEAST <= paid <= each * bought / LEAST, (good, paid / bought / each)
+        assert each * bought * LEAST <= paid <= each * bought * most, (good, paid / bought / each)
     site.frontend.close()
+
+
+def test_an_outage_makes_a_new_device_no_dearer_than_other_shares() -> None:
+    """Without the daemon it stays without limits for hours, but its owner pays for two periods."""
+    site = Site()
+    site.vm("ann")
+    vm = site.vm("eve")
+    site.run(2)
+    for _ in range(6):
+        site.frontend.period()
+        site.attach(vm)
+        site.frontend.clock.advance(PERIOD_S)
+    site.frontend.period()
+    paid = [site.paid("eve")]
+    for periods in (1, 100):
+        site.attach(vm)
+        site.frontend.clock.advance(periods * PERIOD_S)
+        site.frontend.period()
+        paid.append(site.paid("eve"))
+    site.frontend.close()
+    for good in HOST:
+        once, long = (after[good] - before[good] for before, after in pairwise(paid))
+        assert 0 < long <= 2.01 * once, good
+
+
+def _charge_of_unreadable(*, migrated: bool) -> float:
+    """Return the charge for both goods while an owner of many devices has an unreadable VM too."""
+    site = Site(frontend_of(2))
+    for _ in range(2):
+        site.vm("ann")
+    vm, hidden = site.vm("eve"), site.vm("eve")
+    site.frontend.bench.ok("one.vm.update", hidden, f'NOTE="{TOO_LONG}"', 1)
+    site.run(2)
+    for _ in range(5):
+        site.frontend.period()
+        site.attach(vm)
+        site.frontend.clock.advance(PERIOD_S)
+    site.frontend.period()
+    before = sum(site.paid("eve").values())
+    host = site.frontend.cloud.world.vms.rows[hidden].history[-1].host
+
+    def move(second: int) -> None:
+        if migrated and second == 10:
+            site.frontend.bench.ok("one.vm.migrate", hidden, 1 - host, True, False, -1, 0)
+
+    site.run(1, move)
+    site.frontend.period()
+    assert site.frontend.cloud.world.vms.rows[hidden].history[-1].host == (host ^ migrated)
+    paid = sum(site.paid("eve").values()) - before
+    site.frontend.close()
+    return paid
+
+
+def test_a_migrated_unreadable_vm_has_no_new_device() -> None:
+    """Its migration adds a record."""
+    stayed = _charge_of_unreadable(migrated=False)
+    assert 0 < _charge_of_unreadable(migrated=True) < 1.1 * stayed
 
 
 def test_a_vm_with_a_new_device_pays_no_more() -> None:

@@ -13,7 +13,14 @@ from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.scheduler.base.last_records import LastRecords
-from merkatd.scheduler.base.ports import CloudUnreachableError, GuestRecord, Histories, VmChange
+from merkatd.scheduler.base.ports import (
+    UNKNOWN,
+    CloudUnreachableError,
+    GuestRecord,
+    Histories,
+    VmChange,
+)
+from merkatd.scheduler.charging.attached_devices import times_without_limits
 from merkatd.scheduler.charging.used_cpu import (
     NOTHING_COMPUTED,
     NOTHING_LIMITED,
@@ -647,3 +654,14 @@ def test_starts_are_counted_from_records() -> None:
         3: Starts(0.0, (40.0,)),
         5: Starts(40.0),
     }
+
+
+@pytest.mark.parametrize(("new", "seconds"), [(3, 0), (4, 60), (UNKNOWN, 60)])
+def test_an_unreadable_vm_has_no_new_device_without_a_new_record(new: int, seconds: float) -> None:
+    """Its guest ran on: its limits are those that it had."""
+
+    def look(at_s: float, number: int) -> Look:
+        return Look(at_s, np.array([5]), np.array([True]), LastRecords.of({}), {5: number})
+
+    found = times_without_limits(look(0.0, 3), look(60.0, new), {})
+    assert set(found.get(0, {"network": 0}).values()) == {seconds}

@@ -1,5 +1,7 @@
 """Forms of tenants and administrators: quotes first, and errors beside their fields."""
 
+import re
+
 import pytest
 
 from tests.api.xmlrpc.site import ANN, BOB, until
@@ -49,6 +51,15 @@ class TestBids:
             assert f'value="{wrong}"' in answer.text
             assert 'role="alert"' in answer.text
         assert bids(site) == before
+
+    def test_the_form_shows_no_default_as_a_bid(self, site: PageSite) -> None:
+        """The default may be lowered for lack of credits, and the form would store that."""
+        page = site.browser(ANN).get(f"/vms/{site.vm}").text
+        for good in ("cpu", "memory"):
+            shown = re.search(f'<input id="field-{good}"[^>]*>', page)
+            assert shown is not None
+            assert 'value=""' in shown[0]
+        assert "If empty, the default applies, now" in page
 
     def test_an_empty_bid_is_an_error(self, site: PageSite) -> None:
         """The message names the required fields."""

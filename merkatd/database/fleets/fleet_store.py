@@ -52,6 +52,13 @@ _PAYING_ACCOUNTS = (
 )
 
 
+_OWNERS = (
+    sa.select(MEMBERS.c.vm, PLATFORMS.c.owner)
+    .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+    .where(MEMBERS.c.gone_s.is_(None), MEMBERS.c.vm.is_not(None))
+)
+
+
 class Refusals(NamedTuple):
     """Refusals of the creation of a VM."""
 
@@ -82,6 +89,15 @@ def bind_vms(
         for platform, report in connection.execute(reports).all()
         if is_in_trouble(report)
         for vm in bound[platform]
+    )
+
+
+def given_away(connection: sa.Connection, owners: Mapping[int, int]) -> frozenset[int]:
+    """Return the VMs of platforms that have another owner now; `owners` are by VM id."""
+    return frozenset(
+        vm
+        for vm, owner in connection.execute(_OWNERS)
+        if vm is not None and owners.get(vm, owner) != owner
     )
 
 

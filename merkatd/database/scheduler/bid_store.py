@@ -166,6 +166,13 @@ def forget(connection: sa.Connection, vms: Iterable[int]) -> None:
         connection.execute(sa.delete(BIDS).where(BIDS.c.vm.in_(some)))
 
 
+def forget_controllers_bids(connection: sa.Connection, vms: Iterable[int]) -> None:
+    """Delete the bids in force of these VMs that come from a controller."""
+    for some in chunks(sorted(vms)):
+        which = BIDS.c.vm.in_(some), BIDS.c.source == BidSource.CONTROLLER
+        connection.execute(sa.delete(BIDS).where(*which))
+
+
 def _overtaken(
     connection: sa.Connection, words: Sequence[Bid], began: int | None
 ) -> frozenset[int]:

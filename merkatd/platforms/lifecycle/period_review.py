@@ -131,8 +131,8 @@ def review_platforms(
         _scene(connection, observed, present, [*living.values()], now),
         SeparateWork(connection),
     )
-    # The bid of their template applies again: another user pays, not the platform.
-    bid_store.forget(connection, scene.sight.given_away)
+    # The controller may have bid for them since the observation; afterwards it can't.
+    bid_store.forget_controllers_bids(connection, scene.sight.given_away)
     steps: list[Step] = []
     for platform, asking in _in_turn(apart, connection, living.values(), scene, now):
         work = partial(_review_one, connection, platform, asking, scene, now)

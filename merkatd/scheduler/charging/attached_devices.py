@@ -12,7 +12,7 @@ with more than three starts or attached devices within an hour.
 
 from collections.abc import Mapping
 
-from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, Histories
+from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, UNKNOWN, Histories
 from merkatd.scheduler.observation.looks import Look
 from merkatd.scheduler.observation.running_time import (
     by_guest,
@@ -32,12 +32,14 @@ def times_without_limits(before: Look, now: Look, histories: Histories) -> Times
     """
     found: dict[int, dict[str, float]] = {}
     runs_now = set(now.vm[now.runs].tolist())
+    old_number, new_number = before.numbers(before.vm), now.numbers(before.vm)
+    may_differ = (old_number != new_number) | (old_number == UNKNOWN)
     for row in changed_rows(before, now, histories):
         vm = int(before.vm[row])
         old = before.records.get(vm)
         records = records_since(old, now.records.get(vm), histories.get(vm))
         if records is None:
-            if before.runs[row] and vm in runs_now:
+            if before.runs[row] and vm in runs_now and may_differ[row]:
                 found[row] = dict.fromkeys(DEVICES, max(now.at_s - before.at_s, 0.0))
             continue
         old = old or NO_RECORD

@@ -130,12 +130,7 @@ def started(
     found = starts(before, now, histories)
     if not found:
         return {}
-    after = until[1]
-    if until[0] is None or after is None or "host" not in after:
-        vms, hosts = observed.observation.vm_id, observed.observation.vm_host
-    else:
-        vms, hosts = after["vm"], after["host"]
-    where = dict(zip(vms.tolist(), hosts.tolist(), strict=True))
+    where = _hosts_after(observed, until)
 
     def moved(row: int) -> bool:
         host = int(arrays["host"][row])
@@ -153,11 +148,38 @@ def attached(
     arrays: Mapping[str, Any],
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
 ) -> TimesWithoutLimits:
-    """Return, by row, how long attached devices had no limits before the later period, or now."""
+    """Return, by row, how long attached devices had no limits before the later period, or now.
+
+    A migration has a record too. Where only the records' number is known, one new record of a VM
+    that is on another host now is its migration.
+    """
     before, now = _looks(observed, period, arrays, until)
-    if before is None or now is None:
+    if before is None or now is None or "host" not in arrays:
         return {}
-    return times_without_limits(before, now, observed.histories)
+    found = times_without_limits(before, now, observed.histories)
+    if not found:
+        return {}
+    where = _hosts_after(observed, until)
+    old, new = before.numbers(before.vm), now.numbers(before.vm)
+
+    def only_moved(row: int) -> bool:
+        vm, host = int(arrays["vm"][row]), int(arrays["host"][row])
+        moved = host >= 0 and where.get(vm, host) not in {host, -1}
+        return vm not in observed.histories and moved and bool(new[row] == old[row] + 1)
+
+    return {row: one for row, one in found.items() if not only_moved(row)}
+
+
+def _hosts_after(
+    observed: Observed, until: tuple[PeriodRow | None, Mapping[str, Any] | None]
+) -> Mapping[int, int]:
+    """Return the host of each VM at the later period, or now, by VM id."""
+    end, after = until
+    if end is None or after is None or "host" not in after:
+        vms, hosts = observed.observation.vm_id, observed.observation.vm_host
+    else:
+        vms, hosts = after["vm"], after["host"]
+    return dict(zip(vms.tolist(), hosts.tolist(), strict=True))
 
 
 def _but_one(found: Starts) -> Starts:

@@ -104,7 +104,10 @@ def owed_before_limits(
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
     without_s = unlimited_s(arrays, found, limited, most_s)[:, np.newaxis]
-    parts = (without_s + _devices_s(arrays, devices))[rows] / world.rhythm.interval_s
+    # While the daemon is down no device gets a limit: that costs no more than any other share.
+    charged_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
+    devices_s = np.minimum(_devices_s(arrays, devices), charged_s)
+    parts = (without_s + devices_s)[rows] / world.rhythm.interval_s
     # Where use is charged, only CPU is charged.
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts

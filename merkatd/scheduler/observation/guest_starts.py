@@ -92,7 +92,7 @@ class GuestStarts:
             for owner, vm, first in started:
                 free = first or self._is_first_of_the_day(vm, at_s)
                 self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
-            for owner, vm in _with_devices(observed, self._before):
+            for owner, vm in _with_devices(observed, self._before, now):
                 one = _Start(at_s, vm, self._is_first_of_the_day(vm, at_s), device=True)
                 self._starts.setdefault(owner, []).append(one)
         self._before = now
@@ -207,10 +207,21 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
                 yield owner, vm, False
 
 
-def _with_devices(observed: Observed, before: _Guests) -> Iterator[tuple[int, int]]:
-    """Yield the owner and the id of each VM whose running guest got a network card or a disk."""
+def _with_devices(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[int, int]]:
+    """Yield the owner and the id of each VM whose running guest got a network card or a disk.
+
+    For a guest whose VM has too long texts, a new record is all that is known of a device.
+    """
     seen = dict(zip(before.vm.tolist(), before.seq.tolist(), strict=True))
     vms = observed.snapshot.vms
+    for guest in np.flatnonzero(np.isin(now.vm, list(now.hidden))).tolist():
+        vm, seq = int(now.vm[guest]), int(now.seq[guest])
+        row, at = row_of(vms.id, vm), row_of(before.vm, vm)
+        if vm in observed.histories or row is None or at is None:
+            continue
+        same = before.run[at] == now.run[guest] and before.host[at] == now.host[guest]
+        if same and seq > before.seq[at] >= 0:
+            yield int(vms.owner[row]), vm
     for vm, history in observed.histories.items():
         old = before.idle[vm][1].seq if vm in before.idle else seen.get(vm, UNKNOWN)
         devices = (one for one in history if one.goes_on and one.change in DEVICES)

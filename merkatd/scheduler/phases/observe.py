@@ -157,8 +157,10 @@ def _store(
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
-    bid_store.record_bids(connection, changed_templates(connection, looked), began)
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
+    # Their new owners pay from now on: the bids of their templates apply again.
+    bid_store.forget_controllers_bids(connection, fleet_store.given_away(connection, owners))
+    bid_store.record_bids(connection, changed_templates(connection, looked), began)
     unattended = fleet_store.bind_vms(connection, observation.keys, owners)
     bid_store.record_bids(connection, _silence(unattended, context.goods.resources, at_s))
     group_vm_store.bind_group_vms(connection, observation.keys, owners)

@@ -1,6 +1,7 @@
 """Changes of bids: the most recent bid applies from the next period on, whatever its source."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -42,6 +43,8 @@ class BidOutcome:
     name: str
     changed: bool
     """Whether the call gave a bid for any resource."""
+    stored: AbstractSet[str]
+    """The resources for which a bid was ever given; the others have the default."""
     resources: Sequence[BidResource]
 
 
@@ -134,7 +137,8 @@ def _outcome(view: QuotedView, row: int, change: _BidChange) -> BidOutcome:
         )
         for name, was, will in zip(names, before, after, strict=True)
     ]
-    return BidOutcome(int(vms.id[row]), vms.name[row], change.changes, rows)
+    stored = frozenset(change.stored)
+    return BidOutcome(int(vms.id[row]), vms.name[row], change.changes, stored, rows)
 
 
 def _shares_and_costs(

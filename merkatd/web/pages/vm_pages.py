@@ -185,7 +185,7 @@ async def _shown(
     row = now.snapshot.vm_row(request.id)
     title = found.name or f"VM {request.id}"
     mine = request.admin or found.owner == request.uid
-    bids = await _in_force(request, found) if mine else {}
+    bids = await _in_force(request, found) if mine else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return await page_in_frame(
         request,
@@ -212,15 +212,15 @@ def _owner(found: ExplainedVm) -> int:
     return NO_OWNER if found.owner is None else int(found.owner)
 
 
-async def _in_force(request: PageRequest, found: ExplainedVm) -> dict[str, float]:
+async def _in_force(request: PageRequest, found: ExplainedVm) -> BidOutcome | None:
     """Return the most recent bids, which may not have applied in any period yet."""
     if not found.resources:
-        return {}
+        return None
     bids = request.house.bids
     said: BidOutcome = await request.read(
         ("bid", request.id), lambda: bids.read_bid(request.caller, request.view, request.id)
     )
-    return {one.resource: one.old for one in said.resources}
+    return said
 
 
 def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[tuple[str, Part]]:
@@ -244,20 +244,25 @@ def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[
 def _bid_form(
     request: PageRequest,
     found: ExplainedVm,
-    bids: Mapping[str, float],
+    bids: BidOutcome | None,
     said: Mapping[str, str] | None,
     wrong: Mapping[str, str],
 ) -> Part:
-    held = {name: f"{value:g}" for name, value in bids.items()}
-    if not held:
+    if bids is None:
         return element("p", "It has no resources, so no bid applies.", class_="quiet")
+    held = {one.resource: one.old for one in bids.resources}
+    # A form with the default, which is lowered while credits are short, would store it for good.
+    default = held.keys() - bids.stored if bids.vm not in request.now.rates else frozenset()
+    shown = {name: "" if name in default else f"{bid:g}" for name, bid in held.items()}
     inputs = [
         field(
             name,
             f"Bid for {NAMES[name].lower() if name != 'cpu' else 'CPU'}",
-            (said or held).get(name, ""),
+            (said or shown).get(name, ""),
             wrong,
-            "Credits a period.",
+            f"Credits a period. If empty, the default applies, now {credits_text(held[name])}."
+            if name in default
+            else "Credits a period.",
             inputmode="decimal",
             autocomplete="off",
         )
@@ -265,7 +270,7 @@ def _bid_form(
     ]
     old = {one.resource: one.bid for one in found.resources}
     changed = None
-    if any(old[name] != value for name, value in bids.items()):
+    if any(old[name] != bid for name, bid in held.items()):
         changed = element(
             "p", "These bids apply from the next period on.", class_="quiet", role="status"
         )
