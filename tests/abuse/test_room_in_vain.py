@@ -130,7 +130,7 @@ def moves_its_credits(me: Hoarder) -> Moves:
 @pytest.mark.parametrize(
     ("play", "periods"),
     [
-        (moves_its_credits, SHORT),
+        (moves_its_credits, PERIODS),
         (ended, PERIODS),
         (held, SHORT),
         (claims_now_and_then, SHORT),
