@@ -72,6 +72,7 @@ def test_the_compact_form_and_standard_input_are_read(
         (b"\xff\xfe", "neither JSON in UTF-8"),
         (b"PK\x03\x04 nothing", "not a compact snapshot"),
         (b'{"merkat_snapshot": 1}', "resources"),
+        (b"1" * 5_000, "digits"),
     ],
 )
 def test_a_file_without_a_snapshot_is_an_error(
