@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide balance period reactor observe requirements charge storage limits api groups policies probe bus
+BENCHMARKS := decide balance period reactor observe requirements charge storage limits api groups policies probe bus simulator
 # Debian packages that tests use, each with a file of it.
 PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
@@ -78,7 +78,7 @@ soak: venv  ## the faults by the hundred, and all tests in their whole length
 	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
-	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status
+	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/bench_$$name.py || status=1; done; exit $$status
 
 clean:  ## what the commands above made
 	rm -rf $(VENV) build dist merkatd/placement/base/machine_code_* *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

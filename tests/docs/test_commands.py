@@ -110,3 +110,13 @@ def test_an_invalid_command_is_detected(tmp_path: Path) -> None:
         check(first.commands[0])
     assert second.commands == ()
     assert not no_commands(second)
+
+
+def test_make_bench_runs_every_benchmark() -> None:
+    """All but the one that needs an OpenNebula of its own."""
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.search(r"^BENCHMARKS := (.*)$", makefile, re.MULTILINE)
+    assert named is not None
+    assert "benchmarks/bench_$$name.py" in makefile
+    there = {path.stem.removeprefix("bench_") for path in ROOT.glob("benchmarks/bench_*.py")}
+    assert set(named[1].split()) == there - {"place"}
