@@ -28,6 +28,16 @@ def create_claim(me: Hoarder) -> int:
     return me.vm(HIGH, MERKAT_MIN_MEMORY=SIZE_MIB)
 
 
+def begin_to_make_room(memory: Memory) -> tuple[Hoarder, int]:
+    """Return an owner and its VM for which a host full of neighbours has begun to make room."""
+    memory.add_neighbours()
+    memory.site.periods(6)
+    me = Hoarder(memory)
+    vm = create_claim(me)
+    memory.site.periods(1)
+    return me, vm
+
+
 def change_template(me: Hoarder, vm: int, **attributes: object) -> None:
     """Change the VM's user template."""
     text = "\n".join(f'{name}="{value}"' for name, value in attributes.items())
@@ -189,11 +199,7 @@ def test_a_patient_vm_is_placed() -> None:
     """Its owner's changes in its favour do not count as a withdrawal."""
     memory = Memory(PriceRule.CLEARING)
     try:
-        memory.add_neighbours()
-        memory.site.periods(6)
-        me = Hoarder(memory)
-        vm = create_claim(me)
-        memory.site.periods(1)
+        me, vm = begin_to_make_room(memory)
         me.bid(vm, HIGH + 1)
         memory.site.periods(1)
         me.bid(vm, HIGH - 1)
@@ -207,11 +213,7 @@ def test_a_vm_that_is_held_during_a_pause_is_not_withdrawn() -> None:
     """No host takes memory from its VMs meanwhile, so it does not wait once it is released."""
     memory = Memory(PriceRule.CLEARING)
     try:
-        memory.add_neighbours()
-        memory.site.periods(6)
-        me = Hoarder(memory)
-        vm = create_claim(me)
-        memory.site.periods(1)
+        me, vm = begin_to_make_room(memory)
         memory.site.clock.advance(3600.0)
         me.act(vm, "hold")
         memory.site.periods(1)

@@ -83,9 +83,9 @@ def test_commands_reach_the_daemon(site: Site, tmp_path: Path, ask_here: Ask) ->
     saved = ask_here("snapshot", "save", str(tmp_path / "a.npz"))
     assert saved.code == 0, saved
     assert ask_here("plan", "--snapshot", str(tmp_path / "a.npz")).code == 0
-    nobody = ask_here("explain", "7")
-    assert (nobody.code, nobody.out) == (1, "")
-    assert nobody.err == "merkatd explain: no VM has the id or name '7'\n"
+    unknown = ask_here("explain", "7")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err == "merkatd explain: no VM has the id or name '7'\n"
 
 
 def test_pause_and_resume(site: Site) -> None:

@@ -90,7 +90,7 @@ class CallerRights:
     async def require_vm(self, caller: Caller, vm: int, owner: int, right: str) -> None:
         """Raise NotPermittedError or UnknownObjectError if the caller has not this right to the VM.
 
-        Administrators have all rights. `owner` is the owner in the latest period, who may still see
+        Administrators have all rights. `owner` is the owner in the latest period, and may still see
         what that period shows. For all else the daemon asks OpenNebula to show the VM, with the
         user's login: a user that can't see the VM has no right to it, and the VM may have another
         owner by now. The present owner may manage the VM, and others as its permissions say.
