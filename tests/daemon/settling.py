@@ -14,7 +14,10 @@ def settle(site: Site) -> None:
     site.after_good_periods(2)
 
     def settled() -> bool:
-        wrong = unsettled(site)
+        try:
+            wrong = unsettled(site)
+        except TimeoutError:  # a full machine; no request of this look changes anything
+            return False
         assert not wrong or site.good_periods() < last, f"after {GOOD_PERIODS} periods: {wrong}"
         return not wrong
 

@@ -56,7 +56,7 @@ def test_system_calls_beside_a_worker_become_faster() -> None:
     usual_s = _usual_s()
     back = shorten_switch_interval()
     try:
-        quick_s = min(_calls_s() for _ in range(3))  # other programs only lengthen it
+        quick_s = min(_calls_s() for _ in range(5))  # other programs only lengthen it
     finally:
         back()
     assert quick_s < usual_s / 3

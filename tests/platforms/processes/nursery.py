@@ -65,8 +65,10 @@ class Nursery:
 
     def said(self) -> str:
         """Return the output so far."""
-        log = self.home / "one.log"
-        return log.read_text() if log.exists() else ""
+        try:
+            return (self.home / "one.log").read_text()
+        except FileNotFoundError:  # not yet written, or just renamed because it is full
+            return ""
 
     @property
     def processes(self) -> frozenset[int]:
