@@ -19,6 +19,20 @@ credits.
 
 A network card or a disk that is attached to a running guest counts and costs like a start (Note
 [Devices without limits] in `attached_devices.py`).
+
+# Note [Domains that are replaced]
+
+Not every new domain has a history record. If an owner reverts a running VM to a snapshot, libvirt
+starts a new domain with the limits of the time of the snapshot, and OpenNebula's record goes on.
+The same is true of a guest that reboots on Xen. The new domain has another id and a CPU counter of
+zero, and it does not have its share's limits until the daemon finds it. A VM that was reverted
+every five seconds had all idle cores of its host for a fiftieth of the price. Where use is charged,
+a VM that was reverted right before each observation paid a twentieth.
+
+So the guest watch counts the domains that were replaced. Those without a record are charged with
+all virtual CPUs for the longest time between two looks, because several domains can have come and
+gone in that time. Where use is charged, the running time before the present domain costs the VM's
+share, as before a restart.
 """
 
 from collections.abc import Mapping
@@ -35,7 +49,7 @@ from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.attached_devices import TimesWithoutLimits
 from merkatd.scheduler.charging.charged_records import ChargeInput
-from merkatd.scheduler.charging.charged_time import attached, started
+from merkatd.scheduler.charging.charged_time import attached, started, unrecorded
 from merkatd.scheduler.charging.owed_amounts import sold, start_prices, whole
 from merkatd.scheduler.charging.used_cpu import (
     CPU,
@@ -43,6 +57,7 @@ from merkatd.scheduler.charging.used_cpu import (
     NOTHING_LIMITED,
     CpuCounters,
     NewlyLimited,
+    between_looks_s,
     is_charged_by_use,
     longest_s,
     most_cores,
@@ -92,18 +107,20 @@ def owed_before_limits(
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     found = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
-    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
+    limited = books.limited if newest else NOTHING_LIMITED
+    again = unrecorded(seen, period, arrays, limited.replaced)
+    begun = found.keys() | again.keys()
+    more_mib = beyond_mib(arrays, rows, begun, seen.use if newest else None)
     devices = attached(seen, period, arrays, until) if "starts_with" in arrays else {}
-    if not (found or devices or more_mib.any()):
+    if not (found or devices or again or more_mib.any()):
         return whole(owed)
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
     owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
     now = CpuCounters(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
-    limited = books.limited if newest else NOTHING_LIMITED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
-    without_s = unlimited_s(arrays, found, limited, most_s)[:, np.newaxis]
+    without_s = unlimited_s(arrays, found, limited, most_s, again)[:, np.newaxis]
     # While the daemon is down no device gets a limit: that costs no more than any other share.
     charged_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     devices_s = np.minimum(_devices_s(arrays, devices), charged_s)
@@ -112,8 +129,10 @@ def owed_before_limits(
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
+    # The use of the present domain is charged anyway.
+    again = {row: count - int(used[row]) for row, count in again.items()}
     cores = most_cores(seen)
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores)[rows]
+    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores, again)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
@@ -122,13 +141,22 @@ def owed_before_limits(
 
 
 def unlimited_s(
-    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: NewlyLimited, most_s: float
+    arrays: Mapping[str, Any],
+    found: Mapping[int, Starts],
+    limited: NewlyLimited,
+    most_s: float,
+    unrecorded: Mapping[int, int],
 ) -> Floats:
-    """[vms]: the longest possible time without limits, summed over all starts."""
+    """[vms]: the longest possible time without limits, summed over all starts.
+
+    It includes the `unrecorded` starts, by row.
+    """
     total = np.zeros(len(arrays["vm"]))
+    for row, count in unrecorded.items():
+        total[row] = count * between_looks_s(limited, int(arrays["host"][row]), most_s)
     for row, one in found.items():
         most = longest_s(limited, int(arrays["host"][row]), most_s)
-        total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
+        total[row] += sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
     return total
 
 
