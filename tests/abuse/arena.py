@@ -16,7 +16,7 @@ from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.database.scheduler import period_store
-from merkatd.embedded.machines.guest_simulation import GuestLimits
+from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
@@ -286,8 +286,7 @@ class Player:
         guest = guests.guest(vm)
         if guest is None or guest.host < 0:
             return
-        guest.run, guest.cpu_s = guest.run + 1, 0.0
-        guest.limits = GuestLimits(guest.limits.cpu_shares, guest.limits.memory_mib)
+        replace_domain(guest)
         guests.reboot(vm)
         self.arena.begin_counter(vm)
 
@@ -384,6 +383,12 @@ VCPU="{CORES}"
 MEMORY="512"
 EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 """
+
+
+def replace_domain(guest: SimulatedGuest) -> None:
+    """Give a guest a new domain without limits."""
+    guest.run, guest.cpu_s = guest.run + 1, 0.0
+    guest.limits = GuestLimits(guest.limits.cpu_shares, guest.limits.memory_mib)
 
 
 def _only(host: int) -> str:
