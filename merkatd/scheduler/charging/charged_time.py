@@ -153,7 +153,7 @@ def unrecorded(
 
     `replaced` are all replaced domains by VM id.
     """
-    if not replaced:
+    if not replaced or "host" not in arrays:
         return {}
     before, now = _looks(observed, period, arrays, (None, None))
     if before is None or now is None:

@@ -35,6 +35,7 @@ gone in that time. Where use is charged, the running time before the present dom
 share, as before a restart.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,7 +58,6 @@ from merkatd.scheduler.charging.used_cpu import (
     NOTHING_LIMITED,
     CpuCounters,
     NewlyLimited,
-    between_looks_s,
     is_charged_by_use,
     longest_s,
     most_cores,
@@ -108,11 +108,11 @@ def owed_before_limits(
     found = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
     limited = books.limited if newest else NOTHING_LIMITED
-    again = unrecorded(seen, period, arrays, limited.replaced)
-    begun = found.keys() | again.keys()
+    replaced = unrecorded(seen, period, arrays, limited.replaced)
+    begun = found.keys() | replaced.keys()
     more_mib = beyond_mib(arrays, rows, begun, seen.use if newest else None)
     devices = attached(seen, period, arrays, until) if "starts_with" in arrays else {}
-    if not (found or devices or again or more_mib.any()):
+    if not (found or devices or replaced or more_mib.any()):
         return whole(owed)
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
@@ -120,19 +120,25 @@ def owed_before_limits(
     now = CpuCounters(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
-    without_s = unlimited_s(arrays, found, limited, most_s, again)[:, np.newaxis]
-    # While the daemon is down no device gets a limit: that costs no more than any other share.
     charged_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
+    replaced_s = {
+        # The use of the present domain is charged anyway where use is charged.
+        row: min(
+            (count - int(used[row])) * _between_looks_s(limited, arrays, row, most_s), charged_s
+        )
+        for row, count in replaced.items()
+    }
+    without_s = unlimited_s(arrays, found, limited, most_s)
+    without_s[list(replaced_s)] += list(replaced_s.values())
+    # While the daemon is down no device gets a limit: that costs no more than any other share.
     devices_s = np.minimum(_devices_s(arrays, devices), charged_s)
-    parts = (without_s + devices_s)[rows] / world.rhythm.interval_s
+    parts = (without_s[:, np.newaxis] + devices_s)[rows] / world.rhythm.interval_s
     # Where use is charged, only CPU is charged.
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
-    # The use of the present domain is charged anyway.
-    again = {row: count - int(used[row]) for row, count in again.items()}
     cores = most_cores(seen)
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores, again)[rows]
+    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores, replaced_s)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
@@ -141,23 +147,22 @@ def owed_before_limits(
 
 
 def unlimited_s(
-    arrays: Mapping[str, Any],
-    found: Mapping[int, Starts],
-    limited: NewlyLimited,
-    most_s: float,
-    unrecorded: Mapping[int, int],
+    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: NewlyLimited, most_s: float
 ) -> Floats:
-    """[vms]: the longest possible time without limits, summed over all starts.
-
-    It includes the `unrecorded` starts, by row.
-    """
+    """[vms]: the longest possible time without limits, summed over all starts."""
     total = np.zeros(len(arrays["vm"]))
-    for row, count in unrecorded.items():
-        total[row] = count * between_looks_s(limited, int(arrays["host"][row]), most_s)
     for row, one in found.items():
         most = longest_s(limited, int(arrays["host"][row]), most_s)
-        total[row] += sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
+        total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
     return total
+
+
+def _between_looks_s(
+    limited: NewlyLimited, arrays: Mapping[str, Any], row: int, most_s: float
+) -> float:
+    """Return the longest time between two looks at a VM's host; `most_s` if it is not known."""
+    longest = longest_s(limited, int(arrays["host"][row]), most_s)
+    return longest if math.isfinite(longest) else most_s
 
 
 def _devices_s(arrays: Mapping[str, Any], devices: TimesWithoutLimits) -> Floats:

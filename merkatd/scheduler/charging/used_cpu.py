@@ -73,12 +73,6 @@ def longest_s(limited: NewlyLimited, host: int, most_s: float) -> float:
     return limited.gap_s.get(host, math.inf) if host in limited.looked else most_s
 
 
-def between_looks_s(limited: NewlyLimited, host: int, most_s: float) -> float:
-    """Return the longest time between two looks at a host; `most_s` if it is not known."""
-    longest = longest_s(limited, host, most_s)
-    return longest if math.isfinite(longest) else most_s
-
-
 def most_cores(observed: Observed) -> float:
     """Return the number of cores of the largest host."""
     capacity = observed.snapshot.hosts.capacity[:, CPU]
@@ -247,7 +241,7 @@ def seconds_beyond_shares(
     limited: NewlyLimited,
     most_s: float,
     cores_of_host: float = math.inf,
-    unrecorded: Mapping[int, int] | None = None,
+    replaced_s: Mapping[int, float] | None = None,
 ) -> Floats:
     """[vms]: the core-seconds that guests used beyond their shares after a start.
 
@@ -257,8 +251,8 @@ def seconds_beyond_shares(
     answer. A VM that was resized meanwhile may have had more virtual CPUs than at the decision, up
     to `cores_of_host`.
 
-    `unrecorded`, by row, counts domains that were replaced without a record. Each is charged for
-    all virtual CPUs for the longest time between two looks.
+    `replaced_s`, by row, is the time without limits of domains that were replaced without a record.
+    They are charged for all virtual CPUs for that time.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -281,11 +275,9 @@ def seconds_beyond_shares(
         known = [max(one - share * most_s, 0.0) for one in seen]
         longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
-    for row, count in (unrecorded or {}).items():
+    for row, seconds in (replaced_s or {}).items():
         share = float(_cores(arrays, np.array([row]))[0])
-        host = int(arrays["host"][row])
-        room = max(float(arrays["vcpus"][row]) - share, 0.0)
-        total[row] += count * room * between_looks_s(limited, host, most_s)
+        total[row] += seconds * max(float(arrays["vcpus"][row]) - share, 0.0)
     return total
 
 
