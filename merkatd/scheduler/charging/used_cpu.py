@@ -199,8 +199,10 @@ def core_periods(
         going_on = np.divide(after, since_s, out=np.full(len(rows), np.inf), where=since_s > 0)
         cores = np.where(anew.moved[rows], np.fmin(going_on, share), share)
         used = np.where(began_anew, after + anew.before_s[rows] * cores, used)
-    lost_s = _lost_s(arrays, rows, time_s, after < before, anew, limited)
-    used = np.where(lost_s > 0, np.fmax(used, after + lost_s * _cores(arrays, rows)), used)
+        lost_s = _lost_s(arrays, rows, time_s, after < before, anew, limited)
+        if lost_s.any():
+            least = after + lost_s * _cores(arrays, rows)
+            used = np.where(lost_s > 0, np.fmax(used, least), used)
     if over is not None and over.any():
         cores = _cores(arrays, rows)
         used = np.where(np.isnan(after) & over, cores * time_s, used)
@@ -217,7 +219,7 @@ def _lost_s(
     rows: Ints,
     time_s: Floats,
     went_back: Bools,
-    anew: RestartedCounters | None,
+    anew: RestartedCounters,
     limited: NewlyLimited,
 ) -> Floats:
     """[rows]: the running time before the present domain of a VM whose domain was replaced.
@@ -226,12 +228,12 @@ def _lost_s(
     """
     ages = (limited.age_s.get(vm, math.nan) for vm in arrays["vm"][rows].tolist())
     age_s = np.fromiter(ages, dtype=np.float64, count=len(rows))
-    recorded = np.zeros(len(rows), dtype=bool) if anew is None else anew.before_s[rows] > 0
-    moved = np.zeros(len(rows), dtype=bool) if anew is None else anew.moved[rows]
+    recorded = anew.before_s[rows] > 0
     slack_s = max(limited.gap_s.values(), default=0.0) + CLOCK_STEP_S
     found = time_s - age_s - np.where(recorded, slack_s, 0.0)
     found = np.where(np.isnan(age_s) & went_back & ~recorded, time_s, found)
-    return np.where(moved, 0.0, np.maximum(np.nan_to_num(found), 0.0))
+    lost_s: Floats = np.where(anew.moved[rows], 0.0, np.maximum(np.nan_to_num(found), 0.0))
+    return lost_s
 
 
 def seconds_beyond_shares(
