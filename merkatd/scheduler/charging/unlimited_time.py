@@ -29,10 +29,11 @@ zero, and it does not have its share's limits until the daemon finds it. A VM th
 every five seconds had all idle cores of its host for a fiftieth of the price. Where use is charged,
 a VM that was reverted right before each observation paid a twentieth.
 
-So the guest watch counts the domains that were replaced. Those without a record are charged with
-all virtual CPUs for the longest time between two looks, because several domains can have come and
-gone in that time. Where use is charged, the running time before the present domain costs the VM's
-share, as before a restart.
+So the guest watch counts the domains that were replaced. Those without a record are charged by
+their counters. If their owner had more than three counted starts at the decision, they are charged
+with all virtual CPUs for the longest time between two looks, because several domains can have come
+and gone in that time. Where use is charged, the running time before the present domain costs the
+VM's share, as before a restart.
 """
 
 import math
@@ -74,19 +75,22 @@ FURTHER = slice(len(RESOURCES), None)
 
 
 def unlimited_column(observed: Observed) -> Mapping[str, Any]:
-    """Return the charge's column for guests that start repeatedly, if there are any.
+    """Return the charge's columns for guests that start repeatedly, if there are any.
 
-    `starts_with`, [vms, resources], is a guest's network and disk until it has limits: all of its
-    host, or of the largest host if it has none yet; 0 for all others.
+    `often`, [vms], marks the VMs of owners with too many starts. `starts_with`, [vms, resources],
+    is a guest's network and disk until it has limits: all of its host, or of the largest host if it
+    has none yet; 0 for all others.
     """
     vms, capacity = observed.snapshot.vms, observed.snapshot.hosts.capacity
     again = is_one_of(vms.id, observed.started_often)
-    if not again.any() or len(observed.snapshot.resources) == len(RESOURCES):
+    if not again.any():
         return {}
+    if len(observed.snapshot.resources) == len(RESOURCES):
+        return {"often": again}
     largest = capacity.max(axis=0, initial=0.0)
     has = np.vstack([capacity, largest])[np.where(vms.host == NO_HOST, len(capacity), vms.host)]
     has[:, : len(RESOURCES)] = 0.0
-    return {"starts_with": np.where(again[:, np.newaxis], has, 0.0)}
+    return {"often": again, "starts_with": np.where(again[:, np.newaxis], has, 0.0)}
 
 
 def owed_before_limits(

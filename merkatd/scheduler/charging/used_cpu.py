@@ -254,7 +254,8 @@ def seconds_beyond_shares(
     to `cores_of_host`.
 
     `replaced_s`, by row, is the time without limits of domains that were replaced without a record.
-    They are charged for all virtual CPUs for that time.
+    They are charged by the counters that were seen. The VMs of owners that start guests `often` are
+    charged for all virtual CPUs for that time.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -278,9 +279,19 @@ def seconds_beyond_shares(
         longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
     for row, seconds in (replaced_s or {}).items():
-        share = float(_cores(arrays, np.array([row]))[0])
-        total[row] += seconds * max(float(arrays["vcpus"][row]) - share, 0.0)
+        vm, share = int(arrays["vm"][row]), float(_cores(arrays, np.array([row]))[0])
+        most = seconds * max(float(arrays["vcpus"][row]) - share, 0.0)
+        often = "often" in arrays and bool(arrays["often"][row])
+        total[row] += most if often else min(most, _seen_s(vm, now, limited))
     return total
+
+
+def _seen_s(vm: int, now: CpuCounters, limited: NewlyLimited) -> float:
+    """Return the core-seconds that a VM's new guests used until they were found."""
+    found = sum(limited.core_s.get(vm, ()))
+    if limited.age_s.get(vm) == 0.0:  # the present guest was found at the observation
+        found += float(np.nan_to_num(now.of(np.array([vm])))[0])
+    return found
 
 
 def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> list[float]:
