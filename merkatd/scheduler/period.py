@@ -162,9 +162,9 @@ class Scheduler:
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
             seen = replace(seen, histories=await read_histories(world, seen))
-            found, goes_on = self._following.found, not leave.mode.watches
+            found, goes_on = self._following.found(seen), not leave.mode.watches
             purse = await charge(world, seen, found, goes_on=goes_on)
-            self._following.limited.clear()
+            self._following.forget_charged()
             affordable = self._taking_part.affordable
             paid_for = await world.executor.run(lambda: affordable(world, seen, purse))
             if leave.mode.watches:

@@ -16,6 +16,7 @@ from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.database.scheduler import period_store
+from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
@@ -165,6 +166,10 @@ class Arena(Site):
             self._counter[vm] = usage.cpu_s
         self._sampled_s = self.clock.seconds()
 
+    def begin_counter(self, vm: int) -> None:
+        """Count the work of the VM's new domain from zero."""
+        self._counter[vm] = 0.0
+
     def _reset_counts(self, players: Sequence[int]) -> None:
         """Start all counts from zero."""
         self.core_s.clear()
@@ -271,6 +276,20 @@ class Player:
         self.arena.sample()
         self.arena.bench.raw("one.vm.action", action, vm, session=self.session)
 
+    def revert(self, vm: int) -> None:
+        """Let the VM have a new domain, as libvirt does when it reverts a VM to a snapshot.
+
+        OpenNebula writes no history record for that.
+        """
+        self.arena.sample()
+        guests = self.arena.cloud.guests
+        guest = guests.guest(vm)
+        if guest is None or guest.host < 0:
+            return
+        replace_domain(guest)
+        guests.reboot(vm)
+        self.arena.begin_counter(vm)
+
     def end(self, vm: int) -> None:
         """Terminate the VM."""
         self.act(vm, "terminate-hard")
@@ -364,6 +383,12 @@ VCPU="{CORES}"
 MEMORY="512"
 EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 """
+
+
+def replace_domain(guest: SimulatedGuest) -> None:
+    """Give a guest a new domain without limits."""
+    guest.run, guest.cpu_s = guest.run + 1, 0.0
+    guest.limits = GuestLimits(guest.limits.cpu_shares, guest.limits.memory_mib)
 
 
 def _only(host: int) -> str:

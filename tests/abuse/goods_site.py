@@ -12,6 +12,7 @@ from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import VmAction
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
+from tests.abuse.arena import replace_domain
 from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60
@@ -90,6 +91,14 @@ class Site:
             split(world.vms.rows[vm], world.stamp(), cast(VmAction, action))
         world.changed("vm", vm)
         self.frontend.cloud.guests.set_limits(vm, network_kb_s=-1, disk_kib_s=-1)
+
+    def revert(self, vm: int) -> None:
+        """Replace the guest's domain without a record, as a return to a snapshot does."""
+        guests = self.frontend.cloud.guests
+        guest = guests.guest(vm)
+        if guest is not None and guest.host >= 0:
+            replace_domain(guest)
+            guests.reboot(vm)
 
     def has_limit(self, vm: int) -> bool:
         """Return whether the VM's network has a limit."""

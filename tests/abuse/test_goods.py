@@ -48,6 +48,11 @@ class Player:
         if second == 6:
             self.site.act(self.vm, "resume")
 
+    def reverted(self, second: int) -> None:
+        """Revert the VM to a snapshot, at one time right before the observation."""
+        if second in {27, 57}:
+            self.site.revert(self.vm)
+
     def made_anew(self, second: int) -> None:
         """Replace the VM in each period."""
         if second == 50:

@@ -101,6 +101,18 @@ def rebooted(me: Player) -> Moves:
         yield 10
 
 
+def reverted(me: Player) -> Moves:
+    """Revert to a snapshot repeatedly, also right before each observation."""
+    vm = me.vm(LITTLE)
+    yield PERIOD_S
+    while True:
+        yield 10
+        me.revert(vm)
+        yield AFTER_S - 10
+        me.revert(vm)
+        yield BEFORE_S
+
+
 def small_at_each_look(me: Player) -> Moves:
     """Have one virtual CPU at each observation, and all of them at each start."""
     vm = me.vm(LITTLE, VCPU=1)
@@ -122,6 +134,7 @@ def small_at_each_look(me: Player) -> Moves:
 
 PLAYS = {
     "rebooted": rebooted,
+    "reverted": reverted,
     "undeploy": _again("undeploy-hard"),
     "small_at_each_look": small_at_each_look,
     "made_anew": made_anew,

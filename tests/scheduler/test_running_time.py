@@ -617,6 +617,16 @@ def test_a_vm_that_was_resized_may_have_had_more_virtual_cpus() -> None:
     assert unseen.tolist() == [63 * 3, 7 * 5, 0, 0, 0]
 
 
+def test_a_replaced_domain_pays_for_what_was_seen_of_it() -> None:
+    """An owner of many starts pays for all virtual CPUs: other domains may have come and gone."""
+    arrays = VMS | {"often": np.array([False, False, True, False, False])}
+    limited = NewlyLimited({1: [12.0]}, age_s={1: 20.0, 2: 0.0, 3: 0.0, 4: 20.0})
+    now = CpuCounters(np.array([1, 2, 3, 4]), np.array([90.0, 9.0, 1.0, 90.0]))
+    replaced_s = dict.fromkeys(range(4), 5.0)
+    used = seconds_beyond_shares(arrays, {}, now, limited, 5.0, replaced_s=replaced_s)
+    assert used.tolist() == [12, 9, 7 * 5, 0, 0]
+
+
 def test_starts_are_counted_from_records() -> None:
     """The first of a VM that waited, each of a VM that was on its host; not one that goes on.
 

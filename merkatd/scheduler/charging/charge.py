@@ -253,7 +253,10 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
             0.0,
             world.rhythm.most_periods_charged * interval_s,
         )
-        used = core_periods(arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s)
+        limited = books.limited if end is None else NOTHING_LIMITED
+        used = core_periods(
+            arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s, limited
+        )
         owed, given = with_use(arrays, rows, owed, given, used, elapsed)
         owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
     owed = owed + owed_before_limits(books, period, (end, after), arrays, rows, elapsed)

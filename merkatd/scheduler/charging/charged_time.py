@@ -27,6 +27,7 @@ from merkatd.scheduler.observation.running_time import (
     at_least,
     begun_anew,
     lacking,
+    recorded_starts,
     seconds_run,
     starts,
     was_moving,
@@ -140,6 +141,27 @@ def started(
 
     own = {row: _but_one(one) if moved(row) else one for row, one in found.items()}
     return {row: one for row, one in own.items() if one != Starts()}
+
+
+def unrecorded(
+    observed: Observed,
+    period: PeriodRow,
+    arrays: Mapping[str, Any],
+    replaced: Mapping[int, int],
+) -> Mapping[int, int]:
+    """Return, by row, how many domains were replaced until now without a record of a start.
+
+    `replaced` are all replaced domains by VM id.
+    """
+    if not replaced or "host" not in arrays:
+        return {}
+    before, now = _looks(observed, period, arrays, (None, None))
+    if before is None or now is None:
+        return {}
+    counts = recorded_starts(before, now, observed.histories)
+    rows: list[int] = np.flatnonzero(is_one_of(arrays["vm"], replaced)).tolist()
+    found = {row: replaced[int(arrays["vm"][row])] - counts.get(row, 0) for row in rows}
+    return {row: count for row, count in found.items() if count > 0}
 
 
 def attached(

@@ -19,8 +19,24 @@ credits.
 
 A network card or a disk that is attached to a running guest counts and costs like a start (Note
 [Devices without limits] in `attached_devices.py`).
+
+# Note [Domains that are replaced]
+
+Not every new domain has a history record. If an owner reverts a running VM to a snapshot, libvirt
+starts a new domain with the limits of the time of the snapshot, and OpenNebula's record goes on.
+The same is true of a guest that reboots on Xen. The new domain has another id and a CPU counter of
+zero, and it does not have its share's limits until the daemon finds it. A VM that was reverted
+every five seconds had all idle cores of its host for a fiftieth of the price. Where use is charged,
+a VM that was reverted right before each observation paid a twentieth.
+
+So the guest watch counts the domains that were replaced. Those without a record are charged by
+their counters. If their owner had more than three counted starts at the decision, they are charged
+with all virtual CPUs for the longest time between two looks, because several domains can have come
+and gone in that time. Where use is charged, the running time before the present domain costs the
+VM's share, as before a restart.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +51,7 @@ from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.attached_devices import TimesWithoutLimits
 from merkatd.scheduler.charging.charged_records import ChargeInput
-from merkatd.scheduler.charging.charged_time import attached, started
+from merkatd.scheduler.charging.charged_time import attached, started, unrecorded
 from merkatd.scheduler.charging.owed_amounts import sold, start_prices, whole
 from merkatd.scheduler.charging.used_cpu import (
     CPU,
@@ -59,19 +75,22 @@ FURTHER = slice(len(RESOURCES), None)
 
 
 def unlimited_column(observed: Observed) -> Mapping[str, Any]:
-    """Return the charge's column for guests that start repeatedly, if there are any.
+    """Return the charge's columns for guests that start repeatedly, if there are any.
 
-    `starts_with`, [vms, resources], is a guest's network and disk until it has limits: all of its
-    host, or of the largest host if it has none yet; 0 for all others.
+    `often`, [vms], marks the VMs of owners with too many starts. `starts_with`, [vms, resources],
+    is a guest's network and disk until it has limits: all of its host, or of the largest host if it
+    has none yet; 0 for all others.
     """
     vms, capacity = observed.snapshot.vms, observed.snapshot.hosts.capacity
     again = is_one_of(vms.id, observed.started_often)
-    if not again.any() or len(observed.snapshot.resources) == len(RESOURCES):
+    if not again.any():
         return {}
+    if len(observed.snapshot.resources) == len(RESOURCES):
+        return {"often": again}
     largest = capacity.max(axis=0, initial=0.0)
     has = np.vstack([capacity, largest])[np.where(vms.host == NO_HOST, len(capacity), vms.host)]
     has[:, : len(RESOURCES)] = 0.0
-    return {"starts_with": np.where(again[:, np.newaxis], has, 0.0)}
+    return {"often": again, "starts_with": np.where(again[:, np.newaxis], has, 0.0)}
 
 
 def owed_before_limits(
@@ -92,28 +111,38 @@ def owed_before_limits(
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     found = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
-    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
+    limited = books.limited if newest else NOTHING_LIMITED
+    replaced = unrecorded(seen, period, arrays, limited.replaced)
+    begun = found.keys() | replaced.keys()
+    more_mib = beyond_mib(arrays, rows, begun, seen.use if newest else None)
     devices = attached(seen, period, arrays, until) if "starts_with" in arrays else {}
-    if not (found or devices or more_mib.any()):
+    if not (found or devices or replaced or more_mib.any()):
         return whole(owed)
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
     owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
     now = CpuCounters(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
-    limited = books.limited if newest else NOTHING_LIMITED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
-    without_s = unlimited_s(arrays, found, limited, most_s)[:, np.newaxis]
-    # While the daemon is down no device gets a limit: that costs no more than any other share.
     charged_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
+    replaced_s = {
+        # The use of the present domain is charged anyway where use is charged.
+        row: min(
+            (count - int(used[row])) * _between_looks_s(limited, arrays, row, most_s), charged_s
+        )
+        for row, count in replaced.items()
+    }
+    without_s = unlimited_s(arrays, found, limited, most_s)
+    without_s[list(replaced_s)] += list(replaced_s.values())
+    # While the daemon is down no device gets a limit: that costs no more than any other share.
     devices_s = np.minimum(_devices_s(arrays, devices), charged_s)
-    parts = (without_s + devices_s)[rows] / world.rhythm.interval_s
+    parts = (without_s[:, np.newaxis] + devices_s)[rows] / world.rhythm.interval_s
     # Where use is charged, only CPU is charged.
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
     cores = most_cores(seen)
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores)[rows]
+    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores, replaced_s)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
@@ -130,6 +159,14 @@ def unlimited_s(
         most = longest_s(limited, int(arrays["host"][row]), most_s)
         total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
     return total
+
+
+def _between_looks_s(
+    limited: NewlyLimited, arrays: Mapping[str, Any], row: int, most_s: float
+) -> float:
+    """Return the longest time between two looks at a VM's host; `most_s` if it is not known."""
+    longest = longest_s(limited, int(arrays["host"][row]), most_s)
+    return longest if math.isfinite(longest) else most_s
 
 
 def _devices_s(arrays: Mapping[str, Any], devices: TimesWithoutLimits) -> Floats:

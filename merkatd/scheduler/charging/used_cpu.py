@@ -19,7 +19,7 @@ from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.observation.running_time import RestartedCounters, Starts
+from merkatd.scheduler.observation.running_time import CLOCK_STEP_S, RestartedCounters, Starts
 
 CPU = 0
 
@@ -55,6 +55,10 @@ class NewlyLimited:
     """Hosts that were checked every few seconds for new guests, and answered each time."""
     gap_s: Mapping[int, float] = field(default_factory=dict)
     """By host: the longest time between two checks. No guest ran for longer without being seen."""
+    replaced: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: how often its domain was found with another id than before, on the same host."""
+    age_s: Mapping[int, float] = field(default_factory=dict)
+    """By id of these VMs: how long ago the present domain was found."""
 
 
 NOTHING_LIMITED = NewlyLimited()
@@ -164,6 +168,7 @@ def core_periods(
     anew: RestartedCounters | None = None,
     cores_of_host: float = math.inf,
     unread_s: Floats | None = None,
+    limited: NewlyLimited = NOTHING_LIMITED,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or for `elapsed` periods.
 
@@ -174,7 +179,8 @@ def core_periods(
     A counter that went back was reset, by a migration or a restart. The use before a restart by the
     owner can't be read any more, so the VM is charged for its share. Before a migration it is
     charged for the same rate of use as after it, at most its share. A running VM's use that could
-    not be read is charged later.
+    not be read is charged later. Records need not show a restart: see Note [Domains that are
+    replaced] in `unlimited_time.py`.
 
     The counter of a VM that no longer runs can't be read. It is charged for its share, or for all
     its virtual CPUs if it has no decided share, and for the `unread_s` too. No VM is charged for
@@ -193,6 +199,10 @@ def core_periods(
         going_on = np.divide(after, since_s, out=np.full(len(rows), np.inf), where=since_s > 0)
         cores = np.where(anew.moved[rows], np.fmin(going_on, share), share)
         used = np.where(began_anew, after + anew.before_s[rows] * cores, used)
+        lost_s = _lost_s(arrays, rows, time_s, after < before, anew, limited)
+        if lost_s.any():
+            least = after + lost_s * _cores(arrays, rows)
+            used = np.where(lost_s > 0, np.fmax(used, least), used)
     if over is not None and over.any():
         cores = _cores(arrays, rows)
         used = np.where(np.isnan(after) & over, cores * time_s, used)
@@ -204,6 +214,28 @@ def core_periods(
     return found
 
 
+def _lost_s(
+    arrays: Mapping[str, Any],
+    rows: Ints,
+    time_s: Floats,
+    went_back: Bools,
+    anew: RestartedCounters,
+    limited: NewlyLimited,
+) -> Floats:
+    """[rows]: the running time before the present domain of a VM whose domain was replaced.
+
+    Records show some restarts; their times are exact to a look and to the clocks' difference.
+    """
+    ages = (limited.age_s.get(vm, math.nan) for vm in arrays["vm"][rows].tolist())
+    age_s = np.fromiter(ages, dtype=np.float64, count=len(rows))
+    recorded = anew.before_s[rows] > 0
+    slack_s = max(limited.gap_s.values(), default=0.0) + CLOCK_STEP_S
+    found = time_s - age_s - np.where(recorded, slack_s, 0.0)
+    found = np.where(np.isnan(age_s) & went_back & ~recorded, time_s, found)
+    lost_s: Floats = np.where(anew.moved[rows], 0.0, np.maximum(np.nan_to_num(found), 0.0))
+    return lost_s
+
+
 def seconds_beyond_shares(
     arrays: Mapping[str, Any],
     found: Mapping[int, Starts],
@@ -211,6 +243,7 @@ def seconds_beyond_shares(
     limited: NewlyLimited,
     most_s: float,
     cores_of_host: float = math.inf,
+    replaced_s: Mapping[int, float] | None = None,
 ) -> Floats:
     """[vms]: the core-seconds that guests used beyond their shares after a start.
 
@@ -219,6 +252,10 @@ def seconds_beyond_shares(
     charged for all its virtual CPUs for its running time, or for `most_s` if its host did not
     answer. A VM that was resized meanwhile may have had more virtual CPUs than at the decision, up
     to `cores_of_host`.
+
+    `replaced_s`, by row, is the time without limits of domains that were replaced without a record.
+    They are charged by the counters that were seen. The VMs of owners that start guests `often` are
+    charged for all virtual CPUs for that time.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -241,7 +278,20 @@ def seconds_beyond_shares(
         known = [max(one - share * most_s, 0.0) for one in seen]
         longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
+    for row, seconds in (replaced_s or {}).items():
+        vm, share = int(arrays["vm"][row]), float(_cores(arrays, np.array([row]))[0])
+        most = seconds * max(float(arrays["vcpus"][row]) - share, 0.0)
+        often = "often" in arrays and bool(arrays["often"][row])
+        total[row] += most if often else min(most, _seen_s(vm, now, limited))
     return total
+
+
+def _seen_s(vm: int, now: CpuCounters, limited: NewlyLimited) -> float:
+    """Return the core-seconds that a VM's new guests used until they were found."""
+    found = sum(limited.core_s.get(vm, ()))
+    if limited.age_s.get(vm) == 0.0:  # the present guest was found at the observation
+        found += float(np.nan_to_num(now.of(np.array([vm])))[0])
+    return found
 
 
 def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> list[float]:

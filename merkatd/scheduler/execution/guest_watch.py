@@ -35,6 +35,7 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.starting_guests import StartingGuests
+from merkatd.scheduler.observation.observed import Observed
 
 MOST_HOSTS = 100
 """The most hosts in one look, unless the part below is more."""
@@ -71,6 +72,11 @@ class GuestWatch:
         self._hosts: list[int] = []
         self._where: Mapping[int, int] = {}
         self._runs: dict[int, int] = {}
+        self._place: Mapping[int, int] = {}
+        """By VM id: where the guests of these runs are; kept until the next charge."""
+        self._replaced: dict[int, int] = {}
+        self._found_s: dict[int, float] = {}
+        """By VM id: how often its domain was replaced, and when the present one was found."""
         self._turns: dict[int, int] = {}
         self._leaving: dict[int, int] = {}
         """By id of VMs that have not left the host that they migrate from: that host."""
@@ -85,11 +91,34 @@ class GuestWatch:
         self._ends_s = 0.0
         self._call: Any = None
 
-    @property
-    def found(self) -> NewlyLimited:
-        """The new guests that got limits, for the charge."""
+    def found(self, observed: Observed) -> NewlyLimited:
+        """Return the new guests for the charge: those that got limits, and those seen just now."""
         self._note_asked(self._asked_s)
-        return NewlyLimited(self.limited, frozenset(self.looked), dict(self._gap_s))
+        use, now_s = observed.use, self._clock.seconds()
+        if use.run is not None:
+            runs = dict(zip(use.vm_id.tolist(), use.run.tolist(), strict=True))
+            look = observed.observation
+            hosts = dict(zip(look.vm_id.tolist(), look.vm_host.tolist(), strict=True))
+            changed = dict(runs.items() - self._runs.items())
+            here = {vm: run for vm, run in changed.items() if self._place.get(vm) == hosts.get(vm)}
+            self._note_replaced(here)
+        ages = {vm: now_s - found_s for vm, found_s in self._found_s.items()}
+        asked = frozenset(self.looked), dict(self._gap_s)
+        return NewlyLimited(self.limited, *asked, dict(self._replaced), ages)
+
+    def forget_charged(self) -> None:
+        """Forget the new guests, which are charged now, and where earlier guests were."""
+        self._place = {}
+        self.limited.clear()
+        self._replaced.clear()
+        self._found_s.clear()
+
+    def _note_replaced(self, runs: Mapping[int, int]) -> None:
+        """Take note of domains with a new id where another one ran before, by VM id."""
+        for vm in runs.keys() & self._runs.keys():
+            self._replaced[vm] = self._replaced.get(vm, 0) + 1
+            self._found_s[vm] = self._clock.seconds()
+        self._runs.update(runs)
 
     def _note_asked(self, hosts: Collection[int]) -> None:
         now_s = self._clock.seconds()
@@ -106,6 +135,7 @@ class GuestWatch:
         self._world, self._expected, self._turns = context, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
         self._present, self._leaving = set(self._runs), dict(expected.leaving)
+        self._place = expected.where
         now_s = self._clock.seconds()
         rest_s = max(context.rhythm.least_charge_s, REST * (now_s - self._period_s))
         self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * context.rhythm.interval_s
@@ -226,7 +256,7 @@ class GuestWatch:
         computed_s = dict(zip(vms.tolist(), cpu_s.tolist(), strict=True))
         started = {vm: run for vm, run in run_of_vm if vm in self._where and self._new(vm, run)}
         # Once for each start, also if setting the limits fails.
-        self._runs.update(started)
+        self._note_replaced(started)
         expected = self._expected
         for vm in started.keys() - expected.leaving.keys():  # a migrated guest had limits
             self.limited.setdefault(vm, []).append(computed_s[vm])

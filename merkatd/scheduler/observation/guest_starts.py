@@ -188,7 +188,8 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
         was = before.idle[vm][1] if vm in before.idle else _running(int(old[guest]))
         starts = max(_count(was, int(now.seq[guest]), histories.get(vm)), 1)
         unheard = vm not in before.idle and not known[guest]
-        first = now.seq[guest] == 0 or (now.seq[guest] < 0 and unheard)
+        # A guest can also be replaced without a new record.
+        first = (now.seq[guest] == 0 and not known[guest]) or (now.seq[guest] < 0 and unheard)
         for count in range(starts):
             yield int(vms.owner[rows[guest]]), vm, bool(first and count == 0)
     hidden = before.hidden | now.hidden

@@ -193,6 +193,19 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     return found
 
 
+def recorded_starts(before: Look, now: Look, histories: Histories) -> Mapping[int, int]:
+    """Return the number of starts in the records of VMs, by `before`'s row; migrations included."""
+    found = {}
+    for row in changed_rows(before, now, histories):
+        vm = int(before.vm[row])
+        old = before.records.get(vm)
+        records = records_since(old, now.records.get(vm), histories.get(vm)) or ()
+        guests = by_guest(one for one in records if one.ran_from_s > 0)
+        old = old or NO_RECORD
+        found[row] = sum(not one[0].goes_on and _began_since(old, one[0]) for one in guests)
+    return found
+
+
 def by_guest(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
     """Return the records of each guest, which has several if its VM was changed while it ran."""
     found: list[list[GuestRecord]] = []
