@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate, VmState
-from merkatd.opennebula.current_state import VmCheck, VmChecks
+from merkatd.opennebula.current_state import UNREAD, VmCheck, VmChecks, is_on
 from merkatd.opennebula.observation_builder import Destination, LatestPools
 from merkatd.opennebula.owner_text_guard import variable, why_refused
 from merkatd.opennebula.owner_tokens import NoTokensError, Owner, Owners
@@ -185,10 +185,13 @@ async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -
     if not _TAKES[step.kind](vm):
         words = f"it is {state_meaning(vm.state, vm.life).words}"
         return StepReply(ReplyKind.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
-    if isinstance(step, Migrate) and vm.host != step.source:
-        return StepReply(
-            ReplyKind.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}"
-        )
+    if isinstance(step, Migrate):
+        there = vm.host == step.source
+        if vm.host == UNREAD:
+            there = await is_on(client, step.vm, step.source)
+        if not there:
+            found = "another host" if vm.host == UNREAD else f"host {vm.host}"
+            return StepReply(ReplyKind.LOOK_AGAIN, f"it is on {found}, not on host {step.source}")
     try:
         await _ask(client, step, to, vm)
     except OneForbiddenError as error:
