@@ -20,6 +20,7 @@ from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.pools.one_states import host_state
 from merkatd.opennebula.pools.unread_vms import last_host, recorded_state
+from merkatd.opennebula.pools.vm_pool import LONG, MOST_TAGS
 from merkatd.opennebula.rpc.client import ANY_STATE, Client
 from merkatd.opennebula.rpc.errors import LongAnswerError, OneError, WrongStateError
 from merkatd.opennebula.rpc.xml_elements import (
@@ -132,9 +133,8 @@ class VmChecks:
         In that answer owner's texts also follow the history, and may forge it. If they do, take the
         host from the VM's outline; if they are too long, take the state from there too.
         """
-        try:
-            text = await self._client.vm(vm)
-        except LongAnswerError:
+        text = await self._text(vm)
+        if text is None:
             begin, end = await self._client.vm_record(vm, ANY_STATE)
             return VmCheck(*recorded_state(begin, vm), last_host(end) if end else UNREAD)
         element = only_child(text, "VM")
@@ -144,6 +144,14 @@ class VmChecks:
             _, end = await self._client.vm_record(vm, ANY_STATE)
             return _state(element, last_host(end))
         return _glance(element)
+
+    async def _text(self, vm: int) -> str | None:
+        """Return a VM's text, None if parsing it would block the event loop for long."""
+        try:
+            text = await self._client.vm(vm)
+        except LongAnswerError:
+            return None
+        return None if len(text) > LONG or text.count("<") > MOST_TAGS else text
 
 
 def _read_vm(elements: Iterable[Element]) -> Iterable[tuple[int, VmCheck]]:

@@ -116,13 +116,15 @@ def test_one_that_ends_between_two_observations_at_once_disturbs_neither(world: 
         assert seen.vm_id.tolist() == [0, 1, 2, 4, 5]
 
 
-@pytest.mark.parametrize("vms_bytes", [LONG // 2, 400])
+@pytest.mark.parametrize("vms_bytes", [LONG // 2, 400, 4 * LONG])
 def test_steps_reach_an_unread_vm(world: World, vms_bytes: int) -> None:
     """No text keeps a VM on a drained host, or running without payment.
 
     With 400 bytes even the outline is too long: then the source host says that the VM is there.
+    With four MiB the text can be read, but parsing it would take long.
     """
     one = adapter(world, vms_bytes)
+    world.transport.forget()
 
     def sent(step: Step) -> ReplyKind:
         reply: StepReply = world.run(one.send(step))
@@ -138,6 +140,8 @@ def test_steps_reach_an_unread_vm(world: World, vms_bytes: int) -> None:
     assert sent(Suspend(period=2, vm=3, reason="")) is ReplyKind.LOOK_AGAIN
     world.wait()
     assert sent(Terminate(period=2, vm=3, reason="")) is ReplyKind.ACCEPTED
+    counted = world.transport.count()
+    assert counted["one.vmpool.info"] == counted["one.vm.info"] > 0
 
 
 def test_an_unread_pending_vm_is_not_placed(world: World) -> None:
