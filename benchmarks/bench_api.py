@@ -118,7 +118,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
     decided: Any = FixedDecision(crowded(hosts, 1))
     scheduler: Any = SimpleNamespace(world=SimpleNamespace(goods=GoodsSettings()))
     sign_ins = SignIns(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0)
-    rights = CallerRights(sign_ins, _UNUSED)
+    rights = CallerRights(sign_ins, _UNUSED, reactor)
     return DaemonServices(
         scheduler=scheduler,
         views=decided,

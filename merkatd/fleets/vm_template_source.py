@@ -17,7 +17,7 @@ from merkatd.fleets.vm_template_text import (
     with_own,
 )
 from merkatd.opennebula.owner_text_guard import references, why_refused
-from merkatd.opennebula.rpc.errors import OneError
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneError
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
@@ -30,7 +30,9 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.syntax import Attribute, ParseError
 from merkatd.syntax import Template as VmTemplate
 
-_ALL: Final = (-2, -1, -1)
+_MINE: Final = -3
+_ADMINISTRATOR: Final = 0
+_EVERYBODY: Final = -2
 
 
 class TemplateSource(Protocol):
@@ -93,22 +95,22 @@ def _attribute(row: Element) -> Attribute:
 
 
 async def _id_of(name: str, ask: Ask, owner: int) -> int:
-    """Return the id of the template with this name; of several, the one that the owner has.
+    """Return the id of the template with this name: the owner's, oneadmin's, or another user's.
 
-    Otherwise any user could block the name with a template that all users may use.
+    The pools are read apart. Otherwise any user could block a name with a template that all users
+    may use, or all names with a long one.
     """
-    pool = str(await ask("one.templatepool.info", *_ALL))
-    named = [row for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
-    own = named
-    if len(named) > 1:
-        if owner == CALLER:
-            owner = _own_id(only_child(str(await ask("one.user.info", CALLER)), "USER"))
-        own = [row for row in named if whole(children(row), "UID") == owner]
-    if len(own) != 1:
-        raise LookupError(
-            f"{len(named)} templates are named {name!r}, expected 1; give its id instead"
-        )
-    return _own_id(own[0])
+    number = 0
+    for whose in (_MINE if owner == CALLER else owner, _ADMINISTRATOR, _EVERYBODY):
+        try:
+            pool = str(await ask("one.templatepool.info", whose, -1, -1))
+        except LongAnswerError as error:
+            raise LookupError(f"{error}; give the template's id instead of its name") from None
+        named = [row for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
+        if len(named) == 1:
+            return _own_id(named[0])
+        number = max(number, len(named))
+    raise LookupError(f"{number} templates are named {name!r}, expected 1; give its id instead")
 
 
 def _is(row: Element, name: str) -> bool:

@@ -22,10 +22,15 @@ class Losses:
     """The fate of the VMs that ended or left unrequested."""
 
 
-def losses(members: Sequence[GroupMember], sight: FleetView) -> Losses:
-    """Return the members that are gone."""
+def losses(members: Sequence[GroupMember], sight: FleetView, owner: int) -> Losses:
+    """Return the members that are gone.
+
+    VMs that do not exist yet are made anew for the present `owner` of the group.
+    """
+    former = [one for one in members if one.owner != owner and _is_unmade(one, sight)]
     gone = [one for one in members if sight.is_gone(one) or _why_never(one, sight) is not None]
-    unasked = [one for one in gone if not one.leaving]
+    unasked = [one for one in gone if not one.leaving and one not in former]
+    gone += [one for one in former if one not in gone]
     said = [_why_lost(one, sight) for one in unasked]
     return Losses(tuple(one.key for one in gone), len(unasked), "; ".join(said[-3:]))
 
@@ -67,7 +72,7 @@ def group_change(
     kept = [one for one in members if not one.leaving]
     wanted = 0 if group.ending else group.nvm
     leave = kept[wanted:]
-    unmade = [one for one in kept[:wanted] if one.vm is None and one.key not in sight.creating]
+    unmade = [one for one in kept[:wanted] if _is_unmade(one, sight)]
     further = max(min(wanted - len(kept), room - len(unmade)), 0)
     add = tuple(new(at) for at in range(1, further + 1))
     going = [*(one for one in members if one.leaving), *leave]
@@ -78,9 +83,13 @@ def group_change(
     return GroupFleetChange(add, tuple(one.key for one in leave), tuple(steps))
 
 
+def _is_unmade(one: GroupMember, sight: FleetView) -> bool:
+    return one.vm is None and one.key not in sight.creating
+
+
 def _why_never(one: GroupMember, sight: FleetView) -> str | None:
     """Return why the VM's creation was given up, None if it was not."""
-    if one.vm is not None or one.key in sight.creating:
+    if not _is_unmade(one, sight):
         return None
     refused = sight.refused.get(one.key, Refusals())
     return refused.why if refused.times >= MOST_REFUSALS else None

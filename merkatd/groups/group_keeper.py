@@ -94,7 +94,7 @@ def _tend_one(
 
     A deleted group without any member left ends.
     """
-    lost = losses(known, sight)
+    lost = losses(known, sight, group.owner)
     GROUP_MEMBERS.mark_gone(connection, lost.keys, at_s)
     members = [one for one in known if one.key not in set(lost.keys)]
     group = _fewer(connection, group, lost.unasked, lost.why)

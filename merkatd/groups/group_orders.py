@@ -191,6 +191,12 @@ def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
     strangers = named - there.keys()
     if strangers:
         raise GroupError(f"VM {min(strangers)} is not in group {one.id}")
+    if len(named) > one.nvm:
+        # Some of them are surplus already, and end in the next period.
+        raise GroupError(
+            f"group {one.id} is set to {one.nvm} VMs: at most {one.nvm} can be named to end"
+            f" (got {len(named)})"
+        )
     nvm = one.nvm - len(named) if new.nvm is None else new.nvm
     if nvm > one.nvm - len(named):
         raise GroupError(

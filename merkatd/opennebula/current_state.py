@@ -19,9 +19,10 @@ from merkatd.cluster import HostState, Step
 from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.pools.one_states import host_state
-from merkatd.opennebula.pools.unread_vms import last_host
+from merkatd.opennebula.pools.unread_vms import last_host, recorded_state
+from merkatd.opennebula.pools.vm_pool import LONG, MOST_TAGS
 from merkatd.opennebula.rpc.client import ANY_STATE, Client
-from merkatd.opennebula.rpc.errors import OneError, WrongStateError
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneError, WrongStateError
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
@@ -35,6 +36,7 @@ from merkatd.opennebula.rpc.xml_elements import (
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepReply
 
+UNREAD = -2
 _MAX_VMS_AT_ONCE = 8
 """The number of waiting VMs at which the next call starts at once."""
 _MOMENT_S = 0.05
@@ -46,7 +48,10 @@ class VmCheck(NamedTuple):
     state: int
     life: int
     host: int
-    """The host of the last history record, whether that record is closed or not."""
+    """The host of the last history record, whether that record is closed or not.
+
+    UNREAD if the owner's texts before it are too long.
+    """
 
 
 class VmChecks:
@@ -126,9 +131,12 @@ class VmChecks:
         """Read a VM that the common call did not return: its own call gives the reason.
 
         In that answer owner's texts also follow the history, and may forge it. If they do, take the
-        host from the VM's outline.
+        host from the VM's outline; if they are too long, take the state from there too.
         """
-        text = await self._client.vm(vm)
+        text = await self._text(vm)
+        if text is None:
+            begin, end = await self._client.vm_record(vm, ANY_STATE)
+            return VmCheck(*recorded_state(begin, vm), last_host(end) if end else UNREAD)
         element = only_child(text, "VM")
         try:
             check(element, text.encode("utf-8", "replace"))
@@ -136,6 +144,14 @@ class VmChecks:
             _, end = await self._client.vm_record(vm, ANY_STATE)
             return _state(element, last_host(end))
         return _glance(element)
+
+    async def _text(self, vm: int) -> str | None:
+        """Return a VM's text, None if parsing it would block the event loop for long."""
+        try:
+            text = await self._client.vm(vm)
+        except LongAnswerError:
+            return None
+        return None if len(text) > LONG or text.count("<") > MOST_TAGS else text
 
 
 def _read_vm(elements: Iterable[Element]) -> Iterable[tuple[int, VmCheck]]:
@@ -287,6 +303,12 @@ def _read_host(pool: str, at_s: float) -> Iterable[tuple[int, _HostNow]]:
 
 def _host(parts: Mapping[str, Element], at_s: float) -> _HostNow:
     return _HostNow(at_s, whole(parts, "STATE"), frozenset(ids(parts.get("VMS", ()))))
+
+
+async def is_on(client: Client, vm: int, host: int) -> bool:
+    """Return whether a host counts the VM. Raise OneError or CloudUnreachableError."""
+    shown = children(only_child(await client.host(host), "HOST"))
+    return vm in ids(shown.get("VMS", ()))
 
 
 async def start_again(client: Client, step: Step) -> StepReply:

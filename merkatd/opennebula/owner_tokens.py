@@ -22,6 +22,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from merkatd.base.clock import Clock
+from merkatd.base.deferreds import SharedResult
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import (
     OneBadCallError,
@@ -29,6 +30,7 @@ from merkatd.opennebula.rpc.errors import (
     OneForbiddenError,
     WrongStateError,
 )
+from merkatd.opennebula.rpc.xml_elements import children, ids, object_id, only_child, text
 from merkatd.scheduler.base.ports import CloudUnreachableError
 
 _log = Logger()
@@ -38,6 +40,8 @@ _ENOUGH_S: Final = 60.0
 """The remaining time that a token needs to be used for another VM."""
 _LOGIN: Final = "one.user.login"
 _TOO_MANY: Final = "Max number of tokens"
+_ADMINISTRATORS: Final = 0
+_TEMPLATE: Final = "<TEMPLATE>"
 
 
 class NoTokensError(Exception):
@@ -54,6 +58,20 @@ class Owner:
     """The user's own group."""
     admin: bool
     """Whether the user is an administrator, whom OpenNebula refuses nothing."""
+
+
+def owner_of(user: str) -> Owner:
+    """Return the owner from OpenNebula's text about a user.
+
+    OpenNebula's record of the user precedes the user's own texts. These can have any length, and
+    can contain a forged record, so they are not parsed.
+    """
+    end = user.find(_TEMPLATE)
+    known = children(only_child(user if end < 0 else f"{user[:end]}</USER>", "USER"))
+    groups = ids(known.get("GROUPS", ()))
+    uid = object_id(known)
+    admin = uid == 0 or _ADMINISTRATORS in groups
+    return Owner(uid, text(known, "NAME"), object_id(known, "GID"), admin)
 
 
 @dataclass(slots=True)
@@ -85,6 +103,21 @@ class Owners:
         self._desks: dict[tuple[int, int], _Desk] = {}
         self._unanswered: list[tuple[Owner, _Token]] = []
         """Tokens that may exist, or that OpenNebula may still create."""
+        self._since: object = None
+        self._read: dict[int, SharedResult[Owner]] = {}
+        """The owners read since the latest observation, by user id."""
+
+    async def read(self, user: int, shown: object) -> Owner:
+        """Return a user, who is read once for all creations after an observation (`shown`)."""
+        if shown is None or shown is not self._since:
+            self._since, self._read = shown, {}
+        known = self._read.get(user)
+        if known is None or known.failed:
+            known = self._read[user] = SharedResult(self._fresh(user))
+        return await known.result()
+
+    async def _fresh(self, user: int) -> Owner:
+        return owner_of(await self._client.user(user))
 
     async def allocate(self, owner: Owner, template: str) -> int:
         """Create a VM of the owner and return its id.

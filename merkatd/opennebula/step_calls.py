@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import Any
 
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate, VmState
-from merkatd.opennebula.current_state import VmCheck, VmChecks
+from merkatd.opennebula.current_state import UNREAD, VmCheck, VmChecks, is_on
 from merkatd.opennebula.observation_builder import Destination, LatestPools
 from merkatd.opennebula.owner_text_guard import variable, why_refused
-from merkatd.opennebula.owner_tokens import NoTokensError, Owner, Owners
+from merkatd.opennebula.owner_tokens import NoTokensError, Owner, Owners, owner_of
 from merkatd.opennebula.pools.one_states import (
     ACTIVE,
     CLONING,
@@ -25,12 +25,10 @@ from merkatd.opennebula.pools.pool_reader import VmReader
 from merkatd.opennebula.pools.vm_pool import KEY, VmRow, read_vm
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneForbiddenError, OneMissingError
-from merkatd.opennebula.rpc.xml_elements import Element, children, ids, object_id, only_child, text
 from merkatd.scheduler.base.ports import ReplyKind, StepReply
 from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1
-_ADMINISTRATORS = 0
 _EXISTS = "the VM exists already"
 
 
@@ -91,7 +89,8 @@ async def create(
 ) -> StepReply:
     """Create the VM, or finish the creation that an earlier attempt began."""
     try:
-        reply = await _create(client, owners, await new.with_key(shown, step.key), step)
+        found = await new.with_key(shown, step.key)
+        reply = await _create(client, owners, found, await owners.read(step.owner, shown), step)
     except Exception:
         new.forget()
         raise
@@ -100,11 +99,12 @@ async def create(
     return reply
 
 
-async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> StepReply:
-    owner = _owner(only_child(await client.user(step.owner), "USER"))
+async def _create(
+    client: Client, owners: Owners, found: VmRow | None, owner: Owner, step: Create
+) -> StepReply:
     if found is not None and found.owner == owner.id:
         return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
-    own = object_id(children(only_child(await client.user(_OWN), "USER")))
+    own = owner_of(await client.user(_OWN)).id
     if found is not None and found.state != DONE:
         await _hand_over(client, found.id, owner, is_ours=found.owner == own)
         return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
@@ -119,15 +119,6 @@ async def _create(client: Client, owners: Owners, found: VmRow | None, step: Cre
         return StepReply(ReplyKind.ACCEPTED, vm=await _made_by_us(client, owner, template))
     except GuardedError as error:
         return StepReply(ReplyKind.REFUSED, f"{error}; no login token for the owner: {why}")
-
-
-def _owner(user: Element) -> Owner:
-    known = children(user)
-    # Read only the top-level GROUPS: the user's template can contain a forged one.
-    groups = ids(known.get("GROUPS", ()))
-    uid = object_id(known)
-    admin = uid == 0 or _ADMINISTRATORS in groups
-    return Owner(uid, text(known, "NAME"), object_id(known, "GID"), admin)
 
 
 async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
@@ -185,10 +176,13 @@ async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -
     if not _TAKES[step.kind](vm):
         words = f"it is {state_meaning(vm.state, vm.life).words}"
         return StepReply(ReplyKind.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
-    if isinstance(step, Migrate) and vm.host != step.source:
-        return StepReply(
-            ReplyKind.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}"
-        )
+    if isinstance(step, Migrate):
+        there = vm.host == step.source
+        if vm.host == UNREAD:
+            there = await is_on(client, step.vm, step.source)
+        if not there:
+            found = "another host" if vm.host == UNREAD else f"host {vm.host}"
+            return StepReply(ReplyKind.LOOK_AGAIN, f"it is on {found}, not on host {step.source}")
     try:
         await _ask(client, step, to, vm)
     except OneForbiddenError as error:

@@ -101,7 +101,8 @@ def services_of(
 ) -> DaemonServices:
     """Return the services of a daemon; `ask` calls OpenNebula with the daemon's login."""
     world = scheduler.world
-    views, rights = PeriodViews(scheduler), CallerRights(sign_ins, ask)
+    views = PeriodViews(scheduler)
+    rights = CallerRights(sign_ins, ask, world.clock)
     ledger = Ledger(world.database, world.now, world.money)
     return DaemonServices(
         scheduler=scheduler,

@@ -50,3 +50,15 @@ def test_vms_follow_their_group_to_its_new_owner(site: Site) -> None:
     after = site.balances()
     assert before[site.ann] == after[site.ann]
     assert before[site.bob] > after[site.bob]
+
+
+def test_vms_that_are_not_made_yet_are_made_for_the_new_owner(site: Site) -> None:
+    """The former owner would pay for VMs that the new owner controls."""
+    fault = {"kind": "refuse", "method": "one.vm.allocate", "code": 16384, "count": 2}
+    site.bench.ok("embedded.fault.add", fault)
+    group = site.create(60.0, 2)
+    site.periods(1)
+    site.wait(site.keeper.change(group, owner=site.bob))
+    site.periods(3)
+    assert [site.bench.vm(vm).uid for vm in site.vms(group)] == [site.bob, site.bob]
+    assert site.alive() == site.vms(group)

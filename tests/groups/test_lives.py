@@ -73,6 +73,9 @@ class TestNumber:
             site.edit(group, ending=[99])
         with pytest.raises(LedgerError, match="leave 0 of 1, not 1"):
             site.edit(group, nvm=1, ending=[three])
+        site.edit(group, nvm=0)
+        with pytest.raises(LedgerError, match="set to 0 VMs"):
+            site.edit(group, ending=[three])
 
     def test_a_rate_is_divided_by_the_number_of_vms(self, site: Site) -> None:
         """The owner's own bid on a VM has no effect."""

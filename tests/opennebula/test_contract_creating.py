@@ -24,13 +24,17 @@ def test_a_repeated_creation_makes_one_vm(world: World) -> None:
 
 
 def test_newer_vms_are_read_once_for_many_creations(world: World) -> None:
-    """Reading them for each creation would take quadratic time."""
+    """Reading them for each creation would take quadratic time.
+
+    Their owner is read once too: its texts may have any length.
+    """
     world.observe()
     world.send(create("k0"))
     world.transport.forget()
     for number in range(1, 6):
         world.send(create(f"k{number}"))
     assert not [method for method in world.transport.count() if "vmpool" in method]
+    assert ("one.user.info", (0,)) not in world.transport.calls
     assert world.send(create("k3")).why == "the VM exists already"
 
 

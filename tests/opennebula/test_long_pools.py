@@ -33,19 +33,48 @@ def user(number: int, text: str = "") -> str:
     return f"<USER><ID>{number}</ID>{groups}<NAME>u{number}</NAME>{inside}</USER>"
 
 
+class Aside(Inline):
+    """An executor that knows whether it runs something."""
+
+    runs = False
+
+    def run(self, call: Callable[[], Any]) -> Any:
+        """Run the call at once."""
+        self.runs = True
+        try:
+            return super().run(call)
+        finally:
+            self.runs = False
+
+
+class Noted(str):
+    """A text that may be encoded only on its executor."""
+
+    __slots__ = ("executor",)
+    executor: Aside
+
+    def encode(self, *arguments: Any) -> bytes:
+        """Return the text's bytes."""
+        assert self.executor.runs
+        return super().encode(*arguments)
+
+
 class Server:
     """A server that answers with texts or fails."""
 
     def __init__(self) -> None:
         self.says: dict[str, str | Exception] = {**EMPTY}
-        self.users(user(1))
         self.asked: list[str] = []
         self.clock = Clock()
-        self.pools = SitePools(self._client, Inline(), self.clock)
+        self.executor = Aside()
+        self.users(user(1))
+        self.pools = SitePools(self._client, self.executor, self.clock)
 
     def users(self, *users: str) -> None:
         """Set its users."""
-        self.says["user_pool"] = f"<USER_POOL>{''.join(users)}</USER_POOL>"
+        pool = Noted(f"<USER_POOL>{''.join(users)}</USER_POOL>")
+        pool.executor = self.executor
+        self.says["user_pool"] = pool
 
     @property
     def _client(self) -> Any:

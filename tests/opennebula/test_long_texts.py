@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from merkatd.base.deferreds import in_parallel
-from merkatd.cluster import VmState
+from merkatd.cluster import Migrate, Step, Suspend, Terminate, VmState
 from merkatd.opennebula.pools.unread_vms import TEXT_BACKOFF
 from merkatd.opennebula.pools.vm_pool import LONG, MOST_TAGS
+from merkatd.scheduler.base.ports import ReplyKind, StepReply
 from tests.opennebula.worlds import SMALL, World, in_memory
 
 if TYPE_CHECKING:
@@ -113,6 +114,34 @@ def test_one_that_ends_between_two_observations_at_once_disturbs_neither(world: 
     world.fault("delay", "one.vmpool.infoextended", seconds=2.0, count=1)
     for seen in world.run(in_parallel([one.observe(), one.observe()])):
         assert seen.vm_id.tolist() == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("vms_bytes", [LONG // 2, 400, 4 * LONG])
+def test_steps_reach_an_unread_vm(world: World, vms_bytes: int) -> None:
+    """No text keeps a VM on a drained host, or running without payment.
+
+    With 400 bytes even the outline is too long: then the source host says that the VM is there.
+    With four MiB the text can be read, but parsing it would take long.
+    """
+    one = adapter(world, vms_bytes)
+    world.transport.forget()
+
+    def sent(step: Step) -> ReplyKind:
+        reply: StepReply = world.run(one.send(step))
+        return reply.answer
+
+    def moved(source: int) -> ReplyKind:
+        return sent(Migrate(period=2, vm=3, reason="", source=source, host=2))
+
+    assert moved(1) is ReplyKind.LOOK_AGAIN
+    assert moved(0) is ReplyKind.ACCEPTED
+    world.wait()
+    assert sent(Suspend(period=2, vm=3, reason="")) is ReplyKind.ACCEPTED
+    assert sent(Suspend(period=2, vm=3, reason="")) is ReplyKind.LOOK_AGAIN
+    world.wait()
+    assert sent(Terminate(period=2, vm=3, reason="")) is ReplyKind.ACCEPTED
+    counted = world.transport.count()
+    assert counted["one.vmpool.info"] == counted["one.vm.info"] > 0
 
 
 def test_an_unread_pending_vm_is_not_placed(world: World) -> None:

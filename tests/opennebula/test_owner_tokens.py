@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.opennebula.owner_tokens import LIFE_S, Owner, Owners
+from merkatd.opennebula.owner_tokens import LIFE_S, Owner, Owners, owner_of
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.scheduler.frontend import Frontend
 
@@ -50,6 +50,16 @@ class Names:
         """Lose the answers to a number of token calls."""
         fault = {"kind": "lose", "method": "one.user.login", "count": count}
         self.frontend.bench.ok("embedded.fault.add", fault)
+
+
+def test_the_texts_of_an_owner_are_not_parsed() -> None:
+    """They may take half a second, and contain a forged record."""
+    record = "<USER><ID>7</ID><GID>1</GID><GROUPS><ID>1</ID></GROUPS><NAME>ann</NAME>"
+    texts = "<TEMPLATE><A></USER><USER><ID>0</ID>" + "<A>" * 100
+    assert owner_of(record + texts) == Owner(7, "ann", 1, admin=False)
+    assert owner_of(record.replace("<ID>1<", "<ID>0<") + "</USER>") == Owner(
+        7, "ann", 1, admin=True
+    )
 
 
 def test_a_token_ends_with_the_last_vm_created_with_it(frontend: Frontend) -> None:

@@ -16,6 +16,7 @@ from merkatd.fleets.vm_template_text import (
     template_problem,
     with_attributes,
 )
+from merkatd.opennebula.rpc.errors import LongAnswerError
 from merkatd.syntax import parse
 from tests.syntax.texts import TEXTS
 
@@ -112,24 +113,29 @@ class TestUser:
     @pytest.mark.parametrize(
         ("owners", "owner", "found"),
         [((7, 7, 7), CALLER, None), ((8, 7, 9), CALLER, None), ((8, 8, 7), CALLER, "6"),
-         ((9, 8, 7), 9, "4")],
+         ((9, 8, 7), 9, "4"), ((0, 7, 9), CALLER, "4"), ((9, 7, 0), 8, "6")],
     )  # fmt: skip
     def test_a_template_is_found_by_a_unique_name(
         self, owners: Sequence[int], owner: int, found: str | None
     ) -> None:
-        """Of two templates with the name, the owner's own is found; others' can't block it."""
+        """The owner's own is found before oneadmin's, and that before others'.
+
+        No user can block names with a template that all may use, however long.
+        """
         names = ["web", "db", "web"]
 
         async def shown(method: str, *arguments: Any) -> str:
             if method == "one.templatepool.info":
+                whose, mine = arguments[0], 7
+                if whose == -2 and found is not None and source.template_name == "web":
+                    raise LongAnswerError(method, "", 1 << 20, "")
                 rows = (
                     f"<ID>{4 + at}</ID><UID>{owners[at]}</UID><NAME>{name}</NAME>"
                     for at, name in enumerate(names)
+                    if whose in {-2, owners[at]} or (whose == -3 and owners[at] == mine)
                 )
                 inside = "".join(f"<VMTEMPLATE>{row}</VMTEMPLATE>" for row in rows)
                 return f"<VMTEMPLATE_POOL>{inside}</VMTEMPLATE_POOL>"
-            if method == "one.user.info":
-                return USER
             assert method == "one.template.info"
             return f"<VMTEMPLATE><TEMPLATE><A>{arguments[0]}</A></TEMPLATE></VMTEMPLATE>"
 

@@ -9,7 +9,7 @@ from html import unescape
 from math import ceil
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, NO_OWNER
 from merkatd.opennebula.pools.one_states import DONE
 from merkatd.opennebula.pools.vm_pool import VmRow
 from merkatd.opennebula.rpc.xml_elements import UnreadableError, amount_of
@@ -33,6 +33,7 @@ _RECORD = re.compile(
     r"<VCPU>(?P<vcpus>\d{0,9})</VCPU>"
 )
 """The beginning of an outline. Names that OpenNebula accepts contain no `<`."""
+_OWNER = re.compile(r"<VM_POOL><VM><ID>(?P<id>\d{1,18})</ID><UID>(?P<owner>\d{1,18})</UID>")
 _PLACES = "<HISTORY_RECORDS"
 _LAST_PLACE = re.compile(
     r"<HISTORY_RECORDS><HISTORY><OID>\d{1,18}</OID><SEQ>(?P<seq>\d{1,9})</SEQ>"
@@ -95,6 +96,20 @@ def read_record(
         priority=kept.priority,
         actions=kept.actions,
     )
+
+
+def recorded_state(text: str, vm: int) -> tuple[int, int]:
+    """Return STATE and LCM_STATE from the beginning of an outline. Raise UnreadableError."""
+    found = _RECORD.match(text)
+    if found is None or int(found["id"]) != vm:
+        raise UnreadableError("OpenNebula's own record of the VM can't be read")
+    return int(found["state"]), int(found["life"])
+
+
+def recorded_owner(text: str, vm: int) -> int:
+    """Return the VM's owner from the beginning of its outline, NO_OWNER if it has none."""
+    found = _OWNER.match(text)
+    return NO_OWNER if found is None or int(found["id"]) != vm else int(found["owner"])
 
 
 def _last_number(end: str) -> int:

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from merkatd.base.clock import Clock
+from merkatd.base.deferreds import within
 from merkatd.fleets.vm_template_text import Ask
+from merkatd.opennebula.pools.unread_vms import recorded_owner
+from merkatd.opennebula.rpc.client import ALL_USERS, ANY_STATE
 from merkatd.opennebula.rpc.errors import (
     LongAnswerError,
     OneAuthenticationError,
@@ -30,6 +34,8 @@ from merkatd.service.base.identity import ADMINISTRATOR, Identity, SignIns
 
 USE = "USE"
 MANAGE = "MANAGE"
+_RECORD_S = 10.0
+"""The longest wait for OpenNebula's own record of a VM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +84,11 @@ LOCAL = Caller(
 class CallerRights:
     """The rights that OpenNebula decides on: it is asked with each caller's own login."""
 
-    def __init__(self, sign_ins: SignIns, ask: Ask) -> None:
+    def __init__(self, sign_ins: SignIns, ask: Ask, clock: Clock) -> None:
         """`ask` calls OpenNebula with the daemon's login."""
         self._sign_ins = sign_ins
         self._ask = ask
+        self._clock = clock
 
     def ask_of(self, caller: Caller) -> Ask:
         """Return a function that calls OpenNebula with the caller's login."""
@@ -94,10 +101,12 @@ class CallerRights:
         what that period shows. For all else the daemon asks OpenNebula to show the VM, with the
         user's login: a user that can't see the VM has no right to it, and the VM may have another
         owner by now. The present owner may manage the VM, and others as its permissions say.
+
+        An owner chooses the length of a VM's texts. If they make the answer unreadable, the present
+        owner has all rights and others have none.
         """
         identity = caller.identity
-        was_owner = identity.uid == owner
-        if identity.is_admin or (was_owner and right == USE):
+        if identity.is_admin or (identity.uid == owner and right == USE):
             return
         denied = NotPermittedError(
             f"User [{identity.uid}] : Not authorized to perform {right} VM [{vm}].", vm
@@ -111,14 +120,31 @@ class CallerRights:
             raise no_vm(vm) from None
         except (OneAuthenticationError, OneForbiddenError):
             raise denied from None
-        except (LongAnswerError, BrokenError, UnreadableError):
-            permitted = was_owner
-        except (OneError, CloudUnreachableError) as error:
-            if not was_owner:
+        except (OneError, CloudUnreachableError, BrokenError, UnreadableError) as error:
+            if await self._present_owner(vm, owner) == identity.uid:
+                return
+            if isinstance(error, OneError | CloudUnreachableError):
                 raise _unchecked(error) from None
-            permitted = True
+            raise denied from None
         if not permitted:
             raise denied
+
+    async def _present_owner(self, vm: int, last: int) -> int:
+        """Return the owner in OpenNebula's own record, which precedes all texts of owners.
+
+        If OpenNebula does not answer, return the `last` known owner.
+        """
+
+        async def begin() -> str:
+            try:
+                return str(await self._ask("one.vmpool.info", ALL_USERS, vm, vm, ANY_STATE))
+            except LongAnswerError as error:
+                return error.head
+
+        try:
+            return recorded_owner(await within(_RECORD_S, self._clock, begin()), vm)
+        except (OneError, CloudUnreachableError, TimeoutError):
+            return last
 
 
 def _unchecked(error: OneError | CloudUnreachableError) -> CloudUnreachableError:

@@ -15,12 +15,14 @@ from twisted.internet.defer import Deferred
 from merkatd.base.clock import Clock
 from merkatd.base.deferreds import SharedResult, within
 from merkatd.opennebula.rpc.errors import (
+    LongAnswerError,
     OneAuthenticationError,
     OneError,
     OneForbiddenError,
     OneMissingError,
     value_of,
 )
+from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.opennebula.rpc.transport import Transport
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
@@ -134,6 +136,8 @@ class SignIns:
         call: Coroutine[Deferred[Any], Any, Any] = self._transport.call(method, session, *arguments)
         try:
             return value_of(await within(_ASKING_S, self._clock, call), method, "")
+        except TooLongError as error:
+            raise LongAnswerError(method, "", error.most_bytes, error.head) from None
         except (OSError, xmlrpc.client.Error, ValueError) as error:
             # The error's text may contain the login that was sent, so it is dropped.
             raise CloudUnreachableError(
