@@ -1,4 +1,4 @@
-"""A waiting VM goes to no host where its claim would exceed what its bid pays for."""
+"""A VM goes to no host where its claim would exceed what its bid pays for."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.cluster import Requirements, Snapshot, VmState
+from merkatd.database.scheduler.order_store import Order
 from merkatd.market.share import share
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.terms.waiting_claims import MOST_CLAIMS, claims_of_waiting_vms
 from tests.clouds import cloud, hosts_table, vms_table
+from tests.scheduler.frontend import Frontend
 
 CORES = 800.0
 BOUND = np.array([True])
@@ -109,3 +112,25 @@ def test_many_claims_of_an_owner_leave_other_owners_unaffected() -> None:
     )
     assert judged(snapshot, count)[0] == 0
     assert judged(snapshot, count + 1)[0] == claims[-1]
+
+
+def test_a_running_vm_stays_where_its_bid_pays_for_its_claim() -> None:
+    """The other host has memory for it and dear cores: it moved there and back for ever.
+
+    From a drained host it moves all the same.
+    """
+    frontend = Frontend(hosts=2, markets=(MarketRules(strategy="paper"),))
+    dear = {"VCPU": 4, "MEMORY": 512}
+    beside = {"VCPU": 3, "MEMORY": 6144, "MERKAT_BID_MEMORY": 100, "MERKAT_MIN_MEMORY": 6144}
+    mine = {"VCPU": 1, "MEMORY": 4096, "MERKAT_BID_MEMORY": 0.1, "MERKAT_MIN_CPU": 100}
+    sizes = (1, 100.0, dear), (0, 1.0, beside), (0, 1.0, mine)
+    for host, bid, more in sizes:
+        vm = frontend.vm(bid, **more)
+        frontend.bench.ok("one.vm.deploy", vm, host)
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    assert [len(frontend.bench.vm(vm).history) for vm in range(3)] == [1, 1, 1]
+    frontend.order(Order.DRAIN, 0)
+    frontend.periods(2)
+    assert frontend.host_of(vm) == 1
+    frontend.close()

@@ -62,14 +62,23 @@ def test_a_partly_refused_plan_does_no_harm(seed: int) -> None:
     frontend.close()
 
 
-def test_hosts_are_divided_anew_soon_after_a_refused_migration() -> None:
-    """Its hosts' limits were set for the move; the VM rests, so one more period is enough."""
-    frontend = crowd(171)
-    frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.migrate"))
-    refused: list[int] = []
-    frontend.scheduler.listen(lambda told: refused.append(told.acted.refused))
+@pytest.mark.parametrize(
+    ("seed", "kind", "count", "refused"),
+    [(171, FaultKind.REFUSE, -1, [1, 0]), (160, FaultKind.LOSE, 1, [0, 0])],
+)
+def test_hosts_are_divided_anew_soon_after_a_plan_is_broken_off(
+    seed: int, kind: FaultKind, count: int, refused: list[int]
+) -> None:
+    """Its hosts' limits were set for the whole plan; the VM rests, so one more period is enough.
+
+    OpenNebula refuses a migration, or its answer is lost and the others are not sent.
+    """
+    frontend = crowd(seed)
+    frontend.cloud.faults.add(Fault(kind, "one.vm.migrate", count=count))
+    found: list[int] = []
+    frontend.scheduler.listen(lambda told: found.append(told.acted.refused))
     frontend.scheduler.start()
     frontend.clock.pump([1.0] * 20)
-    assert refused == [1, 0]
+    assert found == refused
     frontend.result(frontend.stopped())
     frontend.close()

@@ -29,8 +29,27 @@ _OVER: Final = frozenset(
 )
 """States of jobs that have ended. Jobs in all other states occupy their nodes, even if suspended,
 as they continue there."""
-_HELD: Final = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit", "Assoc", "QOS")
-"""Prefixes of the reasons of waiting jobs that no worker would help."""
+_HELD: Final = (
+    "Account",
+    "Assoc",
+    "BeginTime",
+    "Dependency",
+    "Invalid",
+    "JobArrayTaskLimit",
+    "JobHeld",
+    "JobHold",
+    "Licenses",
+    "Max",
+    "PartitionDown",
+    "PartitionInactive",
+    "PartitionTimeLimit",
+    "QOS",
+    "Reservation",
+    "launch failed requeued held",
+    "launch_failed_requeued_held",
+)
+"""Prefixes of the reasons of waiting jobs that no worker would help. Slurm itself holds jobs that
+it could not start several times."""
 _DRAINED: Final = ("drain", "drng")
 _LOST: Final = ("down", "no_respond", "unknown", "fail")
 _REASON: Final = "merkat"

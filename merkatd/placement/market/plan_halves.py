@@ -8,7 +8,8 @@ VM 2 and moves first. If VM 2 then stays, both are crowded for the hold time of 
 
 So the daemon starts migrations in waves. A wave holds migrations that do no harm each alone, in any
 combination. After these come migrations that cost less than the gain so far. The daemon does not
-start a migration that is in no wave; the next period decides again.
+start a migration that is in no wave; the next period decides again. If OpenNebula makes the
+migrations itself, it gets only those that gain alone (`Remaining.wave`).
 
 Harm is what VMs lack of the first allocation: the sum of bid times shortfall, or the largest error
 if the strategy minimises errors. More than the first allocation is no harm. The plans of `groups`
@@ -86,15 +87,19 @@ class Remaining:
         """Return the VMs whose migrations are neither made nor dropped."""
         return tuple(self._moves)
 
-    def wave(self) -> list[int]:
+    def wave(self, *, alone: bool = False) -> list[int]:
         """Return VMs whose migrations may start now, even if any of them fail.
 
-        No two of them touch the same host.
+        No two of them touch the same host. If they start `alone`, the rest of the plan is decided
+        anew. Then an objective of errors admits only migrations that lower the larger score of
+        their two hosts: another plan could take back a migration that only made room.
         """
         rises = sorted((*self._rise(vm), vm) for vm in self._moves)
         if self._harm != SUM_OF_SHORTFALLS:
             return self._apart(
-                vm for worst, _, vm in rises if worst <= self._limit + self._tolerance
+                vm
+                for worst, _, vm in rises
+                if worst <= self._limit + self._tolerance and not (alone and self._is_idle(vm))
             )
         gains = self._apart(vm for rise, _, vm in rises if rise <= self._tolerance)
         if gains:
@@ -132,6 +137,11 @@ class Remaining:
                 busy |= self._hosts(vm)
                 chosen.append(vm)
         return chosen
+
+    def _is_idle(self, vm: int) -> bool:
+        """Return whether the migration does not lower the larger score of its two hosts."""
+        before = max(self._scores[host] for host in self._hosts(vm))
+        return self._rise(vm)[0] >= before - self._tolerance
 
     def _rise(self, vm: int) -> tuple[float, float]:
         """Return the harm that the migration adds, and the larger score of its two hosts.

@@ -151,7 +151,8 @@ async def hand_over(
     """Choose the plan and record its steps as sent; `waits`: whether OpenNebula still waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
     waiting = _placements(one.step for one in observed.verdicts.waiting)
-    again = [step for step in waiting if _still_wanted(step, wanted)]
+    there = set(observed.snapshot.vms.id.tolist())  # a VM may have ended since the request
+    again = [step for step in waiting if step.vm in there and _still_wanted(step, wanted)]
     left_out = dict.fromkeys(
         [step.id for step in new if step.after],
         "another step must come first; OpenNebula asks again",

@@ -41,7 +41,8 @@ class Acted:
     unplaced: Mapping[int, str] = field(default_factory=dict)
     """The same, with VMs that left their waiting state, but without refusals because of a host."""
     unmoved: bool = False
-    """Whether a migration was refused: the limits on its hosts are those for the VM's move."""
+    """Whether a migration was refused, or not sent after one without an answer: the limits on its
+    hosts are those for the VM's move."""
 
 
 async def act(
@@ -95,7 +96,7 @@ def _acted(
         for one in asked.by_its_vm - again
         if steps[one].kind == Deploy.kind
     }
-    unmoved = any(steps[one].kind == Migrate.kind for one in asked.refused)
+    unmoved = asked.broken_off or any(steps[one].kind == Migrate.kind for one in asked.refused)
     return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced, unmoved)
 
 

@@ -28,6 +28,7 @@ from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.phases.scarcity import within_capacity, within_memory
 from merkatd.scheduler.phases.withheld_moves import allocations_until_moved, withheld_vms
 from merkatd.scheduler.terms.affordability import messages_after_reasons
+from merkatd.scheduler.terms.claims_elsewhere import vms_with_lost_claims
 from merkatd.scheduler.terms.creation_turns import take_turns
 from merkatd.scheduler.terms.failed_migrations import failing_to_leave
 
@@ -124,6 +125,7 @@ def _worked_out(
         snapshot,
         lambda one: decide_markets(context, one, observed.in_force, memory, unpaid, proposed),
         None if rules is None else rules.stock,
+        lambda plan: _must_stay(context, observed, plan),
     )
     later = withheld_vms(context, snapshot, decision.plan)
     decision = replace(
@@ -146,6 +148,14 @@ def _worked_out(
         later,
     )
     return decision, _on_hosts_that_answer(limits, observed)
+
+
+def _must_stay(context: PeriodContext, observed: Observed, plan: Plan) -> AbstractSet[int]:
+    """Return the ids of VMs that would lose their claims by the plan's migrations."""
+    claims = observed.claims
+    if claims is None:
+        return frozenset()
+    return vms_with_lost_claims(context, observed.snapshot, claims.kept, plan)
 
 
 def without_moving_proposed(observed: Observed, proposed: Sequence[Step]) -> Observed:

@@ -52,10 +52,10 @@ class MigrationWaves:
         return next(step for step in self.judged if self.rows[step.vm] == row)
 
     def begin(self) -> frozenset[int]:
-        """Return the ids of the VMs whose migrations wait for no answer to another one."""
+        """Return the ids of the VMs whose migrations may start even if no other one follows."""
         if self.first:
             return frozenset(step.vm for step in self.first)
-        return frozenset(self.step_of(row).vm for row in self.remaining(()).wave())
+        return frozenset(self.step_of(row).vm for row in self.remaining(()).wave(alone=True))
 
     def _with(self, place: Ints, steps: Iterable[Migrate | Deploy]) -> Ints:
         place = place.copy()

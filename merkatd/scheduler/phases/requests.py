@@ -46,6 +46,8 @@ class RequestTally:
     never_sent: frozenset[str]
     by_its_vm: frozenset[str] = frozenset()
     """Refused steps that OpenNebula refused because of the VM, as far as is known."""
+    broken_off: bool = False
+    """Whether migrations were not sent because the outcome of another one is unknown."""
 
 
 @dataclass(slots=True)
@@ -144,7 +146,13 @@ async def send_requests(
             never=len(never),
             slow=slow,
         )
-    return RequestTally(turns.why, frozenset(never), frozenset(turns.by_its_vm & turns.why.keys()))
+    unsure = any(isinstance(steps[one], Migrate) for one in turns.unknown)
+    return RequestTally(
+        turns.why,
+        frozenset(never),
+        frozenset(turns.by_its_vm & turns.why.keys()),
+        broken_off=unsure and in_time and bool(never),
+    )
 
 
 async def _in_waves(

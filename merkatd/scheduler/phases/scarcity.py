@@ -38,21 +38,28 @@ def within_capacity(
     snapshot: Snapshot,
     decide: Callable[[Snapshot], Decision],
     stock: Callable[[], CapacityPort] | None,
+    staying: Callable[[Plan], AbstractSet[int]] = lambda _plan: frozenset(),
 ) -> Decision:
-    """Return a decision in which no scarce resource is given to more VMs than it has places for."""
-    if stock is None:
-        return decide(snapshot)
+    """Return a decision in which no scarce resource is given to more VMs than it has places for.
+
+    `staying` returns the ids of VMs that a plan moves although they must stay.
+    """
     late: dict[int, str] = {}
+    stays: set[int] = set()
     decision = decide(snapshot)
-    for _ in range(MOST_ROUNDS):
-        more = vms_left_out(snapshot, decision.plan, stock())
-        if not more:
-            return replace(decision, reasons={**decision.reasons, **late})
+    for turn in range(MOST_ROUNDS + 1):
+        more = {} if stock is None else vms_left_out(snapshot, decision.plan, stock())
+        held = staying(decision.plan)
         late |= more
-        decision = decide(without_places(snapshot, late))
-    late |= vms_left_out(snapshot, decision.plan, stock())
-    plan = _without_steps(decision.plan, late)
-    return replace(decision, plan=plan, reasons={**decision.reasons, **late})
+        stays |= held
+        if not more and not held:
+            break
+        if turn < MOST_ROUNDS:
+            decision = decide(without_places(snapshot, late.keys() | stays))
+        else:
+            plan = _without_steps(decision.plan, late.keys() | stays)
+            decision = replace(decision, plan=plan)
+    return replace(decision, reasons={**decision.reasons, **late})
 
 
 def within_memory(
@@ -83,7 +90,7 @@ def within_memory(
         late |= {vm: limits.postponed[vm] for vm in (new | hopeless) - elsewhere}
         to = _hosts_of(decision.plan, new - hopeless)
         coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in hopeless}
-        now = without_places(now, late)
+        now = without_places(now, late.keys())
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, hopeless)
         if turn == _TURNS - 2:
@@ -111,7 +118,7 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     return replace(snapshot, hosts=replace(hosts, state=state))
 
 
-def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
+def _without_steps(plan: Plan, late: AbstractSet[int]) -> Plan:
     """Return the plan without the arrivals of these VMs and all steps that depend on them."""
     kept: list[Step] = []
     dropped: set[str] = set()
@@ -139,7 +146,7 @@ def vms_left_out(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping
     return {vm: why for vm, why in answers if why is not None}
 
 
-def without_places(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
+def without_places(snapshot: Snapshot, late: AbstractSet[int]) -> Snapshot:
     """Return the cloud in which these VMs get no other place."""
     if not late:
         return snapshot

@@ -90,6 +90,25 @@ def test_a_job_of_slurm_holds_its_node_until_it_is_over(state: str, jobs: int) -
     assert (queue.waiting, queue.running) == (999, 1 + jobs)
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "launch failed requeued held",
+        "launch_failed_requeued_held",
+        "JobHoldMaxRequeue",
+        "PartitionTimeLimit",
+        "PartitionDown",
+        "InvalidAccount",
+        "Licenses",
+        "ReservationDeleted",
+    ],
+)
+def test_a_job_of_slurm_that_no_worker_would_help_does_not_wait(why: str) -> None:
+    """Its tenant would pay for idle workers for as long as the job is there."""
+    held = f"     64 PENDING|1|2026-11-22T08:00:00|{why}|\n"
+    assert Slurm().read(held + SLURM) == Slurm().read(SLURM)
+
+
 def test_a_requeued_job_on_hold_holds_no_node() -> None:
     """No worker would help it."""
     held = "      2 REQUEUE_HOLD|1|2026-11-22T09:00:49|JobHeldUser|\n"

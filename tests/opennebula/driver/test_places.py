@@ -143,6 +143,16 @@ def test_a_lost_plan_is_given_again(oned: Oned) -> None:
     oned.frontend.agree()
 
 
+def test_a_vm_that_ends_while_oned_asks_again_delays_no_other(oned: Oned) -> None:
+    """The request still names it, and its step is too young to be judged."""
+    vms = [oned.frontend.vm() for _ in range(2)]
+    oned.place(lost=True)
+    question = oned.question(PENDING)
+    oned.frontend.bench.ok("one.vm.action", "terminate-hard", vms[0])
+    plan = oned.plan(oned.ask(None, question))
+    assert [int(one.findtext("VM_ID")) for one in plan.findall("ACTION")] == vms[1:]
+
+
 def test_an_abandoned_request_leaves_no_steps(oned: Oned) -> None:
     """If the driver has given up, no step counts as sent."""
     oned.frontend.vm()
