@@ -201,8 +201,7 @@ def _harmless(
     problem: PlacementProblem, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool
 ) -> OrderedMoves:
     """Return the wanted moves without harmful ones; stuck VMs then move to their `safe` place."""
-    wanted = wanted.copy()
-    planned = wanted.copy() if as_planned else None
+    planned = wanted if as_planned else None
     free = ~ordered(problem.snapshot, problem.view)
     while True:
         orderly = order_moves(problem.view, problem.rules, wanted)
@@ -210,11 +209,13 @@ def _harmless(
         if planned is not None and not harmful:
             # Waves compare each step with the remaining plan.
             harmful = list(_migrations_in_no_wave(problem, harm, orderly, free, orderly.place))
-        stuck = [vm for vm in orderly.stuck if safe[vm] not in (problem.view.place[vm], wanted[vm])]
-        if not harmful and not stuck:
+        instead = wanted.copy()
+        instead[harmful] = problem.view.place[harmful]
+        stuck = [vm for vm in orderly.stuck if safe[vm] != problem.view.place[vm]]
+        instead[stuck] = safe[stuck]
+        if np.array_equal(instead, wanted):
             return orderly
-        wanted[harmful] = problem.view.place[harmful]
-        wanted[stuck] = safe[stuck]
+        wanted = instead
 
 
 def _migrations_in_no_wave(
