@@ -106,16 +106,22 @@ def test_a_stored_look_is_the_look_of_the_observation(site: Frontend) -> None:
     hidden, shown = (site.vm() for _ in range(2))
     seen = site.periods(2).seen.observation
     old = GuestRecord(9, 100, 200)
-    seen = replace(seen, by_record={hidden: "long"}, ended={hidden: old, shown: old, 77: old})
+    seen = replace(
+        seen,
+        by_record={hidden: "long"},
+        ailing={99: "it is unreadable"},
+        ended=dict.fromkeys([hidden, shown, 77, 99], old),
+    )
     runs = np.ones(2, dtype=bool)
     look = look_of(seen, runs)
     arrays: dict[str, Any] = {"vm": seen.vm_id, "runs": runs, **records_column(seen)}
     stored = look_back(arrays, seen.at_s)
     assert look is not None
     assert stored is not None
-    assert look.hidden == stored.hidden == {hidden: 0}
-    assert set(look.records) == {shown, 77}
-    assert set(stored.records) == {shown}
+    assert look.hidden == {99: UNKNOWN, **stored.hidden}
+    assert stored.hidden == {hidden: 0}
+    assert list(look.records) == [shown, 77]
+    assert list(stored.records) == [shown]
     assert look.records[shown] == stored.records[shown] != old
     assert never_ran(arrays).tolist() == [False, False]
     arrays["record"][seen.vm_id == hidden, 1] = NO_RECORD.seq

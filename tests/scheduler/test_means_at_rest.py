@@ -47,7 +47,8 @@ class Rest:
             connection.rollback()
             return found
 
-        return self.site.read(work)
+        found: dict[int, MeansAtRest] = self.site.read(work)
+        return found
 
 
 @pytest.mark.parametrize(("strategy", "cost"), [("tabu", 20.0 + 5.12), ("groups", 40.0)])
