@@ -74,7 +74,8 @@ class TomlTable:
             return []
         name = self._name(key)
         return [
-            self._inner(one, f"{name}[{at}]") for at, one in enumerate(given[: most + 1], start=1)
+            self._inner(element, f"{name}[{at}]")
+            for at, element in enumerate(given[: most + 1], start=1)
         ]
 
     def _inner(self, values: Any, path: str) -> "TomlTable":

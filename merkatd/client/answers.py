@@ -193,7 +193,7 @@ def read(kind: type[Answer], value: Any, **parts: type) -> Answer:
     """
     if not isinstance(value, dict):
         raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
-    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
     found = {name: member for name, member in value.items() if name in known}
     for name, part in parts.items():
         found[name] = read_all(part, found.get(name))
@@ -209,4 +209,4 @@ def read_all(kind: type[Answer], value: Any) -> tuple[Answer, ...]:
     """Return an array of structs as dataclasses."""
     if not isinstance(value, list):
         raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
-    return tuple(read(kind, one) for one in value)
+    return tuple(read(kind, element) for element in value)

@@ -79,7 +79,7 @@ def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list
     if what == "pairs":
         return [
             {
-                kind: [_known(one) for one in part[row].tolist()]
+                kind: [_known(value) for value in part[row].tolist()]
                 for kind, part in sorted(values.items())
             }
             for row in range(rows)
@@ -89,7 +89,7 @@ def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list
         return [
             None
             if np.isnan(row).all() and form.default is None
-            else {name: _number(one) for name, one in zip(names, row.tolist(), strict=True)}
+            else {name: _number(number) for name, number in zip(names, row.tolist(), strict=True)}
             for row in values
         ]
     if what == "members":

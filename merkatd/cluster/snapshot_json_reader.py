@@ -144,13 +144,13 @@ def _vector(where: str, form: ColumnType, value: Any, resources: tuple[str, ...]
     _refuse_unknown(where, value, set(resources))
     found = []
     for name in resources:
-        one = value.get(name, form.default)
-        if one is None and form.default is None:
+        given = value.get(name, form.default)
+        if given is None and form.default is None:
             found.append(np.nan)
             continue
         if name not in value and form.needed:
             raise SnapshotError(f"{where}.{name}: is missing")
-        found.append(_at_least_0(f"{where}.{name}", one))
+        found.append(_at_least_0(f"{where}.{name}", given))
     return found
 
 
@@ -193,7 +193,7 @@ def _read_pairs(name: str, column: str, rows: list[dict[str, Any]]) -> dict[str,
                 raise SnapshotError(
                     f"{where}: must be two whole numbers or nulls (got {_short(pair)})"
                 )
-            found[kind][at] = [-1 if one is None else _whole(where, one) for one in pair]
+            found[kind][at] = [-1 if row is None else _whole(where, row) for row in pair]
     return found
 
 
@@ -203,17 +203,17 @@ def _read_levels(name: str, column: str, rows: list[dict[str, Any]]) -> Any:
     if len(widths) > 1 or -1 in widths:
         raise SnapshotError(f"{name}.{column}: must be a list of the same length in every row")
     width = widths.pop() if widths else 0
-    numbers = [[_whole(f"{name}.{column}", one) for one in row] for row in found]
+    numbers = [[_whole(f"{name}.{column}", number) for number in row] for row in found]
     return np.array(numbers, dtype=np.int64).reshape(len(rows), width)
 
 
 def _read_scores(name: str, column: str, rows: list[dict[str, Any]], names: dict[Any, int]) -> Any:
     given = [row.get(column) for row in rows]
-    scored = any(one is not None for one in given)
+    scored = any(scores is not None for scores in given)
     found = np.zeros((len(rows), len(names) if scored else 0))
-    for at, one in enumerate(given):
+    for at, scores in enumerate(given):
         where = f"{name}[{at}].{column}"
-        for key, value in _object(where, one or {}).items():
+        for key, value in _object(where, scores or {}).items():
             found[at, _row(where, "hosts", key, {"hosts": names})] = _number(where, value)
     return found
 

@@ -117,11 +117,11 @@ def _status_text(status: Any, _cells: int | None) -> Sequence[str]:
 def _problems(status: Any) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for each problem. Keys may be missing: older daemons send fewer."""
     for key, what, named in _PROBLEMS:
-        for one, why in status.get(key, {}).items():
-            yield what, f"{named.format(one)}: {why}"
+        for name, why in status.get(key, {}).items():
+            yield what, f"{named.format(name)}: {why}"
     for kind, failed in status.get("unattended", {}).items():
-        for one, why in failed.items():
-            yield "not managed", f"{kind} {one}: {why}"
+        for number, why in failed.items():
+            yield "not managed", f"{kind} {number}: {why}"
     if status.get("others"):
         yield "placed by others", status["others"]
     if status.get("clock_ahead_s"):

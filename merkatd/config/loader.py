@@ -166,7 +166,7 @@ def parse(text: str, source: str = "configuration") -> Config:
         if not bad.intersection(conflict.keys):
             reader.complain(conflict.keys[0], conflict.message)
     if reader.problems:
-        raise ConfigError(source, sorted(reader.problems, key=lambda one: one.line or 0))
+        raise ConfigError(source, sorted(reader.problems, key=lambda problem: problem.line or 0))
     return config
 
 

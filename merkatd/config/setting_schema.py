@@ -90,7 +90,9 @@ class Setting:
 
 def settings_of(section: type, without: frozenset[str] = frozenset()) -> tuple[Setting, ...]:
     """Return the settings of a section in their order."""
-    return tuple(one for one in _settings(cast("Hashable", section)) if one.name not in without)
+    return tuple(
+        setting for setting in _settings(cast("Hashable", section)) if setting.name not in without
+    )
 
 
 def doc_of(section: type) -> str:

@@ -100,7 +100,7 @@ def part_rounding_down(total: int, weight: float, weights: Mapping[float, int]) 
 
     `weights` has the number of keys, this key among them, by their weight.
     """
-    whole = sum((Fraction(one) * count for one, count in weights.items()), Fraction(0))
+    whole = sum((Fraction(weight) * count for weight, count in weights.items()), Fraction(0))
     return int(total * Fraction(weight) / whole) if whole else 0
 
 

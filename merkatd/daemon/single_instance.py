@@ -104,13 +104,13 @@ def _older_lease(connection: sa.Connection) -> Lease | None:
 
 async def ensure_leading(leaders: Sequence[Leadership]) -> None:
     """Raise LeaseLostError unless every lease certainly is this daemon's."""
-    for one in leaders:
-        await one.certain()
+    for leader in leaders:
+        await leader.certain()
 
 
 def certainly_leads(leaders: Sequence[Leadership]) -> bool:
     """Return whether every lease certainly is this daemon's now; safe to call on any thread."""
-    return all(one.surely_acting for one in leaders)
+    return all(leader.surely_acting for leader in leaders)
 
 
 def holder_of(path: Path) -> str:

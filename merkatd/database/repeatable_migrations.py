@@ -62,4 +62,4 @@ def _columns(connection: Any, table: str) -> set[str] | None:
     found = sa.inspect(connection)
     if not found.has_table(table):
         return None
-    return {str(one["name"]) for one in found.get_columns(table)}
+    return {str(column["name"]) for column in found.get_columns(table)}

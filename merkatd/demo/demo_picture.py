@@ -154,7 +154,7 @@ def tenant_row(
     got: float | None = None,
 ) -> DisplayedTenant:
     """Return the displayed state of a tenant."""
-    kept = sum(one.kept for one in player.past)
+    kept = sum(application.kept for application in player.past)
     common = DisplayedTenant(
         name=player.tenant.name,
         character=str(player.tenant.character),

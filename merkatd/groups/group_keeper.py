@@ -57,18 +57,18 @@ def review_groups(
     new in each period. If the review of a group fails, that group is left unchanged.
     """
     # Lock the groups before reading anything else: then an edit is seen completely or not at all.
-    living = {one.id: one for one in group_store.living(connection, lock=True)}
+    living = {group.id: group for group in group_store.living(connection, lock=True)}
     present = GROUP_MEMBERS.living(connection)
     # A VM may appear after its group was marked as ended.
-    late = {one.vm_group for one in present} - living.keys()
-    living |= {one.id: one for one in group_store.of_ids(connection, late)}
+    late = {member.vm_group for member in present} - living.keys()
+    living |= {group.id: group for group in group_store.of_ids(connection, late)}
     if not living:
         return GroupReview()
     members: dict[int, list[GroupMember]] = {group: [] for group in living}
-    for one in present:
-        members.get(one.vm_group, []).append(one)
+    for member in present:
+        members.get(member.vm_group, []).append(member)
     sight, highest = (
-        read_fleet_view(connection, observed, present, lambda one: one.owner),
+        read_fleet_view(connection, observed, present, lambda member: member.owner),
         GROUP_MEMBERS.highest_numbers(connection),
     )
     room, apart, steps = CreationRoom(new_vms), SeparateWork(connection), list[Step]()
@@ -96,7 +96,7 @@ def _tend_one(
     """
     lost = losses(known, sight)
     GROUP_MEMBERS.mark_gone(connection, lost.keys, at_s)
-    members = [one for one in known if one.key not in set(lost.keys)]
+    members = [member for member in known if member.key not in set(lost.keys)]
     group = _fewer(connection, group, lost.unasked, lost.why)
     if group.ending and not members:
         group_store.change(connection, group.id, ended_s=at_s)
@@ -106,7 +106,7 @@ def _tend_one(
         members,
         sight,
         new=group_member_factory(group, *naming),
-        make=lambda one: group_create_step(group, one, sight.period),
+        make=lambda member: group_create_step(group, member, sight.period),
         room=room,
     )
     GROUP_MEMBERS.add(connection, result.add)

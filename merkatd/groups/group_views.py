@@ -164,8 +164,8 @@ def rows(
     connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
 ) -> list[GroupSummary]:
     """Return short views of these groups."""
-    sights, vms = LatestVms(latest), group_vm_store.ids(connection, [one.id for one in some])
-    return [summary(one, vms[one.id], sights) for one in some]
+    sights, vms = LatestVms(latest), group_vm_store.ids(connection, [group.id for group in some])
+    return [summary(group, vms[group.id], sights) for group in some]
 
 
 def group_view(
@@ -173,6 +173,8 @@ def group_view(
 ) -> GroupDetails:
     """Return the full view of a group."""
     sights, found = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
-    short = summary(group, [one.vm for one in found if one.vm is not None], sights)
-    known = {one.name: getattr(short, one.name) for one in fields(short)}
-    return GroupDetails(**known, template=group.template, vms=[sights.vm(one) for one in found])
+    short = summary(group, [vm.vm for vm in found if vm.vm is not None], sights)
+    known = {field.name: getattr(short, field.name) for field in fields(short)}
+    return GroupDetails(
+        **known, template=group.template, vms=[sights.vm(member) for member in found]
+    )

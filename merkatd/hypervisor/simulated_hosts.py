@@ -100,9 +100,9 @@ class EmbeddedHypervisors:
             del refused[step.id]
         # Steps of one VM are sent one after another: the later step must win.
         while again:
-            turn = {one[0].vm: one for one in reversed(again)}
+            turn = {steps[0].vm: steps for steps in reversed(again)}
             refused |= await self._set(list(turn.values()))
-            again = [one for one in again if turn[one[0].vm] is not one]
+            again = [steps for steps in again if turn[steps[0].vm] is not steps]
         return refused
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, ReleaseResult]:
@@ -185,7 +185,7 @@ def _by_vm(steps: Sequence[HostStep]) -> list[list[HostStep]]:
 
 def _alone(by_vm: Sequence[Sequence[HostStep]], refused: Mapping[str, str]) -> list[list[HostStep]]:
     """Return each refused step of a VM with several of them."""
-    return [[step] for one in by_vm if len(one) > 1 for step in one if step.id in refused]
+    return [[step] for steps in by_vm if len(steps) > 1 for step in steps if step.id in refused]
 
 
 def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:

@@ -126,9 +126,9 @@ def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[in
 def short_at(connection: sa.Connection, at_s: float) -> frozenset[int]:
     """Return the owners that could not pay in full for the periods charged at this time."""
     newest = period_store.recent(connection, 100, PeriodState.CHARGED)
-    charged = [one.number for one in newest if one.charged_s == at_s]
+    charged = [period.number for period in newest if period.charged_s == at_s]
     missing = [charge_store.shortfalls(connection, number) for number in charged]
-    return frozenset(owner for one in missing for owner in _owners(connection, one))
+    return frozenset(owner for shortfalls in missing for owner in _owners(connection, shortfalls))
 
 
 def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, int]:
@@ -210,7 +210,7 @@ def payers(
     An application pays only while it is open, and only for VMs of its own owner.
     """
     tenant = account_store.of_tenants(connection, owners)
-    running = {one.application: one.owner for one in budget_store.open_ones(connection)}
+    running = {budget.application: budget.owner for budget in budget_store.open_ones(connection)}
     return [
         application if running.get(application) == owner else tenant.get(owner, -1)
         for owner, application in zip(owners, applications, strict=True)

@@ -125,13 +125,20 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
     postings = []
     for owner, theirs in by_owner.items():
         tenant = _tenant_of(connection, theirs[0])
-        held = account_store.lock(connection, [tenant, *(one.application for one in theirs)])
+        held = account_store.lock(connection, [tenant, *(budget.application for budget in theirs)])
         refills = [
-            Refill(one.application, one.initial, one.replenishment, held[one.application].balance)
-            for one in theirs
+            Refill(
+                budget.application,
+                budget.initial,
+                budget.replenishment,
+                held[budget.application].balance,
+            )
+            for budget in theirs
         ]
         amounts = {
-            one: some for one, some in replenishments(held[tenant].free, refills).items() if some
+            account: some
+            for account, some in replenishments(held[tenant].free, refills).items()
+            if some
         }
         if amounts:
             moves = {tenant: -sum(amounts.values()), **amounts}

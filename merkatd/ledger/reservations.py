@@ -50,7 +50,8 @@ def return_closed(connection: sa.Connection, among: Iterable[int], cause: str, a
     """
     found = account_store.lock(connection, among)
     over = budget_store.ended_among(
-        connection, [one.id for one in found.values() if one.kind is AccountKind.APPLICATION]
+        connection,
+        [account.id for account in found.values() if account.kind is AccountKind.APPLICATION],
     )
     postings = []
     for account in sorted(over):

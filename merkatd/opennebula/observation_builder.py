@@ -225,7 +225,7 @@ def _observation(
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},
         owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
-        host_trouble={one.id: why for one in hosts if (why := trouble(one)) is not None},
+        host_trouble={host.id: why for host in hosts if (why := trouble(host)) is not None},
         balanced_clusters=frozenset(
             cluster
             for cluster, words in pools.known.cluster_words.items()

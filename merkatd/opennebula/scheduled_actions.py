@@ -63,14 +63,14 @@ def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list
         for row, action in enumerate(actions)
         if (at_s := _time(action, started_s)) is not None and _is_due(action, at_s, now)
     ]
-    due.sort(key=lambda one: one[:2])
+    due.sort(key=lambda action: action[:2])
     found = [
         DueAction(_id(action, row), _name(action), _arguments(action), action)
         for _, row, action in due
         if _name(action)
     ]
-    others = [one for one in found if one.name != "backup"]
-    backups = [one for one in found if one.name == "backup"]
+    others = [action for action in found if action.name != "backup"]
+    backups = [action for action in found if action.name == "backup"]
     return others[:1] + backups[:1]
 
 
@@ -262,15 +262,17 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
     """
     if (await client.dialect()).runs_scheduled_actions:
         return
-    found = [(one, due) for one in scheduled for due in due_actions(one.actions, now, one.made_s)]
-    for one, due in _in_turns(found, now)[:_MOST]:
+    found = [
+        (entry, due) for entry in scheduled for due in due_actions(entry.actions, now, entry.made_s)
+    ]
+    for entry, due in _in_turns(found, now)[:_MOST]:
         try:
-            await _run(client, one, due, now)
+            await _run(client, entry, due, now)
         except OneError as error:
             _log.warn(
                 "The result of scheduled action {action} of VM {vm} can't be written: {why}",
                 action=due.name,
-                vm=one.vm,
+                vm=entry.vm,
                 why=str(error),
             )
 
@@ -298,20 +300,20 @@ def _from(queue: Sequence[Turned], at: int) -> list[Turned]:
     return [*queue[first:], *queue[:first]]
 
 
-async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> None:
-    about = f"VM {one.vm} ({due.name}, scheduled)"
+async def _run(client: Client, entry: Scheduled, due: DueAction, now: float) -> None:
+    about = f"VM {entry.vm} ({due.name}, scheduled)"
     try:
-        method, arguments = call(due, one.vm)
+        method, arguments = call(due, entry.vm)
         await client.call(method, *arguments, about=about)
     except (OneError, ValueError) as error:
         said = failed(due.action, now, str(error))
         _log.warn(
             "Scheduled action {action} of VM {vm} failed: {why}",
             action=due.name,
-            vm=one.vm,
+            vm=entry.vm,
             why=str(error),
         )
     else:
-        said = done(due.action, now, one.made_s)
-        _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=one.vm)
-    await client.call("one.vm.schedupdate", one.vm, due.id, template(said), about=about)
+        said = done(due.action, now, entry.made_s)
+        _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=entry.vm)
+    await client.call("one.vm.schedupdate", entry.vm, due.id, template(said), about=about)

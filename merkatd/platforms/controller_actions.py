@@ -94,7 +94,7 @@ def _check_attended(platform: PlatformRow) -> None:
 def _bids(
     connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetBids, at_s: float
 ) -> None:
-    own = {one.vm for one in PLATFORM_VMS.living(connection, platform.id)}
+    own = {member.vm for member in PLATFORM_VMS.living(connection, platform.id)}
     words = []
     for vm, amounts in action.bids.items():
         if vm not in own:
@@ -119,14 +119,16 @@ def _size(
     connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetSize, at_s: float
 ) -> None:
     template = parsed(platform.template)
-    cluster = next((one for one in template.clusters if one.name == action.cluster), None)
+    cluster = next(
+        (cluster for cluster in template.clusters if cluster.name == action.cluster), None
+    )
     if cluster is None:
-        names = ", ".join(one.name for one in template.clusters)
+        names = ", ".join(cluster.name for cluster in template.clusters)
         raise ControllerActionError(f"cluster must be one of {names} (got {action.cluster!r})")
     if PlatformState(platform.state) not in UP_OR_COMING:
         raise ControllerActionError(f"platform {platform.id} is {platform.state}")
     members = PLATFORM_VMS.living(connection, platform.id)
-    member_of_vm = {one.vm: one for one in members if one.cluster == cluster.name}
+    member_of_vm = {member.vm: member for member in members if member.cluster == cluster.name}
     foreign = set(action.victims) - member_of_vm.keys()
     if foreign:
         raise ControllerActionError(f"VM {min(foreign)} is not in cluster {cluster.name}")
@@ -140,7 +142,7 @@ def _size(
             f"the size of cluster {cluster.name} must be from {cluster.least} to {cluster.most}"
             f" VMs (got {count})"
         )
-    PLATFORM_VMS.mark_leaving(connection, [one.key for one in victims])
+    PLATFORM_VMS.mark_leaving(connection, [victim.key for victim in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
     record_size(
         connection,
@@ -183,7 +185,7 @@ def _report(
         *(action.projected_end_s, action.performance, action.reference),
         *(action.done, action.work_left_s),
     )
-    if not all(isfinite(one) for one in numbers if one is not None):
+    if not all(isfinite(number) for number in numbers if number is not None):
         raise ControllerActionError("the numbers of a report must be finite")
     said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
     platform_store.change(connection, platform.id, report=said)

@@ -25,9 +25,9 @@ def check_address(address: str, allowed: Sequence[str]) -> None:
     taken = (
         len(address) <= MAX_ADDRESS_LENGTH and _VM not in address and not address.startswith("-")
     )
-    if taken and any(_matches(one, address) for one in allowed):
+    if taken and any(_matches(pattern, address) for pattern in allowed):
         return
-    there = ", ".join(repr(one) for one in allowed if one) or "none"
+    there = ", ".join(repr(pattern) for pattern in allowed if pattern) or "none"
     raise ValueError(
         f"address {address[:60]!r} is not allowed: this site allows {there} (see `ssh_allowed` in"
         " section [bus] of the configuration)"

@@ -134,7 +134,7 @@ def _written(value: Any) -> Mapping[str, Any]:
 
 @cache
 def _columns(kind: Any) -> tuple[tuple[str, ...], Any]:
-    names = tuple(one.name for one in fields(kind))
+    names = tuple(field.name for field in fields(kind))
     if len(names) > 1:
         return names, attrgetter(*names)
     return names, lambda value: [getattr(value, name) for name in names]

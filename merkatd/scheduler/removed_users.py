@@ -79,7 +79,7 @@ class RemovedUsers:
         shown = observed.observation.owner_name
         if not shown:
             return  # the pool of users was not read
-        known = {one.owner: one for one in await context.database.read(tenant_store.every)}
+        known = {tenant.owner: tenant for tenant in await context.database.read(tenant_store.every)}
         absent = known.keys() - shown.keys()
         late = await context.database.read(ledger.holding)
         candidates = {owner for owner in absent if known[owner].retired_s is None}
@@ -104,7 +104,7 @@ class RemovedUsers:
         self, context: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
     ) -> float | None:
         """Return the remaining delay in seconds if too many users are missing at once, or None."""
-        there = sum(one.retired_s is None for one in known.values())
+        there = sum(tenant.retired_s is None for tenant in known.values())
         if len(missing) <= max(MANY, MOST * there):
             self._many_since_s = None
             return None
@@ -138,21 +138,21 @@ class RemovedUsers:
 
     def _tell(self, found: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
         waiting: dict[int, str] = {}
-        for owner, one in found.items():
+        for owner, tenant in found.items():
             name = f"{owner} ({known[owner].name})" if known[owner].name else str(owner)
-            if one.retired is None:
-                waiting[owner] = one.left
+            if tenant.retired is None:
+                waiting[owner] = tenant.left
                 if owner not in self.waiting:
                     _log.warn(
                         "OpenNebula has removed user {name}: its tenant is retired once {left}",
                         name=name,
-                        left=one.left,
+                        left=tenant.left,
                     )
                 continue
-            _log.warn("Tenant {name}: {what}", name=name, what=str(one.retired))
+            _log.warn("Tenant {name}: {what}", name=name, what=str(tenant.retired))
             self.count += known[owner].retired_s is None
             self.retired.pop(owner, None)
-            self.retired[owner] = str(one.retired)
+            self.retired[owner] = str(tenant.retired)
             while len(self.retired) > SHOWN:
                 del self.retired[next(iter(self.retired))]
         self.waiting = waiting

@@ -22,7 +22,7 @@ from merkatd.service.base.errors import InvalidRequestError, UnknownObjectError
 from merkatd.service.base.ledger_errors import ledger_errors_translated
 
 MOST_WEIGHT = tenant_store.MOST_WEIGHT
-NOTE_KINDS = tuple(str(one) for one in NoteKind)
+NOTE_KINDS = tuple(str(kind) for kind in NoteKind)
 """The kinds of notes on money."""
 _NEWEST_NOTES = 10
 """The notes in the details of a tenant."""
@@ -45,20 +45,20 @@ class AccountService:
         found = await self._ledger.tenants()
         supply = await self._ledger.supply()
         changes = await self._ledger.notes(1, NoteKind.SUPPLY)
-        held = sum(one.holdings for one in found)
+        held = sum(tenant.holdings for tenant in found)
         return CreditSupply(
             supply=supply / MICRO,
             treasury=(supply - held) / MICRO,
             changed_s=changes[0].at_s if changes else None,
             change=changes[0].text if changes else None,
-            tenants=[standing_of(one, self._names()) for one in found],
+            tenants=[standing_of(tenant, self._names()) for tenant in found],
         )
 
     async def tenants(self, caller: Caller) -> Sequence[TenantStanding]:
         """Return the tenants that the caller may see: all, also retired ones, or itself."""
         if caller.is_admin:
             names = self._names()
-            return [standing_of(one, names) for one in await self._ledger.tenants()]
+            return [standing_of(tenant, names) for tenant in await self._ledger.tenants()]
         try:
             return [await self.tenant(caller, caller.uid)]
         except UnknownObjectError:
@@ -77,7 +77,7 @@ class AccountService:
         notes = await self._ledger.notes(_NEWEST_NOTES, owner=owner)
         return TenantDetails(
             standing=standing,
-            applications=[budget_of(one, standing.name) for one in budgets],
+            applications=[budget_of(budget, standing.name) for budget in budgets],
             notes=[note_of(note) for note in notes],
         )
 
@@ -130,9 +130,9 @@ class AccountService:
         found = await self._ledger.budgets_of(owner)
         if owner is not None:
             name = await self._ledger.name(owner)
-            return [budget_of(one, name) for one in found]
+            return [budget_of(budget, name) for budget in found]
         names = await self._ledger.names()
-        return [budget_of(one, names.get(one.owner)) for one in found]
+        return [budget_of(budget, names.get(budget.owner)) for budget in found]
 
     async def budget(self, caller: Caller, application: int) -> ApplicationBudget:
         """Return the budget of an application."""

@@ -184,7 +184,7 @@ class GroupService:
 
     def _market(self, wanted: str | None) -> str:
         """Return the market for a group's spending rate."""
-        known = [one.name for one in self._scheduler.world.markets if one.by_use]
+        known = [market.name for market in self._scheduler.world.markets if market.by_use]
         if not known:
             raise TryAgainError(
                 "this daemon has no market for groups: an administrator can add one with"
@@ -199,7 +199,7 @@ class GroupService:
     async def _template(self, caller: Caller, request: GroupRequest) -> str:
         """Return the lines of the VM template, after a check that the caller may use it."""
         templates = (request.template, request.template_id, request.template_name)
-        if sum(one is not None for one in templates) != 1:
+        if sum(value is not None for value in templates) != 1:
             raise InvalidRequestError(
                 "template, template_id, template_name: exactly one must be given"
             )

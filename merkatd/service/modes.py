@@ -184,17 +184,17 @@ class ModeService:
             would_move=moves if self._scheduler.mode is Mode.SHADOW else None,
             vms=[
                 ComparedVm(
-                    at_s=one.at_s,
-                    period=one.period,
-                    vm=one.vm,
-                    name=one.name,
-                    source=one.source,
-                    theirs=one.theirs,
-                    ours=one.ours,
-                    same=one.same,
-                    why=one.why,
+                    at_s=comparison.at_s,
+                    period=comparison.period,
+                    vm=comparison.vm,
+                    name=comparison.name,
+                    source=comparison.source,
+                    theirs=comparison.theirs,
+                    ours=comparison.ours,
+                    same=comparison.same,
+                    why=comparison.why,
                 )
-                for one in found
+                for comparison in found
             ],
         )
 

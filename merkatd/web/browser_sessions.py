@@ -104,7 +104,7 @@ class BrowserSessions:
 
     def _make_room(self, user: int, now_s: float) -> None:
         """End the user's oldest sessions; at `MOST_KEPT`, those of the user with most sessions."""
-        for name in [one for one in self._of_user.get(user, ()) if self._kept[one].over(now_s)]:
+        for name in [name for name in self._of_user.get(user, ()) if self._kept[name].over(now_s)]:
             self._drop(name)
         while len(self._of_user.get(user, ())) >= self._most_per_user:
             self._drop(self._of_user[user][0])

@@ -211,7 +211,7 @@ def cookie_of(header: str, name: str) -> str:
     This site's cookie has only letters and digits. The parser of Python's library is not used: its
     time grows with the square of the number of backslashes in a stranger's header.
     """
-    pairs = (one.strip().partition("=") for one in header.split(";"))
+    pairs = (cookie.strip().partition("=") for cookie in header.split(";"))
     return next((value for found, _, value in pairs if found == name), "")
 
 

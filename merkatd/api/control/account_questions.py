@@ -42,8 +42,8 @@ class AccountQuestions:
         """Return `tenant`, an id or a name, with its applications and the latest notes."""
         found = await self._accounts.details(LOCAL, await tenant_of(self._accounts, arguments))
         return members(found.standing) | {
-            "applications": [members(one) for one in found.applications],
-            "notes": [members(one) for one in found.notes],
+            "applications": [members(application) for application in found.applications],
+            "notes": [members(note) for note in found.notes],
         }
 
     async def _weight(self, arguments: Arguments) -> Row:
@@ -88,7 +88,7 @@ class AccountQuestions:
         if arguments.get("tenant") is not None:
             owner = await tenant_of(self._accounts, arguments)
             await self._accounts.tenant(LOCAL, owner)
-        return [members(one) for one in await self._accounts.budgets(LOCAL, owner)]
+        return [members(budget) for budget in await self._accounts.budgets(LOCAL, owner)]
 
     async def _budget(self, arguments: Arguments) -> Row:
         """Return the budget of `application`; change it if `amount` or `replenishment` is given."""
@@ -111,7 +111,7 @@ class AccountQuestions:
         """Return the notes on money, by administrators and by policy, newest first."""
         kind = one_of(arguments, "kind", NOTE_KINDS)
         limit = whole(arguments, "limit") or 50
-        return [members(one) for one in await self._accounts.notes(LOCAL, limit, kind)]
+        return [members(note) for note in await self._accounts.notes(LOCAL, limit, kind)]
 
     def _group(self, arguments: Arguments) -> int | None:
         """Return the id of `group`, an id or a name, or None if it is not given."""
@@ -154,19 +154,19 @@ def _month(arguments: Arguments) -> Month | None:
 def _supply_row(found: CreditSupply) -> Row:
     """Return the supply, with active and retired tenants apart."""
     return members(found) | {
-        "tenants": [members(one) for one in found.tenants if one.retired_s is None],
-        "retired": [members(one) for one in found.tenants if one.retired_s is not None],
+        "tenants": [members(tenant) for tenant in found.tenants if tenant.retired_s is None],
+        "retired": [members(tenant) for tenant in found.tenants if tenant.retired_s is not None],
     }
 
 
-def statement_row(one: TenantStatement) -> Row:
+def statement_row(statement: TenantStatement) -> Row:
     """Return a statement, in credits and in micro-credits that add up exactly."""
-    found = one.month
+    found = statement.month
     return {
         "id": found.owner,
         "name": found.name,
         "group": found.group,
-        "group_name": one.group_name,
+        "group_name": statement.group_name,
         "month": str(found.month),
         "opening": found.opening,
         "movements": dict(found.movements),
@@ -180,7 +180,7 @@ def statement_row(one: TenantStatement) -> Row:
                 "uid": found.owner,
                 "user_name": found.name,
                 "gid": found.group,
-                "group_name": one.group_name,
+                "group_name": statement.group_name,
                 "vm_id": line.vm,
                 "vm_name": line.name,
                 "month": found.month.month,

@@ -74,7 +74,7 @@ class ListingQuestions:
         )
         most = DEFAULT_STEPS if limit is None else limit
         found = await self._services.steps.steps(LOCAL, snapshot, query, most)
-        return [flat_row(one) for one in found]
+        return [flat_row(row) for row in found]
 
     async def _plan(self, _arguments: Arguments) -> Row:
         """Return the plan of a period that would start now."""
@@ -84,7 +84,7 @@ class ListingQuestions:
         """Return the decided and enforced limits and the use, of all VMs or those of `of`."""
         view = await self._services.views.prepared()
         of = text(arguments, "of")
-        return [_limits(one) for one in await self._services.limits.limits(LOCAL, view, of)]
+        return [_limits(limits) for limits in await self._services.limits.limits(LOCAL, view, of)]
 
     async def _release(self, arguments: Arguments) -> Any:
         """Without `vms`, pause and return the ids of all VMs; with `vms`, release their limits."""
@@ -94,14 +94,16 @@ class ListingQuestions:
             return await self._services.limits.pause_for_release(caller)
         if not isinstance(wanted, list) or not all(isinstance(vm, int) for vm in wanted):
             raise InvalidRequestError("vms: must be a list of ids")
-        return [flat_row(one) for one in await self._services.limits.release(caller, wanted)]
+        return [
+            flat_row(outcome) for outcome in await self._services.limits.release(caller, wanted)
+        ]
 
     async def _now(self) -> PeriodView:
         return (await self._services.views.prepared()).now
 
     async def _rows(self, found: Iterable[Listed], row: Callable[[Listed], Row]) -> list[Row]:
         """Return rows that a thread makes, so that the reactor is not blocked."""
-        return await self._services.world.executor.run(lambda: [row(one) for one in found])
+        return await self._services.world.executor.run(lambda: [row(price) for price in found])
 
     def _id(self, what: str, arguments: Arguments) -> int | None:
         """Return the id of a VM or host, which may be gone by now, or None if not given."""
@@ -141,13 +143,13 @@ def _host(host: ListedHost) -> Row:
 def _vm(vm: ListedVm) -> Row:
     found = flat_row(vm)
     del found["amounts"]
-    for name, one in vm.amounts.items():
-        found[name] = one.share
-        found[f"bid_{name}"] = one.bid
-        found[f"floor_{name}"] = one.floor
-        found[f"cap_{name}"] = one.cap
-        found[f"first_{name}"] = one.first
-        found[f"held_{name}"] = one.held
+    for name, amount in vm.amounts.items():
+        found[name] = amount.share
+        found[f"bid_{name}"] = amount.bid
+        found[f"floor_{name}"] = amount.floor
+        found[f"cap_{name}"] = amount.cap
+        found[f"first_{name}"] = amount.first
+        found[f"held_{name}"] = amount.held
     return found
 
 
@@ -166,6 +168,6 @@ def _limits(limits: LimitRow) -> Row:
         if name != "further":
             found[name] = value
             continue
-        for good, one in limits.further.items():
-            found |= {good: one.share, f"set_{good}": one.limit}
+        for good, limit in limits.further.items():
+            found |= {good: limit.share, f"set_{good}": limit.limit}
     return found

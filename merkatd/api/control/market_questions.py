@@ -37,7 +37,7 @@ class MarketQuestions:
         """Return the present price of each resource in a `market` or in all, with its trend."""
         known = list(self._services.views.latest.prices)
         found = await self._services.prices.trends(one_of(arguments, "market", known))
-        return [price_trend_row(one) for one in found]
+        return [price_trend_row(trend) for trend in found]
 
     async def _price_history(self, arguments: Arguments) -> list[Row]:
         """Return the prices of the newest `periods` of a `market` or of all."""
@@ -45,7 +45,7 @@ class MarketQuestions:
         market = one_of(arguments, "market", prices.markets())
         periods = whole(arguments, "periods")
         found = await prices.history(DEFAULT_PERIODS if periods is None else periods, market)
-        return [past_price_row(one) for one in found]
+        return [past_price_row(price) for price in found]
 
     async def _bid(self, arguments: Arguments) -> Row:
         """Change the bid of `vm` if `cpu`, `memory` ... is given; return the old and new bid."""

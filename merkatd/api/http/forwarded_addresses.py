@@ -16,12 +16,12 @@ class TrustedProxies:
     """The trusted proxies, whose `X-Forwarded-For` is used."""
 
     def __init__(self, networks: Iterable[str]) -> None:
-        self._networks = [ipaddress.ip_network(one) for one in networks]
+        self._networks = [ipaddress.ip_network(network) for network in networks]
 
     def trust(self, address: str) -> bool:
         """Return whether this is the address of a trusted proxy."""
         found = _address(address)
-        return found is not None and any(found in one for one in self._networks)
+        return found is not None and any(found in network for network in self._networks)
 
     def caller(self, peer: str, headers: Sequence[bytes]) -> str:
         """Return the address that limits count for a request from `peer`.

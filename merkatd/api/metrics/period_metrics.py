@@ -63,7 +63,7 @@ class Balances:
 
 def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
     """Return the balances by OpenNebula's group and that of the treasury, in micro-credits."""
-    groups = {one.owner: one.group for one in tenant_store.every(connection)}
+    groups = {tenant.owner: tenant.group for tenant in tenant_store.every(connection)}
     found: defaultdict[int | None, int] = defaultdict(int)
     treasury = 0
     for account in account_store.holding(connection):
@@ -182,7 +182,7 @@ class MoveReasons:
         ):
             for step in verdicts.moves & ended:
                 yield result, self._why.get(step, MoveCause.EARLIER)
-        under_way = {one.id for one in verdicts.waiting}
+        under_way = {step.id for step in verdicts.waiting}
         self._why = {step: why for step, why in self._why.items() if step in under_way}
 
 

@@ -11,13 +11,13 @@ def plan_row(preview: PlanPreview) -> Row:
     """Return a decision and its changes; one about a snapshot says nothing of earlier steps."""
     found = flat_row(preview)
     found["resources"] = list(preview.resources)
-    found["steps"] = [_step_row(one) for one in preview.steps]
+    found["steps"] = [_step_row(step) for step in preview.steps]
     found["reasons"] = {str(vm): reason for vm, reason in preview.reasons.items()}
-    found["markets"] = {name: flat_row(one) for name, one in preview.markets.items()}
-    found["vms"] = [flat_row(one) for one in preview.vms]
+    found["markets"] = {name: flat_row(market) for name, market in preview.markets.items()}
+    found["vms"] = [flat_row(vm) for vm in preview.vms]
     del found["under_way"], found["overfull"]
     if preview.under_way is not None:
-        found["under_way"] = [flat_row(one) for one in preview.under_way]
+        found["under_way"] = [flat_row(step) for step in preview.under_way]
     if preview.overfull is not None:
         found["overfull"] = {str(host): why for host, why in preview.overfull.items()}
     return found

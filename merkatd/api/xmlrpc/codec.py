@@ -222,7 +222,9 @@ def answer(value: Any) -> bytes:
 def is_large(value: Any) -> bool:
     """Return whether the value has so many rows that encoding it would delay other calls."""
     parts = value.values() if isinstance(value, dict) else ()
-    return any(isinstance(one, list | tuple | dict) and len(one) > _MANY for one in (value, *parts))
+    return any(
+        isinstance(part, list | tuple | dict) and len(part) > _MANY for part in (value, *parts)
+    )
 
 
 def refused(method: str, refusal: Refusal) -> bytes:

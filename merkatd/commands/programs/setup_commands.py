@@ -30,7 +30,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     if config is None:
         return NOT_DONE
     chosen = arguments.config or (INSTALLED if INSTALLED.exists() else "all defaults")
-    markets = ", ".join(f"{name} ({one.strategy})" for name, one in config.markets.items())
+    markets = ", ".join(f"{name} ({market.strategy})" for name, market in config.markets.items())
     print(f"{chosen}: valid; cloud: {config.cloud.kind}; markets: {markets}")
     if arguments.offline or config.cloud.kind is not CloudKind.OPENNEBULA:
         return DONE
@@ -63,7 +63,7 @@ def _check_cloud(config: Config) -> int:
             print_failure("check", finding.text)
         else:
             print(f"{finding.level}: {finding.text}")
-    return NOT_DONE if any(one.level is Level.ERROR for one in found) else DONE
+    return NOT_DONE if any(finding.level is Level.ERROR for finding in found) else DONE
 
 
 CHECK = Verb(

@@ -55,7 +55,7 @@ def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list
         optional = [column for column in shown if column.optional]
         if not optional:
             break
-        empty = [one for one in optional if all(one.value(row) is None for row in rows)]
+        empty = [column for column in optional if all(column.value(row) is None for row in rows)]
         shown.remove((empty or optional)[-1])
     return shown
 
@@ -118,7 +118,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return " ".join(_cell(one) for one in value)
+        return " ".join(_cell(value) for value in value)
     return str(value)
 
 

@@ -81,8 +81,8 @@ def bind_vms(
     if not seen:
         return ()
     bound: dict[int, list[int]] = {}
-    for one in seen:
-        bound.setdefault(one.fleet, []).append(one.vm)
+    for member in seen:
+        bound.setdefault(member.fleet, []).append(member.vm)
     reports = sa.select(PLATFORMS.c.id, PLATFORMS.c.report).where(PLATFORMS.c.id.in_(bound))
     return tuple(
         vm

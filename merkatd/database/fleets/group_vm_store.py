@@ -103,7 +103,9 @@ def rates_of_new(
 ) -> dict[int, Rate]:
     """Return the same for VMs that were seen with a key, but whose ids are not stored yet."""
     newly_seen = GROUP_MEMBERS.newly_seen(connection, _WAITING, keys, owners)
-    seen = {one.key: one.vm for one in newly_seen if not one.is_late}
+    seen = {
+        seen_member.key: seen_member.vm for seen_member in newly_seen if not seen_member.is_late
+    }
     if not seen:
         return {}
     rows = connection.execute(_RATES).all()

@@ -265,7 +265,7 @@ def listed(
     ended = sa.select(PLATFORMS).where(PLATFORMS.c.state.in_(OVER), *mine)
     newest = connection.execute(ended.order_by(PLATFORMS.c.id.desc()).limit(over))
     found = (*living(connection, owner), *map(_loaded, newest))
-    return tuple(sorted(found, key=lambda one: one.id))
+    return tuple(sorted(found, key=lambda platform: platform.id))
 
 
 def _selected(

@@ -101,7 +101,7 @@ def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
     over = mine.where(BUDGETS.c.ended_s.is_not(None)).order_by(None)
     newest = connection.execute(over.order_by(BUDGETS.c.account.desc()).limit(LISTED_OVER))
     found = (_budget(row) for rows in (still, newest) for row in rows)
-    return tuple(sorted(found, key=lambda one: one.application))
+    return tuple(sorted(found, key=lambda budget: budget.application))
 
 
 def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[BudgetRow, ...]:

@@ -55,12 +55,12 @@ def _merge(connection: sa.Connection, kind: str, numbers: Sequence[int], at_s: f
         connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.transaction_id.in_(some)))
         connection.execute(sa.delete(TRANSACTIONS).where(TRANSACTIONS.c.id.in_(some)))
     reference = f"{_PREFIX}{kind}"
-    one = sa.select(TRANSACTIONS.c.id).where(TRANSACTIONS.c.reference == reference)
-    carried = connection.scalar(one)
+    query = sa.select(TRANSACTIONS.c.id).where(TRANSACTIONS.c.reference == reference)
+    carried = connection.scalar(query)
     if carried is None:
         row = {"at_s": at_s, "kind": kind, "reference": reference}
         connection.execute(sa.insert(TRANSACTIONS), row)
-        carried = connection.scalars(one).one()
+        carried = connection.scalars(query).one()
     else:
         later = sa.update(TRANSACTIONS).where(TRANSACTIONS.c.id == carried)
         connection.execute(later.values(at_s=at_s))

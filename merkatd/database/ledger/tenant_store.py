@@ -116,7 +116,7 @@ def every(connection: sa.Connection) -> tuple[TenantRow, ...]:
 
 def active(connection: sa.Connection) -> tuple[TenantRow, ...]:
     """Return all tenants that are not retired, ordered by id."""
-    return tuple(one for one in every(connection) if one.retired_s is None)
+    return tuple(tenant for tenant in every(connection) if tenant.retired_s is None)
 
 
 def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:

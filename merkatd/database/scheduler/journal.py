@@ -188,7 +188,10 @@ def mark_sent(connection: sa.Connection, ids: Iterable[str], at_s: float) -> fro
     wanted = frozenset(ids)
     moved = _in_state(connection, wanted, (StepState.PLANNED,))
     ours = _in_state(connection, wanted - moved, (StepState.SENT,), at_s)
-    _update(connection, [{"which": one, "state": StepState.SENT, "sent_s": at_s} for one in moved])
+    _update(
+        connection,
+        [{"which": step_id, "state": StepState.SENT, "sent_s": at_s} for step_id in moved],
+    )
     return moved | ours
 
 
@@ -205,8 +208,11 @@ def confirm(
     made = created or {}
     moved = _in_state(connection, {*ids, *made}, OUTSTANDING)
     ended = {"state": StepState.CONFIRMED, "ended_s": at_s, "outstanding_vm": None}
-    _update(connection, [{"which": one, **ended} for one in moved if one not in made])
-    _update(connection, [{"which": one, **ended, "vm": made[one]} for one in moved & made.keys()])
+    _update(connection, [{"which": step_id, **ended} for step_id in moved if step_id not in made])
+    _update(
+        connection,
+        [{"which": step_id, **ended, "vm": made[step_id]} for step_id in moved & made.keys()],
+    )
     _drop_texts(connection, moved)
     return moved
 
@@ -235,7 +241,7 @@ def _give_up(
 ) -> frozenset[str]:
     moved = _in_state(connection, why, OUTSTANDING)
     ended = {"state": state, "ended_s": at_s, "outstanding_vm": None, "live_key": None, **further}
-    _update(connection, [{"which": one, **ended, "reply": why[one]} for one in moved])
+    _update(connection, [{"which": step_id, **ended, "reply": why[step_id]} for step_id in moved])
     _drop_texts(connection, moved)
     return moved
 
@@ -256,7 +262,7 @@ def _obstacle(
     vms: Mapping[int | None, str],
     keys: Mapping[str | None, str],
 ) -> str | None:
-    blocked = next((one for one in step.after if one in left_out), None)
+    blocked = next((first for first in step.after if first in left_out), None)
     if blocked is not None:
         return f"step {blocked}, which must be done first, was left out: {left_out[blocked]}"
     vm, key = claimed_vm(step), claimed_key(step)

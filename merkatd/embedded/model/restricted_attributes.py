@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def by_name(listed: Iterable[str]) -> Mapping[str, frozenset[str]]:
     """Return the restricted attributes by name, with the restricted parts of vectors."""
     found: dict[str, set[str]] = {}
-    for one in listed:
-        name, slash, sub = one.upper().partition("/")
+    for attribute in listed:
+        name, slash, sub = attribute.upper().partition("/")
         found.setdefault(name, set()).update({sub} if slash else ())
     return {name: frozenset(found[name]) for name in sorted(found)}
 

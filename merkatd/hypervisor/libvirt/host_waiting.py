@@ -34,8 +34,8 @@ async def wait_for_hosts(
             found[host] = AbandonedError(why)
         ended.callback(None)
 
-    for host, one in running.items():
-        one.addCallback(note, host)
+    for host, running_call in running.items():
+        running_call.addCallback(note, host)
     if not running or ended.called:
         return found
     timer = None if limit_s is None else reactor.callLater(limit_s, give_up)

@@ -129,8 +129,8 @@ class LibvirtHypervisors:
     def topologies(self) -> Mapping[int, Topology]:
         """Return the topologies by host id, of hosts with pins that were called before."""
         return {
-            one: known.host.topology
-            for one, known in self._hosts.items()
+            host: known.host.topology
+            for host, known in self._hosts.items()
             if known.host.topology is not None
         }
 
@@ -157,10 +157,10 @@ class LibvirtHypervisors:
         def columns() -> GuestUse:
             rows: list[Row] = []
             for host, some in by_host.items():
-                one, answer = known[host], answers[host]
+                host_state, answer = known[host], answers[host]
                 if not isinstance(answer, Exception):
-                    one.rows = {row.vm: row for row in answer}
-                rows += [one.rows[vm] for vm in some if vm in one.rows]
+                    host_state.rows = {row.vm: row for row in answer}
+                rows += [host_state.rows[vm] for vm in some if vm in host_state.rows]
             return use_of(rows, pinned, away)
 
         return await self._aside(columns)
@@ -170,7 +170,9 @@ class LibvirtHypervisors:
         answers = await self._run_on_hosts(
             {host: read_runs for host in hosts if self._is_there(host)}
         )
-        return {host: one for host, one in answers.items() if not isinstance(one, Exception)}
+        return {
+            host: answer for host, answer in answers.items() if not isinstance(answer, Exception)
+        }
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Apply steps on the hosts; return the reasons of the steps that failed, by step id."""
@@ -235,7 +237,7 @@ class LibvirtHypervisors:
                 why = f"{self._place(host).name}: {_why(answer)}"
                 for vm in some:
                     found[host].setdefault(vm.vm, ReleaseResult("", why))
-        return {vm: one for some in found.values() for vm, one in some.items()}
+        return {vm: outcome for some in found.values() for vm, outcome in some.items()}
 
     async def close(self) -> None:
         """Close the connections to all hosts; limits stay in force."""

@@ -63,8 +63,8 @@ class FreeCapacity:
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
         estate = needs.scene.estate
-        self._stores = {one.id: one for one in estate.datastores}
-        self._nets = {one.id: one for one in estate.networks}
+        self._stores = {datastore.id: datastore for datastore in estate.datastores}
+        self._nets = {network.id: network for network in estate.networks}
         self._space: dict[tuple[int, int], float] = {}
         """Space taken, by datastore and host; the host is -1 for shared datastores."""
         self._leases: dict[int, int] = {}
@@ -120,9 +120,9 @@ class FreeCapacity:
 
     def _no_lease(self, need: CapacityNeed) -> str:
         for _, network in need.networks:
-            one = self._nets[network]
-            if one.free_leases <= self._leases.get(network, 0):
-                return f"network {one.name} has no lease left"
+            net = self._nets[network]
+            if net.free_leases <= self._leases.get(network, 0):
+                return f"network {net.name} has no lease left"
         return ""
 
     def _wanted_devices(
@@ -132,7 +132,9 @@ class FreeCapacity:
         if not wants:
             return [], ""
         used = self._devices.get(host, set())
-        found = assigned_devices(wants, [one for one in facts.pcis if one.address not in used])
+        found = assigned_devices(
+            wants, [device for device in facts.pcis if device.address not in used]
+        )
         if found is None:
             return [], f"the host has no PCI device left ({device_text(wants[0])})"
         return found, ""

@@ -25,13 +25,13 @@ def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> 
 
     Like oned, assign requests for a specific address first; each gets the first device that fits.
     """
-    free = sorted(map(_has, (one for one in devices if one.vm == NO_VM)))
+    free = sorted(map(_has, (device for device in devices if device.vm == NO_VM)))
     if len(wants) > len(free):
         return None
     taken: list[str] = []
     for want in sorted(wants, key=_by_name):
         asked = _ids(want)
-        row = next((row for row, one in enumerate(free) if _fits(want, asked, one)), None)
+        row = next((row for row, device in enumerate(free) if _fits(want, asked, device)), None)
         if row is None:
             return None
         # A taken device is removed, so that later requests don't check it again.
@@ -77,15 +77,15 @@ def _fits(want: PciWant, asked: tuple[str, ...], device: _Free) -> bool:
     if not _by_name(want):
         return device.address == want.address
     if not any(asked) or any(
-        one and one != has for one, has in zip(asked, device.ids, strict=True)
+        wanted_id and wanted_id != has for wanted_id, has in zip(asked, device.ids, strict=True)
     ):
         return False
     return not want.profile or not device.profiles or want.profile in device.profiles
 
 
-def _ids(one: PciWant | PciDevice) -> tuple[str, ...]:
+def _ids(device: PciWant | PciDevice) -> tuple[str, ...]:
     """Return vendor, device and class; empty texts for missing ones."""
-    return _id(one.vendor), _id(one.device), _id(one.kind)
+    return _id(device.vendor), _id(device.device), _id(device.kind)
 
 
 def _id(text: str) -> str:
@@ -162,7 +162,9 @@ class NodeFit:
 
 def _likeness(nodes: Sequence[Node]) -> bytes:
     """Return a key that is equal for hosts with equal nodes."""
-    said = [(one.id, one.cores, one.free_mib, sorted(one.free_hugepages.items())) for one in nodes]
+    said = [
+        (node.id, node.cores, node.free_mib, sorted(node.free_hugepages.items())) for node in nodes
+    ]
     return blake2b(repr(said).encode(), digest_size=16).digest()
 
 
@@ -193,7 +195,7 @@ def _threads(want: NumaWant, nodes: Sequence[Node]) -> list[int]:
     host = max((core[0] for node in nodes for core in node.cores), default=1)
     most = min(want.threads or host, host)
     powers = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    fitting = [one for one in powers if all(cpus % one == 0 for cpus, _ in want.nodes)]
+    fitting = [power for power in powers if all(cpus % power == 0 for cpus, _ in want.nodes)]
     if want.threads:
         return [want.threads] if want.threads in fitting else []
     return fitting[::-1]
@@ -206,10 +208,10 @@ def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[NodePl
     found: list[NodePlace] = []
     for cpus, memory_mib in sorted(want.nodes, reverse=True):
         pages = _pages(want, memory_mib)
-        fitting = [one for one in left if one.fits(cpus, memory_mib, pages)]
+        fitting = [node for node in left if node.fits(cpus, memory_mib, pages)]
         if not fitting:
             return None
-        best = min(fitting, key=lambda one: one.free)
+        best = min(fitting, key=lambda node: node.free)
         found.append(best.take(cpus, memory_mib, pages))
     return tuple(found)
 

@@ -35,7 +35,7 @@ def answer(handed: DelegatedPlan, action: DriverRequest, cluster: int | None) ->
 
 def line(severity: str, text: str, vm: int | None = None) -> str:
     """Return a line for oned's log; an ERROR with a VM becomes the message to the VM's owner."""
-    said = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    said = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return f"{severity}: {'' if vm is None else f'{vm} '}{said[:LONGEST_LINE]}"
 
 
@@ -69,8 +69,10 @@ def _best(among: frozenset[int], known: Mapping[int, OfferedHost], cluster: int)
 
     Of several with equal space, return the one with the lowest id.
     """
-    usable = [one for one in sorted(among) if one in known and cluster in known[one].clusters]
-    return max(usable, key=lambda one: known[one].free, default=None)
+    usable = [
+        thing for thing in sorted(among) if thing in known and cluster in known[thing].clusters
+    ]
+    return max(usable, key=lambda thing: known[thing].free, default=None)
 
 
 _log = Logger()

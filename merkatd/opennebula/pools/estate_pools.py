@@ -71,7 +71,7 @@ def read_vm_groups(pool: str) -> tuple[GroupRule, ...]:
 
 def read_users(pool: str) -> Mapping[int, UserFacts]:
     """Return all readable users by id. Raise BrokenError."""
-    return {one.id: one for one in _each(pool, "USER_POOL", "USER", _user)}
+    return {user.id: user for user in _each(pool, "USER_POOL", "USER", _user)}
 
 
 def read_groups(pool: str) -> Mapping[int, str]:
@@ -91,7 +91,7 @@ AUTOMATION = "ONE_DRS.AUTOMATION"
 def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
     """Return the clusters' names and their templates' facts, by id. Raise BrokenError."""
     found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
-    return {one: name for one, name, _ in found}, {one: values for one, _, values in found}
+    return {group: name for group, name, _ in found}, {group: values for group, _, values in found}
 
 
 def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
@@ -164,7 +164,7 @@ def _network(element: Element) -> NetworkFacts:
     # With several AR_POOLs, one may be forged by an owner's text (Note [Texts that forge]).
     pools = list(element.iterchildren("AR_POOL"))
     ranges = pools[0].iterchildren("AR") if len(pools) == 1 else ()
-    leases = sum(whole_number(first(one, "SIZE")) or 0 for one in ranges)
+    leases = sum(whole_number(first(leased, "SIZE")) or 0 for leased in ranges)
     return NetworkFacts(
         id=object_id(parts),
         name=text(parts, "NAME"),
@@ -207,7 +207,7 @@ def _role(parts: Mapping[str, Element]) -> Role:
 
 
 def _hosts(listed: str) -> frozenset[int]:
-    numbers = (whole_number(one.strip()) for one in listed.split(","))
+    numbers = (whole_number(number.strip()) for number in listed.split(","))
     return frozenset(number for number in numbers if number is not None)
 
 

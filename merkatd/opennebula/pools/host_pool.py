@@ -114,10 +114,10 @@ def merge_facts(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence
 def _space(disks: Element) -> Mapping[int, float]:
     """Return the free space by datastore, for datastores that were measured on this host."""
     found: dict[int, float] = {}
-    for one in disks.iterchildren("DS"):
-        datastore = whole_number(first(one, "ID"))
+    for disk in disks.iterchildren("DS"):
+        datastore = whole_number(first(disk, "ID"))
         if datastore is not None:
-            found[datastore] = measured(first(one, "FREE_MB"))
+            found[datastore] = measured(first(disk, "FREE_MB"))
     return found
 
 
@@ -140,7 +140,7 @@ def _device(parts: Mapping[str, Element]) -> PciDevice:
         kind=optional_text(parts, "CLASS"),
         address=optional_text(parts, "SHORT_ADDRESS"),
         vm=NO_VM if vm is None else vm,
-        profiles=tuple(filter(None, (one.strip() for one in profiles.split(",")))),
+        profiles=tuple(filter(None, (profile.strip() for profile in profiles.split(",")))),
     )
 
 
@@ -269,7 +269,7 @@ def with_facts(
 def _streamed(pool: str) -> list[bytes]:
     """Return the text of each host. Raise BrokenError."""
     elements = rows(pool, "HOST_POOL", "HOST")
-    return [etree.tostring(one, encoding="utf-8", with_tail=False) for one in elements]
+    return [etree.tostring(element, encoding="utf-8", with_tail=False) for element in elements]
 
 
 def _is_whole(piece: bytes) -> bool:

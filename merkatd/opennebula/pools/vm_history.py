@@ -89,7 +89,9 @@ def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
     """Return the records of one VM from their parts, in the order of their numbers."""
     found: list[GuestRecord] = []
     last, action, change = NO_RECORD, None, None
-    for record, parts in sorted(((record_of(one), one) for one in shown), key=itemgetter(0)):
+    for record, parts in sorted(
+        ((record_of(record_element), record_element) for record_element in shown), key=itemgetter(0)
+    ):
         # If a guest is off and starts again within a second, its record has another action.
         later = record.seq - last.seq
         whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)

@@ -195,7 +195,7 @@ def _bytes(says: _Says) -> int:
 
 def _taken(part: tuple[str, str] | _Words) -> int:
     return _OF_A_TUPLE + sum(
-        len(one) if isinstance(one, str) else _OF_A_TUPLE + len(one[1]) for one in part
+        len(value) if isinstance(value, str) else _OF_A_TUPLE + len(value[1]) for value in part
     )
 
 

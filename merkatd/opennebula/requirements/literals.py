@@ -144,11 +144,11 @@ def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
     at += negated
     members: list[str] = []
     while at < end:
-        one = _NEXT.match(pattern, at, end)
-        if one is None:
+        match = _NEXT.match(pattern, at, end)
+        if match is None:
             break
-        members.append(_member(one))
-        at = one.end()
+        members.append(_member(match))
+        at = match.end()
     return _one_of(members, negated=negated), end + 1
 
 

@@ -238,7 +238,7 @@ class PlainHttp:
 
     def _keep(self, line: HttpConnection) -> None:
         line.since_s = self._reactor.seconds()
-        self._free = [one for one in self._free if one.usable]
+        self._free = [connection for connection in self._free if connection.usable]
         if len(self._free) < self._connections:
             self._free.append(line)
         else:

@@ -222,7 +222,7 @@ def object_id(parts: Mapping[str, Element], name: str = "ID") -> int:
 def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     """Return the ids in the elements, without invalid ones."""
     texts = (element.text or "" for element in elements)
-    return tuple(int(one) for one in texts if one.isdecimal() and len(one) <= _DIGITS)
+    return tuple(int(text) for text in texts if text.isdecimal() and len(text) <= _DIGITS)
 
 
 def whole_number(found: str | None) -> int | None:

@@ -59,7 +59,7 @@ def edit_groups(
     """
     now_s = problem.snapshot.now_s
     # A clock that was set back does not lengthen the wait.
-    lately = tuple(one for one in anew_s if abs(now_s - one) < ANEW_S)
+    lately = tuple(moment_s for moment_s in anew_s if abs(now_s - moment_s) < ANEW_S)
     made_anew = EditedGroups(anew, (*lately, now_s), settled=True)
     may = len(lately) < ANEW
     if others and may:
@@ -170,4 +170,4 @@ def _takes(problem: PlacementProblem, vm: int, place: Ints) -> Bools:
 def regrouping_times(before: Mapping[str, object]) -> tuple[float, ...]:
     """Return the times of the recent full regroupings, from the strategy's memory."""
     found = before.get("anew_s", ())
-    return tuple(float(one) for one in found) if isinstance(found, list | tuple) else ()
+    return tuple(float(moment_s) for moment_s in found) if isinstance(found, list | tuple) else ()

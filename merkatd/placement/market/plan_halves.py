@@ -112,9 +112,9 @@ class Remaining:
         host = self._moves.pop(vm)
         source = int(self._board.place[vm])
         self._board.move(vm, host)
-        for one in (source, host):
-            self._scores[one] = self._score(one, self._board.on(one))
-            self._changes[one] += 1
+        for touched in (source, host):
+            self._scores[touched] = self._score(touched, self._board.on(touched))
+            self._changes[touched] += 1
 
     def drop(self, vm: int) -> None:
         """Record that the migration of this VM is not made."""

@@ -70,7 +70,7 @@ def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
         for problem in _worker_problems(template.parameters):
             yield f"controller.parameters: {problem}"
     if template.controller == ELASTIC:
-        monitors = {one.name: one.monitor for one in template.clusters}
+        monitors = {cluster.name: cluster.monitor for cluster in template.clusters}
         yield from unserved(template.parameters, monitors, MONITORS)
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)

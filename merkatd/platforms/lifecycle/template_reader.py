@@ -69,11 +69,11 @@ def _check_plain(value: Any, depth: int) -> None:
     if depth > 8:
         raise ValueError("tables must be nested at most 8 deep")
     if isinstance(value, Mapping):
-        for one in value.values():
-            _check_plain(one, depth + 1)
+        for inner in value.values():
+            _check_plain(inner, depth + 1)
     elif isinstance(value, list):
-        for one in value:
-            _check_plain(one, depth + 1)
+        for inner in value:
+            _check_plain(inner, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"must contain only finite numbers (got {value})")
     elif isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER:
@@ -145,7 +145,7 @@ def _template(top: TomlTable) -> PlatformTemplate:
         top.complain(
             f"cluster: expected 1 to {MOST_CLUSTERS} tables [[cluster]] (got {len(clusters)})"
         )
-    names = [one.name for one in clusters]
+    names = [cluster.name for cluster in clusters]
     if len(set(names)) != len(names):
         top.complain("cluster: each cluster must have a unique name")
     top.end()
@@ -302,7 +302,7 @@ def _read(text: str) -> PlatformTemplate:
         _log.warn("Could not parse the stored template of a platform: {why}", why=str(error))
         return _NOTHING
     # VM templates are stored separately, with their variables replaced.
-    clusters = tuple(replace(one, template=None) for one in template.clusters)
+    clusters = tuple(replace(cluster, template=None) for cluster in template.clusters)
     return replace(template, clusters=clusters)
 
 
@@ -322,7 +322,7 @@ def given_in(template: PlatformTemplate) -> Iterator[tuple[str, Mapping[str, Any
 def weight(value: Any) -> int:
     """Return about how many bytes of memory a parameter of a controller takes."""
     if isinstance(value, Mapping):
-        return 3 * _OF_A_VALUE + sum(weight(key) + weight(one) for key, one in value.items())
+        return 3 * _OF_A_VALUE + sum(weight(key) + weight(inner) for key, inner in value.items())
     if isinstance(value, list):
         return _OF_A_VALUE + sum(map(weight, value))
     if isinstance(value, str):
@@ -344,4 +344,4 @@ def parsed(text: str) -> PlatformTemplate:
 
 def market_of(template: PlatformTemplate, markets: Sequence[MarketRules]) -> MarketRules:
     """Return the market of a template; the first one if it names none or an unknown one."""
-    return next((one for one in markets if one.name == template.market), markets[0])
+    return next((market for market in markets if market.name == template.market), markets[0])

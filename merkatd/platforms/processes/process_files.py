@@ -28,7 +28,7 @@ def last_log_line(log: Path) -> str:
         return ""
     lines = [line.strip() for line in text.splitlines()]
     said = next((line for line in reversed(lines) if line), "")
-    return "".join(one for one in said if one.isprintable())[:_LONGEST]
+    return "".join(letter for letter in said if letter.isprintable())[:_LONGEST]
 
 
 EVERY = 60

@@ -132,13 +132,15 @@ class Supervisor:
     def pids(self) -> Mapping[str, int]:
         """Return the ids of the running processes, by name."""
         return {
-            name: one.pid for name, one in self._kept.items() if one.running and one.pid is not None
+            name: process.pid
+            for name, process in self._kept.items()
+            if process.running and process.pid is not None
         }
 
     @property
     def since(self) -> Mapping[str, float]:
         """Return the start time of each running process, by name."""
-        return {name: one.started_s for name, one in self._kept.items() if one.running}
+        return {name: process.started_s for name, process in self._kept.items() if process.running}
 
     @property
     def warden_pid(self) -> int | None:
@@ -249,7 +251,7 @@ class Supervisor:
         self._warden = None
         self._sweep()
         # `_parted` may start waiting processes, which must not be in this list.
-        for kept in [one for one in self._kept.values() if one.running]:
+        for kept in [process for process in self._kept.values() if process.running]:
             self._parted(kept, "ended with its warden")
 
     def _hangs(self) -> None:
@@ -268,8 +270,8 @@ class Supervisor:
             self._launch(kept)
         else:
             self._later(kept, why, lived_s, excused=not began or self._excused(kept.name))
-        for one in waiting:
-            one.callback(None)
+        for waiter in waiting:
+            waiter.callback(None)
 
     def _later(self, kept: _KeptProcess, why: str, lived_s: float, *, excused: bool) -> None:
         """Restart a process after a wait, or give it up.

@@ -143,7 +143,7 @@ class Warden:
         return True
 
     def _wait_s(self) -> float | None:
-        ends = [one.kill_at_s for one in self._children.values() if one.kill_at_s is not None]
+        ends = [child.kill_at_s for child in self._children.values() if child.kill_at_s is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _hear(self) -> bool:

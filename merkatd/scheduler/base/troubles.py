@@ -31,16 +31,16 @@ class Troubles:
     def note(self, kind: TroubleKind, work: str, failed: Mapping[int, Exception]) -> None:
         """Replace the failures of a work that has just been done; log the new ones."""
         before = self._why.get((kind, work), {})
-        now = {one: _text(error) for one, error in failed.items()}
-        for one, why in now.items():
-            if before.get(one) != why:
+        now = {number: _text(error) for number, error in failed.items()}
+        for number, why in now.items():
+            if before.get(number) != why:
                 # Twisted's failures have no types.
-                traced: Any = Failure(failed[one])  # type: ignore[no-untyped-call]
+                traced: Any = Failure(failed[number])  # type: ignore[no-untyped-call]
                 _log.failure(
                     "{kind} {id} could not be {work}; others go on",
                     traced,
                     kind=str(kind).capitalize(),
-                    id=one,
+                    id=number,
                     work=work,
                 )
         self._why[kind, work] = now
@@ -53,9 +53,9 @@ class Troubles:
                 found |= failed
         return found
 
-    def why(self, kind: TroubleKind, one: int) -> str | None:
+    def why(self, kind: TroubleKind, number: int) -> str | None:
         """Return why the work on one thing failed; None if it did not."""
-        return self.of(kind).get(one)
+        return self.of(kind).get(number)
 
 
 def _text(error: Exception) -> str:

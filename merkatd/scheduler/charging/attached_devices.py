@@ -43,12 +43,12 @@ def times_without_limits(before: Look, now: Look, histories: Histories) -> Times
                 found[row] = dict.fromkeys(DEVICES, max(now.at_s - before.at_s, 0.0))
             continue
         old = old or NO_RECORD
-        for guest in by_guest(one for one in records if one.ran_from_s > 0):
+        for guest in by_guest(record for record in records if record.ran_from_s > 0):
             for device in DEVICES:
                 at = (
                     place
-                    for place, one in enumerate(guest)
-                    if one.change is device and one.goes_on and one.seq > old.seq
+                    for place, record in enumerate(guest)
+                    if record.change is device and record.goes_on and record.seq > old.seq
                 )
                 first = next(at, len(guest))
                 seconds = time_of(guest[first:], old, before.at_s, now.at_s)

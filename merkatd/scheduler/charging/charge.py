@@ -196,10 +196,11 @@ def payer_funds(
     cost = _cost(last, context, seen)
     concerned = account_store.get(connection, payer).values()
     own = {} if deciding is None else reservation_store.of_period(connection, deciding)
-    held = {one.id: one.free + own.get(one.id, 0) for one in concerned}
+    held = {account.id: account.free + own.get(account.id, 0) for account in concerned}
     if not charged:
         held = {
-            one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned
+            account.id: max(account.balance - round(cost.get(account.id, 0.0) * MICRO), 0)
+            for account in concerned
         }
     owing = charge_store.load(connection)
     return PayerFunds(

@@ -60,7 +60,9 @@ def _wanted_histories(
             hidden = before.vm[are_hidden(before, now)]
             vms.update(_few_of_each(lacking(before, now, concerned), hidden, arrays))
         now = before
-    return min((one.observed_s for one in due), default=observed.observation.at_s), sorted(vms)
+    return min((period.observed_s for period in due), default=observed.observation.at_s), sorted(
+        vms
+    )
 
 
 def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) -> Iterator[int]:
@@ -94,7 +96,7 @@ def _could_run(arrays: Mapping[str, Any]) -> Bools:
 
 def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
     """Return the stored columns of the newest period; None if they are damaged or deleted."""
-    if newest in {one.number for one in period_store.quarantined(connection)}:
+    if newest in {period.number for period in period_store.quarantined(connection)}:
         return None
     return price_store.load_allocations(connection, newest)
 
@@ -138,8 +140,8 @@ def started(
         goes = where.get(vm, host) not in {host, -1} or was_moving(before, histories, vm)
         return ran and goes
 
-    own = {row: _but_one(one) if moved(row) else one for row, one in found.items()}
-    return {row: one for row, one in own.items() if one != Starts()}
+    own = {row: _but_one(starts) if moved(row) else starts for row, starts in found.items()}
+    return {row: starts for row, starts in own.items() if starts != Starts()}
 
 
 def attached(
@@ -167,7 +169,7 @@ def attached(
         moved = host >= 0 and where.get(vm, host) not in {host, -1}
         return vm not in observed.histories and moved and bool(new[row] == old[row] + 1)
 
-    return {row: one for row, one in found.items() if not only_moved(row)}
+    return {row: starts for row, starts in found.items() if not only_moved(row)}
 
 
 def _hosts_after(

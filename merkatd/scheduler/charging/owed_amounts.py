@@ -154,9 +154,9 @@ def terms_of(markets: Sequence[MarketRules], resources: tuple[str, ...]) -> Arra
     A period stores the terms of its decision, because its reservation covers those, even if the
     configuration changes before the charge.
     """
-    reserve = [one.pricing.reserve_prices(resources) for one in markets]
+    reserve = [market.pricing.reserve_prices(resources) for market in markets]
     return {
-        "by_use": np.array([one.by_use for one in markets], dtype=bool),
+        "by_use": np.array([market.by_use for market in markets], dtype=bool),
         "reserve": np.array(reserve, dtype=np.float64),
     }
 

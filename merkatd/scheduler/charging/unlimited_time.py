@@ -111,7 +111,9 @@ def owed_before_limits(
     # Where use is charged, only CPU is charged.
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
-    found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
+    found = {
+        row: starts._replace(last_s=0.0) if used[row] else starts for row, starts in found.items()
+    }
     cores = most_cores(seen)
     core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores)[rows]
     price = prices[:, CPU]
@@ -126,9 +128,9 @@ def unlimited_s(
 ) -> Floats:
     """[vms]: the longest possible time without limits, summed over all starts."""
     total = np.zeros(len(arrays["vm"]))
-    for row, one in found.items():
+    for row, starts in found.items():
         most = longest_s(limited, int(arrays["host"][row]), most_s)
-        total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
+        total[row] = sum(min(ran_s, most) for ran_s in (starts.last_s, *starts.earlier_s))
     return total
 
 

@@ -77,7 +77,7 @@ def most_cores(observed: Observed) -> float:
 
 def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
     """[vms]: whether the VM is in a market that charges for use."""
-    found: Bools = np.array([*(one.by_use for one in markets), False])[market]
+    found: Bools = np.array([*(market.by_use for market in markets), False])[market]
     return found
 
 
@@ -110,7 +110,7 @@ def columns_for_charge(
     `read_s`. The use since then is charged once the counter is read, or once the VM has ended. A
     guest that is about to boot has the counter 0.
     """
-    if not any(one.by_use for one in markets):
+    if not any(market.by_use for market in markets):
         return {}
     vms = observed.snapshot.vms
     cpu_s = CpuCounters(observed.use.vm_id, observed.use.cpu_s).of(vms.id)
@@ -238,7 +238,7 @@ def seconds_beyond_shares(
             used = unknown if math.isnan(counter) else counter - share * last_s
             total[row] = min(max(used, 0.0), room * last_s)
         unseen_s = _unseen_s(earlier_s, seen, vcpus)
-        known = [max(one - share * most_s, 0.0) for one in seen]
+        known = [max(seconds - share * most_s, 0.0) for seconds in seen]
         longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
     return total
@@ -252,7 +252,9 @@ def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> li
     """
     left = sorted(ran_s)
     for core_s in sorted(seen):
-        at = next((row for row, one in enumerate(left) if one * vcpus >= core_s * _NEARLY), -1)
+        at = next(
+            (row for row, seconds in enumerate(left) if seconds * vcpus >= core_s * _NEARLY), -1
+        )
         if left:
             left.pop(at)
     return left

@@ -106,7 +106,7 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
 def _given(observed: Observed, wanted: HandoverRequest, row: int) -> Bools:
     """[hosts]: whether OpenNebula allows the VM in this row there, and has room for it."""
     vm = int(observed.snapshot.vms.id[row])
-    hosts = {one for one in wanted.hosts[vm] if _fits(observed, wanted, row, one)}
+    hosts = {host for host in wanted.hosts[vm] if _fits(observed, wanted, row, host)}
     return np.array([host in hosts for host in observed.snapshot.hosts.id.tolist()], dtype=bool)
 
 
@@ -150,7 +150,7 @@ async def hand_over(
 ) -> DelegatedPlan:
     """Choose the plan and record its steps as sent; `waits`: whether OpenNebula still waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
-    waiting = _placements(one.step for one in observed.verdicts.waiting)
+    waiting = _placements(step.step for step in observed.verdicts.waiting)
     again = [step for step in waiting if _still_wanted(step, wanted)]
     left_out = dict.fromkeys(
         [step.id for step in new if step.after],
@@ -224,7 +224,7 @@ async def answer_handover(
     if not handover.answer.called:
         handover.answer.callback(handed)
     own = (step.id for step in decided.steps if step.kind in _ITS_OWN)
-    return {one: one not in handed.left_out for one in own}
+    return {step: step not in handed.left_out for step in own}
 
 
 _ITS_OWN = ("deploy", "migrate")

@@ -66,19 +66,25 @@ class ShadowMode:
             vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
         }
         await context.database.run(lambda connection: comparison_store.add(connection, found))
-        for one in found:
-            _say(one)
+        for comparison in found:
+            _say(comparison)
 
 
-def _say(one: Comparison) -> None:
-    done = "placed" if one.source is None else "moved" if one.theirs != one.source else "left"
+def _say(comparison: Comparison) -> None:
+    done = (
+        "placed"
+        if comparison.source is None
+        else "moved"
+        if comparison.theirs != comparison.source
+        else "left"
+    )
     _log.info(
         "VM {vm} was {done} on {theirs}; here it would be on {ours}: {why}",
-        vm=one.vm,
+        vm=comparison.vm,
         done=done,
-        theirs=one.theirs,
-        ours=one.ours or "no host yet",
-        why=one.why,
+        theirs=comparison.theirs,
+        ours=comparison.ours or "no host yet",
+        why=comparison.why,
     )
 
 

@@ -179,7 +179,7 @@ def _balloons(observed: Observed, decided: PeriodDecision, again: Bools) -> list
 
     A booting guest has all of its size, and no data in it yet.
     """
-    told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
+    told = {step.vm: step.memory_mib for step in decided.limits.plan if isinstance(step, Balloon)}
     vms, before = observed.snapshot.vms, observed.in_force.memory_mib
     size = observed.in_force.boots_with(vms.cap[:, observed.snapshot.resources.index(MEMORY)])
     found = []

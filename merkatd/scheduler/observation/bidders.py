@@ -90,7 +90,7 @@ def outside_markets(
 ) -> Mapping[int, str]:
     """Return reasons, by id, for VMs that may only use hosts without a market."""
     waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NO_MARKET)
-    for name in {name for one in markets for name in one.excluded_groups or ()}:
+    for name in {name for market in markets for name in market.excluded_groups or ()}:
         waiting &= ~_in_group(seen, name)
     why = "all hosts it may use are in clusters without a market; Merkat leaves it alone"
     return dict.fromkeys(seen.vm_id[waiting].tolist(), why)
@@ -104,18 +104,18 @@ def bids(
     resources: Sequence[str] = RESOURCES,
 ) -> Floats:
     """[vms, resources]: the most recent bids, or else the defaults of the VM's group or market."""
-    defaults = [_amounts(resources, one.default_bid, {}) for one in markets]
+    defaults = [_amounts(resources, market.default_bid, {}) for market in markets]
     bid = np.array([*defaults, [0.0] * len(resources)])[market]
-    for row, one in enumerate(markets):
-        for name, given in one.group_bids.items():
-            amounts = _amounts(resources, given, one.default_bid)
+    for row, rules in enumerate(markets):
+        for name, given in rules.group_bids.items():
+            amounts = _amounts(resources, given, rules.default_bid)
             bid[(market == row) & _in_group(seen, name)] = amounts
     for row, vm in enumerate(seen.vm_id.tolist()):
         latest = said.get(vm)
         if latest is not None:
             bid[row] = [latest.get(name, bid[row, at]) for at, name in enumerate(resources)]
     bid[market == NO_MARKET] = 0.0
-    by_use = np.array([*(one.by_use for one in markets), False])[market]
+    by_use = np.array([*(market.by_use for market in markets), False])[market]
     return _following_the_rate(bid, by_use, resources)
 
 

@@ -100,7 +100,7 @@ class ForeignPlacements:
         self._note(seen, found)
 
     def _note(self, seen: Observation, found: list[Placement]) -> None:
-        deployed = sum(one.deployed for one in found)
+        deployed = sum(placement.deployed for placement in found)
         self.deployments += deployed
         self.migrations += len(found) - deployed
         if not found:
@@ -111,10 +111,12 @@ class ForeignPlacements:
             return
         self._quiet = 0
         cause = _likely(seen, found)
-        one = found[0]
-        did = "was deployed on" if one.deployed else "was migrated to"
+        placement = found[0]
+        did = "was deployed on" if placement.deployed else "was migrated to"
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        self.why = f"VM {one.vm} {did} host {one.host}{more}, not by this daemon: {cause}"
+        self.why = (
+            f"VM {placement.vm} {did} host {placement.host}{more}, not by this daemon: {cause}"
+        )
         if cause != self._cause:
             self._cause = cause
             _log.warn("{why}", why=self.why)
@@ -122,9 +124,9 @@ class ForeignPlacements:
 
 def _likely(seen: Observation, found: list[Placement]) -> str:
     """Return the likely cause of most of these placements."""
-    deployed = sum(one.deployed for one in found)
+    deployed = sum(placement.deployed for placement in found)
     if deployed * 2 >= len(found):
         return SCHEDULER
     cluster = dict(zip(seen.host_id.tolist(), seen.host_cluster.tolist(), strict=True))
-    moved = {cluster.get(one.host, NO_HOST) for one in found if not one.deployed}
+    moved = {cluster.get(placement.host, NO_HOST) for placement in found if not placement.deployed}
     return DRS if moved & seen.balanced_clusters else ADMINISTRATOR

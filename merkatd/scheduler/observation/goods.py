@@ -53,7 +53,7 @@ def _of_hosts(seen: Observation, goods: GoodsSettings, name: str) -> Floats:
     """[hosts]: the amount in each host's template if it is a number, else the default."""
     common = goods.of_a_host(name)
     said = [amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()]
-    return np.array([common if one is None else one for one in said], dtype=np.float64)
+    return np.array([common if value is None else value for value in said], dtype=np.float64)
 
 
 def bids_with_goods(

@@ -74,8 +74,10 @@ def look_of(seen: Observation, runs: Bools) -> Look | None:
     hidden = dict.fromkeys(seen.ailing, UNKNOWN) | dict(numbers)
     shown = ~is_one_of(seen.vm_id, hidden)
     present = set(seen.vm_id.tolist()) if seen.ended else set()
-    gone = {vm: one for vm, one in seen.ended.items() if vm not in hidden and vm not in present}
-    ended = np.array([one[:3] for one in gone.values()], dtype=np.int64).reshape(-1, 3)
+    gone = {
+        vm: record for vm, record in seen.ended.items() if vm not in hidden and vm not in present
+    }
+    ended = np.array([record[:3] for record in gone.values()], dtype=np.int64).reshape(-1, 3)
     vms = np.concatenate([seen.vm_id[shown], np.array(list(gone), dtype=np.int64)])
     known = LastRecords(vms, np.concatenate([columns[shown], ended]))
     return Look(seen.at_s, seen.vm_id, runs, known, hidden)

@@ -122,7 +122,9 @@ def _worked_out(
     snapshot, rules = observed.snapshot, observed.observation.constraints
     decision = within_capacity(
         snapshot,
-        lambda one: decide_markets(context, one, observed.in_force, memory, unpaid, proposed),
+        lambda snapshot: decide_markets(
+            context, snapshot, observed.in_force, memory, unpaid, proposed
+        ),
         None if rules is None else rules.stock,
     )
     later = withheld_vms(context, snapshot, decision.plan)

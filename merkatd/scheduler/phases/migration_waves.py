@@ -81,9 +81,9 @@ def migration_waves(
         harm = entry.harm(entry.settings if settings is None else settings)
         planned = plan.of(Migrate) if entry.as_planned else ()
         scene = entry.scene(view_of_market(snapshot, row))
-        one = of_market(market_view(scene, row), scene, harm, ready, planned)
-        if one.judged:
-            found.append(one)
+        waves_of_market = of_market(market_view(scene, row), scene, harm, ready, planned)
+        if waves_of_market.judged:
+            found.append(waves_of_market)
     return found
 
 
@@ -91,9 +91,9 @@ def vms_of_later_waves(waves: Sequence[MigrationWaves]) -> frozenset[int]:
     """Return the ids of the VMs whose migrations must wait for answers to other migrations."""
     return frozenset(
         step.vm
-        for one in waves
-        for begun in (one.begin(),)
-        for step in (*one.first, *one.judged)
+        for wave in waves
+        for begun in (wave.begin(),)
+        for step in (*wave.first, *wave.judged)
         if step.vm not in begun
     )
 

@@ -31,9 +31,9 @@ def without_hopeless_hosts(
         row = snapshot.vm_row(vm)
         roles = together.get(int(vms.role[row]), frozenset())
         partners = np.flatnonzero(is_one_of(vms.role, roles) & going).tolist()
-        for one in {row, *partners}:
-            before = allowed.get(one, _required(snapshot, one))
-            allowed[one] = before & ~is_one_of(hosts.id, hopeless[vm])
+        for partner in {row, *partners}:
+            before = allowed.get(partner, _required(snapshot, partner))
+            allowed[partner] = before & ~is_one_of(hosts.id, hopeless[vm])
     each = np.arange(len(hosts))
     kept = {
         row: may_be

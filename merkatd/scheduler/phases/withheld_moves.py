@@ -32,12 +32,12 @@ def withheld_vms(context: PeriodContext, snapshot: Snapshot, plan: Plan) -> froz
     waves = migration_waves(context, snapshot, plan, ready)
     if context.handing:
         return frozenset(late) | vms_of_later_waves(waves)
-    for one in waves:
-        remaining = one.remaining(one.first)
+    for market_waves in waves:
+        remaining = market_waves.remaining(market_waves.first)
         while wave := remaining.wave():
             for row in wave:
                 remaining.made(row)
-        late |= {one.step_of(row).vm for row in remaining.left}
+        late |= {market_waves.step_of(row).vm for row in remaining.left}
     return frozenset(late)
 
 
@@ -78,4 +78,4 @@ def allocations_until_moved(
 def _touched(snapshot: Snapshot, plan: Plan, later: AbstractSet[int]) -> list[int]:
     """Return the rows of the hosts between which these VMs are to move."""
     moves = [step for step in plan.of(Migrate) if step.vm in later]
-    return sorted({snapshot.host_row(one) for step in moves for one in (step.source, step.host)})
+    return sorted({snapshot.host_row(host) for step in moves for host in (step.source, step.host)})

@@ -43,7 +43,7 @@ def window_s(context: PeriodContext) -> float:
         context.strategies.get(market.strategy, strategy_named(market.strategy).settings)
         for market in context.markets
     )
-    hold_s = max((getattr(one, "hold_s", 0.0) for one in settings), default=0.0)
+    hold_s = max((getattr(setting, "hold_s", 0.0) for setting in settings), default=0.0)
     return float(hold_s + context.rhythm.migration_limit_s)
 
 

@@ -51,6 +51,6 @@ def payer_balances(connection: sa.Connection) -> PayerBalances:
     """Return the paying accounts as they are now."""
     tenants = account_store.every(connection, AccountKind.TENANT)
     return PayerBalances(
-        tenants={one.owner: one for one in tenants if one.owner is not None},
-        applications={one.id: one for one in budget_store.open_accounts(connection)},
+        tenants={tenant.owner: tenant for tenant in tenants if tenant.owner is not None},
+        applications={account.id: account for account in budget_store.open_accounts(connection)},
     )

@@ -151,4 +151,4 @@ def _shares_and_costs(
         return [(0.0, 0.0)] * len(bid)
     if bidder.place.now is None:
         return [(0.0, 0.0)] * len(bid)
-    return [(one.share, finite(one.cost)) for one in bidder.quote(bid)]
+    return [(quote.share, finite(quote.cost)) for quote in bidder.quote(bid)]

@@ -239,7 +239,7 @@ def _known(value: int) -> int | None:
 
 
 def _pins(cores: Sequence[Sequence[int]]) -> str | None:
-    return " ".join(",".join(map(str, one)) or "any" for one in cores) or None
+    return " ".join(",".join(map(str, numbers)) or "any" for numbers in cores) or None
 
 
 def _note(

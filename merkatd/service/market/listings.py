@@ -125,7 +125,7 @@ class ListingService:
 
         def rows() -> list[ListedHost]:
             found = host_rows(view, visible_host_rows(caller, view), drained)
-            return found if caller.is_admin else [replace(one, use=None) for one in found]
+            return found if caller.is_admin else [replace(host, use=None) for host in found]
 
         return await self._scheduler.world.executor.run(rows)
 
@@ -166,7 +166,7 @@ def host_rows(
         return {name: float(one[row]) for name, one in zip(names, sums, strict=True)}
 
     def measured(values: Floats) -> dict[str, float | None]:
-        return {name: finite(one) for name, one in zip(names, values, strict=True)}
+        return {name: finite(value) for name, value in zip(names, values, strict=True)}
 
     return [
         ListedHost(

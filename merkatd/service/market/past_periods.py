@@ -107,16 +107,16 @@ class PastPeriods:
         def read(connection: sa.Connection) -> list[PastShares]:
             found: list[PastShares] = []
             count = 0
-            for one in period_store.recent(connection, periods + 1):
-                if one.number >= period:
+            for stored in period_store.recent(connection, periods + 1):
+                if stored.number >= period:
                     continue
-                arrays = price_store.load_allocations(connection, one.number)
+                arrays = price_store.load_allocations(connection, stored.number)
                 if arrays is None:
                     continue
                 count += len(arrays["vm"])
                 if not _of_same_goods(world, arrays) or count > rows:
                     break
-                found.append(shares_of(one, arrays, world.markets))
+                found.append(shares_of(stored, arrays, world.markets))
             return found
 
         return await world.database.read(read)
@@ -144,7 +144,7 @@ def _of_same_goods(context: PeriodContext, arrays: _Arrays) -> bool:
 
 def _selected(shares: PastShares, which: npt.NDArray[np.bool_]) -> PastShares:
     """Return the rows of these VMs."""
-    columns = (one.name for one in fields(shares) if one.name not in {"period", "at_s"})
+    columns = (field.name for field in fields(shares) if field.name not in {"period", "at_s"})
     return replace(shares, **{name: getattr(shares, name)[which] for name in columns})
 
 

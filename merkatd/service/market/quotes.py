@@ -155,8 +155,8 @@ class BidderPlace:
         used = rate / UNITS_PER_CORE if self.place.bids else 0.0
         prices = [used if column == CPU else 0.0 for column in range(len(found))]
         return tuple(
-            replace(one, price=price, cost=price * one.share)
-            for one, price in zip(found, prices, strict=True)
+            replace(quote, price=price, cost=price * quote.share)
+            for quote, price in zip(found, prices, strict=True)
         )
 
 
@@ -261,15 +261,15 @@ def _quoted(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
     ]
     rows = [
         QuotedResource(
-            resource=one.resource,
+            resource=quote.resource,
             wanted=amount,
-            bid=None if hopeless else one.bid,
-            share=one.share,
+            bid=None if hopeless else quote.bid,
+            share=quote.share,
             most=most,
-            price=None if hopeless else finite(one.price),
-            cost=None if hopeless else finite(one.cost),
+            price=None if hopeless else finite(quote.price),
+            cost=None if hopeless else finite(quote.cost),
         )
-        for one, amount, hopeless, most in zip(
+        for quote, amount, hopeless, most in zip(
             place.quote(offered), amounts, none, place.place.cap, strict=True
         )
     ]

@@ -160,7 +160,10 @@ def _age(stored: StoredStep) -> tuple[int, float]:
 
 def _rows(steps: Sequence[StoredStep], snapshot: Snapshot | None) -> list[StepRow]:
     """Return the steps with the present names of hosts and VMs."""
-    vms, hosts = {_vm(stored) for stored in steps}, {host for one in steps for host in _hosts(one)}
+    vms, hosts = (
+        {_vm(stored) for stored in steps},
+        {host for stored in steps for host in _hosts(stored)},
+    )
     vm_names = _names(snapshot.vms.id, snapshot.vms.name, vms) if snapshot else {}
     host_names = _names(snapshot.hosts.id, snapshot.hosts.name, hosts) if snapshot else {}
     return [_row(stored, vm_names, host_names) for stored in steps]

@@ -88,7 +88,9 @@ def button(request: PageRequest, action: str, words: str, class_: str | None = N
 def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Markup:
     """Return a section of a page with a heading."""
     # Digits are removed, so that a heading with a count keeps its id.
-    name = "part-" + "".join(one if one.isalpha() else "-" for one in title.lower()).strip("-")
+    name = "part-" + "".join(letter if letter.isalpha() else "-" for letter in title.lower()).strip(
+        "-"
+    )
     head = element("header", element("h2", title, id=name), more)
     return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 

@@ -161,15 +161,15 @@ def table(
     # A narrow page shows rows as blocks, which lose their table roles without these attributes.
     body = [
         element(
-            "tr", [_cell(heads[at], kind(at), one, at) for at, one in enumerate(row)], role="row"
+            "tr", [_cell(heads[at], kind(at), cell, at) for at, cell in enumerate(row)], role="row"
         )
         for row in rows
     ]
     if not body:
         return element("p", nothing, class_="quiet")
     columns = [
-        element("th", one, scope="col", class_=kind(at), role="columnheader")
-        for at, one in enumerate(heads)
+        element("th", head, scope="col", class_=kind(at), role="columnheader")
+        for at, head in enumerate(heads)
     ]
     found = element(
         "table",

@@ -142,7 +142,9 @@ async def _answered(
 
 def _numbers(request: PageRequest, name: str) -> list[int]:
     said = request.asked.form.fields.get(name, ())
-    return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
+    return [
+        int(number) for number in said if number.isascii() and number.isdigit() and len(number) < 8
+    ]
 
 
 async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:

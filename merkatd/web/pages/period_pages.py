@@ -45,7 +45,7 @@ async def decisions(request: PageRequest) -> PageResponse:
 
 async def moment_at(request: PageRequest) -> PeriodRecord | None:
     """Return the record of the period in the address, None if it is no longer stored."""
-    kept = next((one for one in request.moments if one.period == request.id), None)
+    kept = next((moment for moment in request.moments if moment.period == request.id), None)
     if kept is not None:
         return kept
 
@@ -64,11 +64,14 @@ async def shares_table(request: PageRequest, moment: PeriodRecord) -> Markup:
     resources = request.house.world.goods.resources
     owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
     rows: list[Sequence[Part]] = []
-    for owner in owners if request.admin else [one for one in owners if one == request.uid]:
+    for owner in owners if request.admin else [owner for owner in owners if owner == request.uid]:
         mine = moment.owner == owner
         cost = float(moment.cost[mine].sum())
         given = moment.given[mine].sum(axis=0)
-        got = [amount(name, float(one)) for name, one in zip(resources, given, strict=True)]
+        got = [
+            amount(name, float(given_amount))
+            for name, given_amount in zip(resources, given, strict=True)
+        ]
         rows.append(
             (
                 tenant(owner, names),

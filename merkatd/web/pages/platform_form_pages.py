@@ -169,7 +169,7 @@ async def _refused(
 def _about(message: str, said: Mapping[str, str]) -> str:
     """Return the field that the message starts with, else the first non-empty field."""
     name = message.partition(":")[0]
-    filled = [one for one in NAMES if said.get(one)]
+    filled = [field for field in NAMES if said.get(field)]
     return name if name in NAMES else next(iter(filled), NAMES[0])
 
 

@@ -234,14 +234,14 @@ def _actions(row: PlatformDetails) -> Markup:
         ("Time", "By", "Action", "Reason", ""),
         [
             (
-                moment(one.at_s),
-                one.who,
-                one.what,
-                one.text,
-                element("span", f"refused: {one.refused}", class_="badge bad")
-                if one.refused
+                moment(action.at_s),
+                action.who,
+                action.what,
+                action.text,
+                element("span", f"refused: {action.refused}", class_="badge bad")
+                if action.refused
                 else "",
             )
-            for one in row.actions
+            for action in row.actions
         ],
     )

@@ -56,35 +56,38 @@ def gets_table(view: PeriodView, row: int, resources: Sequence[ExplainedResource
         ("", "Gets", "", "Cap", "Last use", "Bid", "Pays", "Reason for the limit"),
         [
             (
-                NAMES.get(one.resource, one.resource),
-                amount(one.resource, gets[one.resource]),
-                bar(gets[one.resource] / one.most if one.most else 0.0, class_="wider"),
-                amount(one.resource, one.most),
-                _used(one),
-                credits_text(one.bid),
-                credits_text(one.cost),
-                _why(view, row, one, gets[one.resource]),
+                NAMES.get(resource.resource, resource.resource),
+                amount(resource.resource, gets[resource.resource]),
+                bar(
+                    gets[resource.resource] / resource.most if resource.most else 0.0,
+                    class_="wider",
+                ),
+                amount(resource.resource, resource.most),
+                _used(resource),
+                credits_text(resource.bid),
+                credits_text(resource.cost),
+                _why(view, row, resource, gets[resource.resource]),
             )
-            for one in resources
+            for resource in resources
         ],
         numbers=(1, 3, 4, 5, 6),
         nothing="It has no resources.",
     )
 
 
-def _used(one: ExplainedResource) -> Part:
-    return NONE if one.used is None else amount(one.resource, one.used)
+def _used(resource: ExplainedResource) -> Part:
+    return NONE if resource.used is None else amount(resource.resource, resource.used)
 
 
-def _why(view: PeriodView, row: int, one: ExplainedResource, gets: float) -> str:
+def _why(view: PeriodView, row: int, resource: ExplainedResource, gets: float) -> str:
     """Return the reason for the limit of the share; the host's reason before the market's."""
-    if _placed(view, row) and gets < _LESS * one.share:
-        decided = amount(one.resource, one.share)
+    if _placed(view, row) and gets < _LESS * resource.share:
+        decided = amount(resource.resource, resource.share)
         return f"{decided} were decided, but VMs that will leave its host are still there"
     holds = view.limits.holding_mib.get(int(view.snapshot.vms.id[row]))
-    if one.resource == "memory" and holds is not None and abs(holds - gets) >= 1.0:
+    if resource.resource == "memory" and holds is not None and abs(holds - gets) >= 1.0:
         return f"it holds {amount('memory', holds)}, which it uses or can't release"
-    return one.why_not_more
+    return resource.why_not_more
 
 
 def has_less(view: PeriodView, row: int) -> str:
@@ -250,7 +253,7 @@ def _bid_form(
 ) -> Part:
     if bids is None:
         return element("p", "It has no resources, so no bid applies.", class_="quiet")
-    held = {one.resource: one.old for one in bids.resources}
+    held = {resource.resource: resource.old for resource in bids.resources}
     # A form with the default, which is lowered while credits are short, would store it for good.
     default = held.keys() - bids.stored if bids.vm not in request.now.rates else frozenset()
     shown = {name: "" if name in default else f"{bid:g}" for name, bid in held.items()}
@@ -268,7 +271,7 @@ def _bid_form(
         )
         for name in held
     ]
-    old = {one.resource: one.bid for one in found.resources}
+    old = {resource.resource: resource.bid for resource in found.resources}
     changed = None
     if any(old[name] != bid for name, bid in held.items()):
         changed = element(
@@ -281,20 +284,20 @@ def _bid_form(
 def _quoted(
     request: PageRequest, found: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
 ) -> list[Part]:
-    now = {one.resource: one for one in found.resources}
+    now = {resource.resource: resource for resource in found.resources}
     title = found.name or f"VM {request.id}"
     rows = [
         (
-            NAMES.get(one.resource, one.resource),
-            credits_text(now[one.resource].bid),
-            credits_text(one.bid),
-            amount(one.resource, now[one.resource].share),
-            amount(one.resource, one.share),
-            credits_text(now[one.resource].cost),
-            credits_text(one.cost),
+            NAMES.get(resource.resource, resource.resource),
+            credits_text(now[resource.resource].bid),
+            credits_text(resource.bid),
+            amount(resource.resource, now[resource.resource].share),
+            amount(resource.resource, resource.share),
+            credits_text(now[resource.resource].cost),
+            credits_text(resource.cost),
         )
-        for one in quoted.resources
-        if one.resource in now
+        for resource in quoted.resources
+        if resource.resource in now
     ]
     heads = ("", "Bid now", "New bid", "Gets now", "Would get", "Pays now", "Would pay")
     confirm = element("button", "Bid this from the next period on", type="submit", class_="main")

@@ -115,7 +115,7 @@ async def price_history(services: DaemonServices, caller: Caller, periods: int, 
         found = await read()
     else:
         found = await services.long_reads.run(caller.uid, read)
-    return [past_price_row(one) for one in found]
+    return [past_price_row(price) for price in found]
 
 
 @method(

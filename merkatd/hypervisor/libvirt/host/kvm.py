@@ -247,7 +247,7 @@ def _per_period(words: Words, quota: str, period_us: int) -> int:
 
 def _cores(may: Sequence[bool]) -> tuple[int, ...]:
     """Return the cores of a CPU map; empty if all cores may be used."""
-    return () if all(may) else tuple(core for core, one in enumerate(may) if one)
+    return () if all(may) else tuple(core for core, allowed in enumerate(may) if allowed)
 
 
 def _map(host: HostConnection, cores: Sequence[int]) -> tuple[bool, ...]:
