@@ -170,16 +170,16 @@ class BenchmarkCaller:
     def __init__(self, port: int) -> None:
         self._sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
         self._selector = selectors.DefaultSelector()
-        for one in self._sockets:
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._selector.register(one, selectors.EVENT_READ, bytearray())
+        for connection in self._sockets:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._selector.register(connection, selectors.EVENT_READ, bytearray())
 
     def call(self, body: bytes, expected: bytes) -> None:
         """Make `CALLS` calls as fast as they are answered; each answer must contain `expected`."""
         request = b"POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\n"
         request += b"Content-Length: %d\r\n\r\n" % len(body) + body
-        for one in self._sockets:
-            one.sendall(request)
+        for connection in self._sockets:
+            connection.sendall(request)
         answered, asked = 0, len(self._sockets)
         while answered < asked:
             for key, _ in self._selector.select():
@@ -193,8 +193,8 @@ class BenchmarkCaller:
     def close(self) -> None:
         """Close the connections."""
         self._selector.close()
-        for one in self._sockets:
-            one.close()
+        for connection in self._sockets:
+            connection.close()
 
     @staticmethod
     def _whole(ready: socket.socket, held: bytearray, expected: bytes) -> bool:

@@ -114,7 +114,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    given = [one for one in (arguments.word, arguments.template) if one is not None]
+    given = [text for text in (arguments.word, arguments.template) if text is not None]
     if arguments.rate is None or arguments.count is None:
         why = (
             "-s RATE and -n COUNT are required; to create a group of users, run"

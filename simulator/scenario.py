@@ -54,13 +54,14 @@ class Scenario:
         """Return all applications by submission, with new numbers; each part has its own seed."""
         seeds = np.random.SeedSequence(seed).spawn(len(self.parts))
         found = [
-            one
+            application
             for make, own in zip(self.parts, seeds, strict=True)
-            for one in make(np.random.default_rng(own))
+            for application in make(np.random.default_rng(own))
         ]
-        found.sort(key=lambda one: one.submit_s)
+        found.sort(key=lambda application: application.submit_s)
         return tuple(
-            replace(one, number=at, submit_s=one.submit_s * level) for at, one in enumerate(found)
+            replace(application, number=at, submit_s=application.submit_s * level)
+            for at, application in enumerate(found)
         )
 
 
@@ -83,8 +84,12 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
     systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
     # Queues count only cores: with them, a task may need at most the memory of its core's part.
     most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) != {MARKET} else 1.0)
-    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload", MAX_COUNT)]
-    alone = [_application(one, cloud, most_mib) for one in table.tables("application", MAX_COUNT)]
+    parts = [
+        _workload(entry, path, cloud, most_mib) for entry in table.tables("workload", MAX_COUNT)
+    ]
+    alone = [
+        _application(entry, cloud, most_mib) for entry in table.tables("application", MAX_COUNT)
+    ]
     if alone:
         given = tuple(alone)
         parts.append(lambda _rng: given)
@@ -105,8 +110,8 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
     costs = table.table("costs")
     default = OperationCosts()
     given = {
-        one.name: costs.take(one.name, number, getattr(default, one.name))
-        for one in fields(OperationCosts)
+        field.name: costs.take(field.name, number, getattr(default, field.name))
+        for field in fields(OperationCosts)
     }
     costs.end()
     found = SimulatedCloud(
@@ -238,6 +243,6 @@ def _several(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def each(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
             raise ValueError("must be a list of at least one value")
-        return tuple(read(one) for one in value)
+        return tuple(read(value) for value in value)
 
     return each

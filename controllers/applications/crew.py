@@ -69,7 +69,7 @@ class CrewTerms:
             patience=whole(said, "patience"),
             drain_limit_s=number(said, "drain_limit_s"),
         )
-        for problem in missing(said, [one.name for one in assignment.clusters]):
+        for problem in missing(said, [cluster.name for cluster in assignment.clusters]):
             raise ValueError(problem)
         return found
 

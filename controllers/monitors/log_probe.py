@@ -57,8 +57,8 @@ def sign_values(signs: Mapping[int, VmSigns], logs: Collection[int]) -> dict[str
     name these VMs.
     """
     there = list(signs.values())
-    loads = [one.load for one in there if one.load is not None]
-    exits = [one.exit for one in there if one.exit is not None]
+    loads = [reading.load for reading in there if reading.load is not None]
+    exits = [reading.exit for reading in there if reading.exit is not None]
     more = {"answering": float(len(there))} if there else {}
     if loads:
         more["load"] = sum(loads) / len(loads)

@@ -92,12 +92,12 @@ def queue_values(queue: Queue, names: WorkerNames, most: int = MOST_MORE) -> dic
         "running": float(queue.running),
     }
     workers = [
-        (vm, one)
-        for one in queue.workers.values()
-        if (vm := names.vm_of(one.name)) is not None and not one.lost
+        (vm, worker)
+        for worker in queue.workers.values()
+        if (vm := names.vm_of(worker.name)) is not None and not worker.lost
     ]
-    for vm, one in sorted(workers, key=itemgetter(0))[-most:]:
-        values[f"{JOBS}{vm}"] = float(one.jobs)
-        if one.drained:
+    for vm, worker in sorted(workers, key=itemgetter(0))[-most:]:
+        values[f"{JOBS}{vm}"] = float(worker.jobs)
+        if worker.drained:
             values[f"{CLOSED}{vm}"] = 1.0
     return values

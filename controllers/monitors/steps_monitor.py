@@ -47,9 +47,9 @@ class ThroughCloud:
         if not isinstance(latest, Latest) or latest.standing is None:
             return ProbeResult(at_s=0.0)
         vms = [
-            one.vm
-            for one in latest.standing.vms
-            if one.cluster == self._cluster and one.state == "running" and not one.leaving
+            vm.vm
+            for vm in latest.standing.vms
+            if vm.cluster == self._cluster and vm.state == "running" and not vm.leaving
         ]
         counts = await asyncio.to_thread(self._counts, vms)
         return ProbeResult(at_s=latest.standing.at_s, counts=counts)

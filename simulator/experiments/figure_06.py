@@ -170,16 +170,16 @@ def run_task(task: Task) -> RunCourse:
 def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - nothing is drawn
     """Return bids, allocations, paces and end of a run."""
     found = run_task(task)
-    settled = [one for one in found.moments if one.at_s >= AFTER_S]
-    early = [one for one in settled if one.at_s < CHANGED_S]
-    late = [one for one in settled if CHANGED_S + 400.0 <= one.at_s < 2 * CHANGED_S]
+    settled = [moment for moment in found.moments if moment.at_s >= AFTER_S]
+    early = [moment for moment in settled if moment.at_s < CHANGED_S]
+    late = [moment for moment in settled if CHANGED_S + 400.0 <= moment.at_s < 2 * CHANGED_S]
     return {
         "end_s": found.end_s,
-        "slowest": max(one.step_s for one in found.moments) / (IDEAL_S / STEPS),
-        "bid": max(one.bid_cpu for one in settled),
-        "cpu_before": fmean(one.cpu for one in early),
-        "cpu_after": max((one.cpu for one in late), default=0.0),
-        "in_time": fmean(one.step_s <= one.reference_s for one in settled),
+        "slowest": max(moment.step_s for moment in found.moments) / (IDEAL_S / STEPS),
+        "bid": max(moment.bid_cpu for moment in settled),
+        "cpu_before": fmean(moment.cpu for moment in early),
+        "cpu_after": max((moment.cpu for moment in late), default=0.0),
+        "in_time": fmean(moment.step_s <= moment.reference_s for moment in settled),
     }
 
 
@@ -252,8 +252,8 @@ def _panels(rows: Rows) -> tuple[Panel, ...]:
             tuple(
                 Curve(
                     run,
-                    tuple(one.at_s / 60.0 for one in story_.moments),
-                    tuple(float(getattr(one, name)) for one in story_.moments),
+                    tuple(moment.at_s / 60.0 for moment in story_.moments),
+                    tuple(float(getattr(moment, name)) for moment in story_.moments),
                 )
                 for run, story_ in found.items()
             ),

@@ -102,9 +102,9 @@ class Slurm:
         Slurm refuses to delete a node that is busy or returning, and also a node that never
         joined. So only the final list of nodes counts.
         """
-        names = [shlex.quote(one) for one in workers]
-        deleted = "; ".join(f"scontrol delete nodename={one}" for one in names)
-        patterns = " ".join(f"-e {one}" for one in names)
+        names = [shlex.quote(worker) for worker in workers]
+        deleted = "; ".join(f"scontrol delete nodename={name}" for name in names)
+        patterns = " ".join(f"-e {name}" for name in names)
         there = f'echo {LEFT}; echo "$nodes" | sort -u | grep -xF {patterns}; true'
         return f"{deleted}; nodes=$(sinfo -h -N -o %N) && {{ {there}; }}"
 
