@@ -54,7 +54,7 @@ def pattern_of(text: str) -> Pattern:
 def _reason(error: Exception) -> str:
     """Return RE2's reason for rejecting an expression."""
     why = error.args[0]
-    said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
-    if _TOO_LARGE in said:
+    message = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
+    if _TOO_LARGE in message:
         return f"needs more than {MOST_KIB} KiB when compiled; use fewer repetitions {{n}}"
-    return said
+    return message

@@ -93,5 +93,5 @@ def _number(value: Any) -> float | None:
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 40 else f"{said[:37]}..."
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -176,7 +176,7 @@ def one_of(*known: str) -> Callable[[Any], str]:
 
 def _short(value: Any) -> str:
     try:
-        said = repr(value)
+        text = repr(value)
     except ValueError:
         return "a number of thousands of digits"
-    return said if len(said) <= 60 else f"{said[:57]}..."
+    return text if len(text) <= 60 else f"{text[:57]}..."

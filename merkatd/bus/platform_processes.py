@@ -256,8 +256,8 @@ def _ssh(settings: BusSettings) -> str:
 
 def _with_log(why: str, log: Path) -> str:
     """Return why a process ended, with its exception and the path of its log."""
-    said = last_log_line(log) if why.startswith("ended with code") else ""
-    return f"{why}{f': {said}' if said else ''} (log: {log})"
+    last_line = last_log_line(log) if why.startswith("ended with code") else ""
+    return f"{why}{f': {last_line}' if last_line else ''} (log: {log})"
 
 
 def _name(platform: int, role: str) -> str:

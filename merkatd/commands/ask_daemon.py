@@ -143,13 +143,13 @@ def _print_mode_hint(ask_daemon: Ask) -> None:
     """Warn on standard error if the mode keeps decisions from being carried out."""
     try:
         now = ask_daemon("mode")
-        said = _NOT_DONE.get(now["mode"])
+        message = _NOT_DONE.get(now["mode"])
         if now["waiting_plan"] is not None and now["mode"] == "ask":
-            said = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
+            message = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
     except (ControlError, OSError, *_STRANGE):
         return  # the command itself succeeded; the daemon may have stopped since
-    if said is not None:
-        print(f"merkatd: {said}", file=sys.stderr)
+    if message is not None:
+        print(f"merkatd: {message}", file=sys.stderr)
 
 
 def _nobody(command: str, arguments: argparse.Namespace, why: str) -> int:

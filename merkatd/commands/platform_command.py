@@ -77,12 +77,12 @@ def _track(platform: Any) -> Iterator[str]:
     if platform["deadline_s"] is not None:
         yield f"Deadline {time_text(platform['deadline_s'])}."
     if platform["on_track"] is not None:
-        said = "On track" if platform["on_track"] else "NOT on track"
+        track = "On track" if platform["on_track"] else "NOT on track"
         slack = platform["slack_s"]
         if slack is not None:
             side = "before" if slack >= 0 else "after"
-            said += f": expected to end {duration_text(abs(slack))} {side} its deadline"
-        yield f"{said}."
+            track += f": expected to end {duration_text(abs(slack))} {side} its deadline"
+        yield f"{track}."
     if platform["done"] is not None:
         yield f"{platform['done']:.1%} of its work is done."
     if platform["performance"] is not None:

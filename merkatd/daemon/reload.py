@@ -112,5 +112,5 @@ class ConfigurationReload:
             _log.error("{source}: {problem}", source=error.source, problem=str(problem))
         _log.error("The configuration is refused: the old one stays in force")
         first, more = error.problems[0], len(error.problems) - 1
-        said = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
-        self._parts.scheduler.configuration = said
+        message = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
+        self._parts.scheduler.configuration = message

@@ -119,7 +119,7 @@ def holder_of(path: Path) -> str:
     A copy of the directory belongs to another daemon, and two daemons of the same name would take
     the lease from each other. So the name depends on the directory and on the machine.
     """
-    said = read_or_create(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
+    stored = read_or_create(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
     machine = _MACHINE.read_text() if _MACHINE.exists() else ""
-    where = f"{said} {machine} {socket.gethostname()} {path.parent.stat().st_ino}"
-    return f"{said[:96]}-{sha256(where.encode()).hexdigest()[:8]}"
+    where = f"{stored} {machine} {socket.gethostname()} {path.parent.stat().st_ino}"
+    return f"{stored[:96]}-{sha256(where.encode()).hexdigest()[:8]}"

@@ -105,9 +105,9 @@ def read_fleet_view(
     )
 
 
-def creation_key(said: str, entropy: bytes) -> str:
+def creation_key(token: str, entropy: bytes) -> str:
     """Return a member's key; it can't be guessed without knowing the entropy."""
-    return str(UUID(bytes=blake2b(said.encode(), key=entropy, digest_size=16).digest(), version=4))
+    return str(UUID(bytes=blake2b(token.encode(), key=entropy, digest_size=16).digest(), version=4))
 
 
 @dataclass(frozen=True, slots=True)

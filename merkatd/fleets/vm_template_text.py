@@ -74,15 +74,15 @@ def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
 
     def value(found: re.Match[str]) -> str:
         nonlocal room
-        said = _value(user, found)
-        if len(said) > LONGEST_VALUE:
-            why = f"your attribute must have at most {LONGEST_VALUE} characters (got {len(said)})"
+        value = _value(user, found)
+        if len(value) > LONGEST_VALUE:
+            why = f"your attribute must have at most {LONGEST_VALUE} characters (got {len(value)})"
             raise TemplateError([f"{where}{found[0]}: {why}"])
-        room -= len(said)
+        room -= len(value)
         if room < 0:
             why = f"with your attributes inserted, it has more than {LONGEST_TEXT} characters"
             raise TemplateError([f"{where}{why}"])
-        return said
+        return value
 
     def own(text: str) -> str:
         return _SAID.sub(value, text)
@@ -98,12 +98,12 @@ def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
 def _value(user: Element, found: re.Match[str]) -> str:
     """Return the user's value for a variable, empty if the user has no such attribute."""
     if found[2] is not None:
-        said = user.findtext(_OF_THE_USER[found[2]])
+        value = user.findtext(_OF_THE_USER[found[2]])
     elif found[1] == "TEMPLATE":
         return found[0]
     else:
-        said = user.findtext(f"TEMPLATE/{found[1].upper()}")
-    return said or ""
+        value = user.findtext(f"TEMPLATE/{found[1].upper()}")
+    return value or ""
 
 
 MOST_VALUES = 1000

@@ -200,8 +200,8 @@ def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:
         case Balloon():
             yield "memory_mib", step.memory_mib
         case Throttle():
-            said = {name: getattr(step, name) for name in _RATES.values()}
-            yield from ((name, rate) for name, rate in said.items() if rate is not None)
+            rates = {name: getattr(step, name) for name in _RATES.values()}
+            yield from ((name, rate) for name, rate in rates.items() if rate is not None)
 
 
 def _quota(quota_us: int | None, period_us: int) -> int:

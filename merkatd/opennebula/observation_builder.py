@@ -196,7 +196,7 @@ def _observation(
         host_cluster=_ints(host.cluster for host in hosts),
         host_state=_ints(host_state(host.state) for host in hosts),
         host_capacity=_pairs(_capacities(hosts, vms)),
-        host_used=_pairs((one.cpu, one.memory_mib) for one in load),
+        host_used=_pairs((host_load.cpu, host_load.memory_mib) for host_load in load),
         vm_id=_ints(vm.id for vm in vms),
         vm_name=tuple(vm.name for vm in vms),
         vm_state=_ints(place.state for place in places),
@@ -237,7 +237,7 @@ def _observation(
             ran_until_s=_ints(vm.record.ran_until_s for vm in vms),
         ),
         ended={vm.id: vm.record for vm in pools.done},
-        host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
+        host_goods={host.id: goods for host in hosts if (goods := _goods(host.facts.values))},
     )
 
 

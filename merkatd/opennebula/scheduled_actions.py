@@ -77,11 +77,11 @@ def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list
 def done(action: Action, now: float, started_s: float) -> Action:
     """Return the action after it was run: with that time, and its next time if it repeats."""
     at_s = _time(action, started_s)
-    said = {name: value for name, value in action.items() if name != "MESSAGE"}
-    said["DONE"] = str(int(now))
+    values = {name: value for name, value in action.items() if name != "MESSAGE"}
+    values["DONE"] = str(int(now))
     if at_s is None or at_s > int(now):
-        return said
-    return said | _later(action, at_s, now)
+        return values
+    return values | _later(action, at_s, now)
 
 
 def failed(action: Action, now: float, why: str) -> Action:
@@ -196,7 +196,7 @@ def _days_until(repeat: int, days: Sequence[int], now: float) -> int:
         _Repeat.MONTHLY: today.tm_mday,
         _Repeat.YEARLY: today.tm_yday - 1,
     }[_Repeat(repeat)]
-    later = next((one for one in days if one > day), None)
+    later = next((candidate for candidate in days if candidate > day), None)
     if later is not None:
         return later - day
     length = {
@@ -306,7 +306,7 @@ async def _run(client: Client, entry: Scheduled, due: DueAction, now: float) -> 
         method, arguments = call(due, entry.vm)
         await client.call(method, *arguments, about=about)
     except (OneError, ValueError) as error:
-        said = failed(due.action, now, str(error))
+        values = failed(due.action, now, str(error))
         _log.warn(
             "Scheduled action {action} of VM {vm} failed: {why}",
             action=due.name,
@@ -314,6 +314,6 @@ async def _run(client: Client, entry: Scheduled, due: DueAction, now: float) -> 
             why=str(error),
         )
     else:
-        said = done(due.action, now, entry.made_s)
+        values = done(due.action, now, entry.made_s)
         _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=entry.vm)
-    await client.call("one.vm.schedupdate", entry.vm, due.id, template(said), about=about)
+    await client.call("one.vm.schedupdate", entry.vm, due.id, template(values), about=about)

@@ -106,7 +106,7 @@ def attended_platforms(
     found = {
         platform.id: apart.look(platform.id, partial(look, platform), None) for platform in living
     }
-    return {platform: one for platform, one in found.items() if one is not None}
+    return {platform: news for platform, news in found.items() if news is not None}
 
 
 def _assignment(

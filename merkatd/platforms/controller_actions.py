@@ -187,8 +187,8 @@ def _report(
     )
     if not all(isfinite(number) for number in numbers if number is not None):
         raise ControllerActionError("the numbers of a report must be finite")
-    said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
-    platform_store.change(connection, platform.id, report=said)
+    report = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
+    platform_store.change(connection, platform.id, report=report)
     platform_store.replace_action(
         connection, _doing(platform, action_id, "report", action.text, at_s)
     )

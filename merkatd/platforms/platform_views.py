@@ -250,14 +250,14 @@ def summary(connection: sa.Connection, platform: PlatformRow) -> PlatformSummary
 
 def _on_track(platform: PlatformRow, report: Mapping[str, Any]) -> bool | None:
     """Return whether a platform is on track: as reported, or by its projected end."""
-    said = report.get("on_track")
+    on_track = report.get("on_track")
     if (
-        said is None
+        on_track is None
         and report.get("projected_end_s") is not None
         and platform.deadline_s is not None
     ):
         return bool(report["projected_end_s"] <= platform.deadline_s)
-    return said
+    return on_track
 
 
 def _spent(connection: sa.Connection, account: int) -> float:

@@ -159,16 +159,16 @@ def update(
     row = require_platform(connection, platform)
     if PlatformState(row.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {row.state}")
-    said = []
+    changes = []
     if new.deadline is not None:
         deadline_s = new.deadline.seconds(at_s)
         if deadline_s <= at_s:
             raise OrderError(f"deadline: {utc_text(deadline_s)} has passed")
         platform_store.change(connection, platform, deadline_s=deadline_s)
-        said.append(f"deadline {utc_text(deadline_s)}")
+        changes.append(f"deadline {utc_text(deadline_s)}")
     if new.performance is not None:
         platform_store.change(connection, platform, performance=new.performance)
-        said.append(f"performance {new.performance:g}")
+        changes.append(f"performance {new.performance:g}")
     if (new.budget is not None or new.replenishment is not None) and row.account is not None:
         changed = ledger.set_budget(
             connection,
@@ -179,15 +179,15 @@ def update(
             who,
             at_s,
         )
-        said.append(
+        changes.append(
             f"budget {amount_text(changed.initial / ledger.MICRO)}, replenishment"
             f" {amount_text(changed.replenishment / ledger.MICRO)}"
         )
-    if not said:
+    if not changes:
         raise OrderError(
             "an update must change a deadline, a performance, a budget or a replenishment"
         )
-    _note(connection, row, at_s, who, "update", "; ".join(said))
+    _note(connection, row, at_s, who, "update", "; ".join(changes))
     return require_platform(connection, platform)
 
 

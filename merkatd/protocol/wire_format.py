@@ -190,8 +190,8 @@ def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
     if not isinstance(given, dict) or given.keys() != _KEYS:
         raise MalformedError(f"a message must be an object with {', '.join(sorted(_KEYS))}")
     if given["v"] != VERSION or type(given["v"]) is not int:
-        said = ascii(given["v"])[:20]
-        raise OtherVersionError(f"speaks version {said}; expected version {VERSION}")
+        version = ascii(given["v"])[:20]
+        raise OtherVersionError(f"speaks version {version}; expected version {VERSION}")
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in kinds:
         raise MalformedError(f"kind {str(kind)[:40]!a} is unknown; expected {', '.join(kinds)}")

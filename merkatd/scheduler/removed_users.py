@@ -85,8 +85,8 @@ class RemovedUsers:
         candidates = {owner for owner in absent if known[owner].retired_s is None}
         lasts_s = self._many_for(context, candidates, known)
         if lasts_s is not None:
-            said = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
-            self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], said)
+            reason = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
+            self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], reason)
             return
         await self._ask(context, candidates)
         todo = (self._gone & candidates) | (absent & set(late))

@@ -110,7 +110,7 @@ class BrowserSessions:
             self._drop(self._of_user[user][0])
         if len(self._kept) < MOST_KEPT:
             return
-        for name in [one for one, kept in self._kept.items() if kept.over(now_s)]:
+        for name in [key for key, kept in self._kept.items() if kept.over(now_s)]:
             self._drop(name)
         while len(self._kept) >= MOST_KEPT:
             self._drop(max(self._of_user.values(), key=len)[0])

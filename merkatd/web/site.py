@@ -250,9 +250,9 @@ class WebSite:
         return PageResponse(answer.body, answer.status, answer.kind, headers)
 
 
-def _same(said: str, right: str) -> bool:
+def _same(given: str, right: str) -> bool:
     """Compare secrets as bytes: `compare_digest` refuses text beyond ASCII."""
-    return compare_digest(said.encode(), right.encode())
+    return compare_digest(given.encode(), right.encode())
 
 
 def _expired() -> PageResponse:

@@ -54,8 +54,8 @@ class BrowserCall(HttpCall):
         if self.size > most:
             text = f"A form must have at most {most} bytes (got {self.size})."
             return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        said = self.requestHeaders.getRawHeaders(b"host") or []
-        host = host_name(said[0].decode("latin-1")) if len(said) == 1 else None
+        headers = self.requestHeaders.getRawHeaders(b"host") or []
+        host = host_name(headers[0].decode("latin-1")) if len(headers) == 1 else None
         if host is None:
             return wrong_page(
                 "A request must have exactly one valid Host header.", HTTPStatus.BAD_REQUEST

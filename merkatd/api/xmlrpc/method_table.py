@@ -158,7 +158,7 @@ class WrittenPrices:
         found = self._written.get(market)
         if found is None:
             rows = services.prices.present(market or None)
-            found = self._written[market] = encoded([flat_row(one) for one in rows])
+            found = self._written[market] = encoded([flat_row(row) for row in rows])
         return found
 
 

@@ -299,7 +299,7 @@ def _constraints(
     vm_class = number[sort] if len(vms) else np.zeros(0, dtype=np.int64)
     told = [row for row, opinion in enumerate(opinions) if opinion.why or opinion.remark]
     telling = np.flatnonzero(is_one_of(sort, told)).tolist()
-    said = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
+    messages = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
     return Constraints(
         vm_class=vm_class,
         class_name=_names([sorts[row] for row in matters]),
@@ -307,10 +307,10 @@ def _constraints(
         rank=rank.reshape(shape),
         unplaceable={
             vm: opinion.why.replace(USER, _user(scene, owner))
-            for vm, (opinion, owner) in said.items()
+            for vm, (opinion, owner) in messages.items()
             if opinion.why
         },
-        remarks={vm: opinion.remark for vm, (opinion, _) in said.items() if opinion.remark},
+        remarks={vm: opinion.remark for vm, (opinion, _) in messages.items() if opinion.remark},
         vm_role=roles,
         role_name=groups.names,
         role_policy=groups.policy,

@@ -162,10 +162,10 @@ class NodeFit:
 
 def _likeness(nodes: Sequence[Node]) -> bytes:
     """Return a key that is equal for hosts with equal nodes."""
-    said = [
+    facts = [
         (node.id, node.cores, node.free_mib, sorted(node.free_hugepages.items())) for node in nodes
     ]
-    return blake2b(repr(said).encode(), digest_size=16).digest()
+    return blake2b(repr(facts).encode(), digest_size=16).digest()
 
 
 def nodes_after(nodes: Sequence[Node], spots: Sequence[NodePlace]) -> list[Node]:

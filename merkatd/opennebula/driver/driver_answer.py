@@ -35,8 +35,10 @@ def answer(handed: DelegatedPlan, action: DriverRequest, cluster: int | None) ->
 
 def line(severity: str, text: str, vm: int | None = None) -> str:
     """Return a line for oned's log; an ERROR with a VM becomes the message to the VM's owner."""
-    said = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return f"{severity}: {'' if vm is None else f'{vm} '}{said[:LONGEST_LINE]}"
+    printable = " ".join(
+        "".join(letter if letter.isprintable() else " " for letter in text).split()
+    )
+    return f"{severity}: {'' if vm is None else f'{vm} '}{printable[:LONGEST_LINE]}"
 
 
 def plan(steps: Iterable[Deploy | Migrate], action: DriverRequest, cluster: int | None) -> str:

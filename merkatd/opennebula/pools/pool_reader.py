@@ -83,8 +83,8 @@ class VmReader:
         resting = {vm: self._resting.why(vm) for vm in self._resting.at(self._clock.seconds())}
         pages = [
             page
-            for one in _around(self._known, list(resting), self._rows)
-            for page in await self.range(*one, state)
+            for bounds in _around(self._known, list(resting), self._rows)
+            for page in await self.range(*bounds, state)
         ]
         merged = Page()
         for page in pages:

@@ -184,8 +184,8 @@ class FactTable:
         if self._hosts_of is None:
             self._hosts_of = {}
             for row, vms in enumerate(self.vms):
-                for one in vms:
-                    self._hosts_of.setdefault(one, []).append(row)
+                for number in vms:
+                    self._hosts_of.setdefault(number, []).append(row)
         found = np.zeros(len(self.rows), dtype=bool)
         found[self._hosts_of.get(vm, [])] = True
         return found

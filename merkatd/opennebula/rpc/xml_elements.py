@@ -248,12 +248,12 @@ def amount(parts: Mapping[str, Element], name: str) -> float:
     return amount_of(text(parts, name), name)
 
 
-def amount_of(said: str, name: str) -> float:
+def amount_of(text: str, name: str) -> float:
     """Return the number above 0 that a text consists of. Raise UnreadableError if it is none."""
     try:
-        number = float(said)
+        number = float(text)
     except ValueError:
         number = 0.0
     if 0 < number < _MOST:
         return number
-    raise UnreadableError(f"{name} is {said[:40]!r}, not a number above 0")
+    raise UnreadableError(f"{name} is {text[:40]!r}, not a number above 0")

@@ -97,7 +97,7 @@ def claims_of(
         price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
         if rest > 0 and np.isfinite(price):
             found[market.name].append(Claim(price=price, units=rest))
-    return {name: tuple(sorted(said, key=_by_price)) for name, said in found.items()}
+    return {name: tuple(sorted(listed, key=_by_price)) for name, listed in found.items()}
 
 
 def _counted(
@@ -136,9 +136,9 @@ def book_without(
     market = market_of(template, markets)
     snapshot = announcement.seen.snapshot
     total = market_view(snapshot, markets.index(market)).total
-    said = claims_of(connection, announcement, context, apart_from=platform.id)[market.name]
+    listed = claims_of(connection, announcement, context, apart_from=platform.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
-    return ClaimBook(capacity, ((each.price, each.units) for each in said))
+    return ClaimBook(capacity, ((each.price, each.units) for each in listed))
 
 
 def books_of(published: Sequence[MarketNow]) -> dict[str, ClaimBook]:

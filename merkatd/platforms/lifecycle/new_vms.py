@@ -71,19 +71,19 @@ def create_step(
     """Return the step that creates a VM; a VM with a monitor gets the attributes `handed`."""
     cluster = next(each for each in template.clusters if each.name == member.cluster)
     text = platform.vm_templates[cluster.name]
-    said = {PLATFORM: str(platform.id)}
+    attributes = {PLATFORM: str(platform.id)}
     if not has_name(text):
-        said["NAME"] = f"{platform.name}-{cluster.name}-{member.number}"
+        attributes["NAME"] = f"{platform.name}-{cluster.name}-{member.number}"
     if cluster.monitor is not None:
-        said |= handed(member.key)
+        attributes |= handed(member.key)
     if template.market is not None:
-        said["MERKAT_MARKET"] = template.market
+        attributes["MERKAT_MARKET"] = template.market
     for what, amounts in (("BID", bid), ("MIN", cluster.floor), ("MAX", cluster.ceiling)):
-        said |= {f"MERKAT_{what}_{name.upper()}": repr(amounts[name]) for name in amounts}
+        attributes |= {f"MERKAT_{what}_{name.upper()}": repr(amounts[name]) for name in amounts}
     return Create(
         period=period,
         key=member.key,
-        template=with_attributes(text, said),
+        template=with_attributes(text, attributes),
         owner=platform.owner,
         reason=f"platform {platform.id} ({platform.name}) needs VM {member.number}"
         f" in {cluster.name}",

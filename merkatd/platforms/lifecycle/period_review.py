@@ -233,8 +233,8 @@ def _scene(
         deaf=view.deaf,
         given_away=view.given_away,
         longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
-        failed={vm: said for (vm, state), said in words if failing(state, said)},
-        stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
+        failed={vm: word for (vm, state), word in words if failing(state, word)},
+        stopped=frozenset(vm for (vm, _), word in words if word in OFF_THEIR_HOSTS),
     )
     return _ReviewState(
         sight=sight,

@@ -140,7 +140,7 @@ def _template(top: TomlTable) -> PlatformTemplate:
         top.wrong("grace", "must be at most an hour")
     goal = _goal(top.table("slo"), gives_up=kind != PARTIAL)
     budget, start = _budget(top), _start(top.table("start"))
-    clusters = tuple(_cluster(one) for one in top.tables("cluster", MOST_CLUSTERS))
+    clusters = tuple(_cluster(table) for table in top.tables("cluster", MOST_CLUSTERS))
     if not 1 <= len(clusters) <= MOST_CLUSTERS:
         top.complain(
             f"cluster: expected 1 to {MOST_CLUSTERS} tables [[cluster]] (got {len(clusters)})"

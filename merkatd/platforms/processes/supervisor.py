@@ -233,17 +233,17 @@ class Supervisor:
         kept.call, kept.started_s = None, self._clock.seconds()
         self._parted(kept, why, began=False)
 
-    def _told(self, said: Mapping[str, Any]) -> None:
-        name = said.get("started") or said.get("ended") or said.get("failed")
+    def _told(self, message: Mapping[str, Any]) -> None:
+        name = message.get("started") or message.get("ended") or message.get("failed")
         kept = self._kept.get(str(name))
         if kept is None:
             return
-        if "started" in said:
-            kept.pid = said["pid"]
-        elif "ended" in said:
-            self._parted(kept, _words(said["code"]))
+        if "started" in message:
+            kept.pid = message["pid"]
+        elif "ended" in message:
+            self._parted(kept, _words(message["code"]))
         else:
-            self._parted(kept, f"could not be started: {said['why']}", began=False)
+            self._parted(kept, f"could not be started: {message['why']}", began=False)
 
     def _lost(self) -> None:
         """Kill and restart all processes after the warden's end, as they are unsupervised now."""

@@ -258,9 +258,9 @@ class Warden:
         child.log.close()
         self._tell(ended=child.name, pid=child.process.pid, code=code)
 
-    def _tell(self, **said: Any) -> None:
+    def _tell(self, **message: Any) -> None:
         with suppress(OSError):
-            self._orders.sendall(json.dumps(said).encode() + b"\n")
+            self._orders.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _bind(bounds: ProcessLimits, warden: int) -> None:

@@ -59,5 +59,5 @@ class Troubles:
 
 
 def _text(error: Exception) -> str:
-    said = f"{type(error).__name__}: {error}"
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -55,7 +55,7 @@ async def retry_failed_boots(
     `decided` are this period's other steps; they bring VMs to hosts too.
     """
     words, hosts = observed.observation.vm_words, observed.observation.vm_host
-    rows = [row for row, said in enumerate(words) if said == FAILED and hosts[row] >= 0]
+    rows = [row for row, word in enumerate(words) if word == FAILED and hosts[row] >= 0]
     if not rows:
         return BootRetries()
     return await context.database.run(

@@ -61,8 +61,8 @@ class ShadowMode:
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
         stay = {vm: there[vm] for vm in (there.keys() & before.keys()) - under_way}
         found += moved(observed, before, stay, wanted, self._said)
-        said = {vm: self._said[vm] for vm in self._said.keys() & under_way}
-        self._said = said | {
+        known = {vm: self._said[vm] for vm in self._said.keys() & under_way}
+        self._said = known | {
             vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
         }
         await context.database.run(lambda connection: comparison_store.add(connection, found))
@@ -136,7 +136,7 @@ def moved(
     before: Mapping[int, int],
     there: Mapping[int, int],
     wanted: Mapping[int, Migrate],
-    said: Mapping[int, int],
+    known: Mapping[int, int],
 ) -> Iterator[Comparison]:
     """Yield the moves of one side that the other did not make, for VMs that are `there`.
 
@@ -145,7 +145,7 @@ def moved(
     hosts, names = _names(observed)
     for vm, host in there.items():
         ours = wanted.get(vm)
-        if host == before[vm] and (ours is None or said.get(vm) == ours.host):
+        if host == before[vm] and (ours is None or known.get(vm) == ours.host):
             continue
         yield Comparison(
             period=observed.period,

@@ -52,8 +52,10 @@ def with_goods(
 def _of_hosts(seen: Observation, goods: GoodsSettings, name: str) -> Floats:
     """[hosts]: the amount in each host's template if it is a number, else the default."""
     common = goods.of_a_host(name)
-    said = [amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()]
-    return np.array([common if value is None else value for value in said], dtype=np.float64)
+    amounts = [
+        amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()
+    ]
+    return np.array([common if value is None else value for value in amounts], dtype=np.float64)
 
 
 def bids_with_goods(

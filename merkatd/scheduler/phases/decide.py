@@ -178,15 +178,15 @@ def _why(context: PeriodContext, observed: Observed, decision: Decision) -> Mapp
     """Return why VMs wait or shrink; a requirement's text replaces the strategy's reason."""
     rules = observed.observation.constraints
     known = {} if rules is None else rules.unplaceable
-    said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
+    reasons = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
     if observed.in_use is not None:
         uses = owner_messages(
             observed.snapshot.vms.id, observed.in_use, decision.allocations[:, MEMORY]
         )
-        said |= messages_after_reasons(said, uses)
-    said |= failing_to_leave(observed.snapshot, observed.moves)
+        reasons |= messages_after_reasons(reasons, uses)
+    reasons |= failing_to_leave(observed.snapshot, observed.moves)
     return {
-        **said,
+        **reasons,
         **outside_markets(observed.observation, observed.snapshot.vms.market, context.markets),
     }
 

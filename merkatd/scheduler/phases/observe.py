@@ -39,8 +39,8 @@ async def read_cloud(context: PeriodContext) -> CloudReading:
         lambda: dict(zip(vms.tolist(), hosts.tolist(), strict=True)),
     )
     use = await context.hypervisors.read(places)
-    said = await context.executor.run(partial(_said, observation, context.goods.resources))
-    return CloudReading(started_s, observation, use, said)
+    wishes = await context.executor.run(partial(_said, observation, context.goods.resources))
+    return CloudReading(started_s, observation, use, wishes)
 
 
 def observed_from(

@@ -163,7 +163,7 @@ def host_rows(
     bid_sums = [_sums(view, there, bids[:, column]) for column in range(len(names))]
 
     def by_resource(sums: Sequence[Floats], row: int) -> dict[str, float]:
-        return {name: float(one[row]) for name, one in zip(names, sums, strict=True)}
+        return {name: float(column[row]) for name, column in zip(names, sums, strict=True)}
 
     def measured(values: Floats) -> dict[str, float | None]:
         return {name: finite(value) for name, value in zip(names, values, strict=True)}

@@ -237,9 +237,9 @@ def _quoted(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
     possible share.
     """
     names = place.quotes.resources
-    said = [checked_amount(name, bids.get(name), MAX_AMOUNT) for name in names]
+    asked = [checked_amount(name, bids.get(name), MAX_AMOUNT) for name in names]
     amounts = [checked_amount(f"{WANTED}{name}", wanted.get(name), MAX_AMOUNT) for name in names]
-    for name, bid, amount in zip(names, said, amounts, strict=True):
+    for name, bid, amount in zip(names, asked, amounts, strict=True):
         if bid is not None and amount is not None:
             raise InvalidRequestError(f"{name} and want_{name}: only one of the two may be given")
     needed = place.quotes.bid_for(place.place, amounts)
@@ -256,7 +256,7 @@ def _quoted(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
         if at is None
         else at
         for hopeless, bid, amount, held, at in zip(
-            none, needed, amounts, place.bid, said, strict=True
+            none, needed, amounts, place.bid, asked, strict=True
         )
     ]
     rows = [

@@ -175,7 +175,8 @@ def _names(ids: Ints, names: Sequence[str], wanted: AbstractSet[int]) -> dict[in
     rows = rows_of(ids, some)
     there = rows != NO_ROW
     return {
-        one: names[row] for one, row in zip(some[there].tolist(), rows[there].tolist(), strict=True)
+        number: names[row]
+        for number, row in zip(some[there].tolist(), rows[there].tolist(), strict=True)
     }
 
 

@@ -61,11 +61,11 @@ class WrongInputError(Exception):
         self.wrong = wrong
 
 
-def numbers(said: Mapping[str, str]) -> dict[str, float]:
+def numbers(fields: Mapping[str, str]) -> dict[str, float]:
     """Return the numbers in these fields; empty fields are omitted. Raise WrongInputError."""
     found: dict[str, float] = {}
     wrong: dict[str, str] = {}
-    for name, text in said.items():
+    for name, text in fields.items():
         if not text:
             continue
         try:

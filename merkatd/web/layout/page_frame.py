@@ -148,8 +148,8 @@ def _priced(price: float | None, times: float) -> str:
 
 
 def _fact(name: str, value: Part, more: str) -> Markup:
-    said = element("dd", value, element("small", f" {more}") if more else None)
-    return element("div", element("dt", name), said)
+    description = element("dd", value, element("small", f" {more}") if more else None)
+    return element("div", element("dt", name), description)
 
 
 def _old_data_warning(request: PageRequest) -> Part:
@@ -166,24 +166,24 @@ def _old_data_warning(request: PageRequest) -> Part:
 
 
 def _banner(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
-    said: list[Part] = [_old_data_warning(request)]
+    banners: list[Part] = [_old_data_warning(request)]
     if how.mode in _DRY:
-        said.append(element("p", _DRY[how.mode], class_="banner"))
+        banners.append(element("p", _DRY[how.mode], class_="banner"))
     if plan is not None and request.admin:
         link = element("a", f"Plan {plan} waits for your approval", href="/plan")
-        said.append(element("p", link, ".", class_="banner warn"))
+        banners.append(element("p", link, ".", class_="banner warn"))
     if how.standby is not None:
-        said.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
+        banners.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
     if how.clock_ahead_s:
         text = (
             f"The daemon's clock is {duration_text(how.clock_ahead_s)} ahead of the time that is"
             " known to have passed. No deadline takes effect until this time is believed."
         )
-        said.append(element("p", text, class_="banner warn"))
+        banners.append(element("p", text, class_="banner warn"))
     if request.admin and how.failures:
         text = f"The last {how.failures} periods failed; the log has the reasons."
-        said.append(element("p", text, class_="banner bad"))
-    return joined(said)
+        banners.append(element("p", text, class_="banner bad"))
+    return joined(banners)
 
 
 ROWS = 100

@@ -95,13 +95,13 @@ def deadline(at_s: float | None, now_s: float) -> Markup:
         return NONE
     at_s = bounded(at_s)
     at = utc(at_s)
-    said = (
+    text = (
         f"in {duration_text(at_s - now_s)}"
         if at_s >= now_s
         else f"{duration_text(now_s - at_s)} ago"
     )
     return element(
-        "time", said, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC"
+        "time", text, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC"
     )
 
 
@@ -235,8 +235,8 @@ def _host_links(row: StepRow, hosts: Mapping[str, int]) -> Part:
 
 def _result(row: StepRow) -> Part:
     bad = row.state in {"refused", "expired"}
-    said: Part = element("span", row.state, class_="badge bad" if bad else "badge")
-    return [said, " ", row.reply] if bad and row.reply else said
+    badge: Part = element("span", row.state, class_="badge bad" if bad else "badge")
+    return [badge, " ", row.reply] if bad and row.reply else badge
 
 
 def _numbered(vm: int | None) -> str | None:

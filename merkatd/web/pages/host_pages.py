@@ -124,8 +124,8 @@ def _part(row: ListedHost, use: HostUse, resource: str) -> float:
 def state(row: ListedHost) -> Markup:
     """Return a host's state as a badge."""
     words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
-    said, kind = words.get(row.state, (row.state, "bad"))
-    return element("span", said, class_=f"badge {kind}")
+    text, kind = words.get(row.state, (row.state, "bad"))
+    return element("span", text, class_=f"badge {kind}")
 
 
 def _facts(request: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:

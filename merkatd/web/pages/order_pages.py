@@ -141,9 +141,9 @@ async def _answered(
 
 
 def _numbers(request: PageRequest, name: str) -> list[int]:
-    said = request.asked.form.fields.get(name, ())
+    texts = request.asked.form.fields.get(name, ())
     return [
-        int(number) for number in said if number.isascii() and number.isdigit() and len(number) < 8
+        int(number) for number in texts if number.isascii() and number.isdigit() and len(number) < 8
     ]
 
 
@@ -215,8 +215,8 @@ def _steps(request: PageRequest, found: StandingPlan) -> Part:
     ]
 
 
-def _host(said: Any) -> Part:
-    return None if said is None else str(said)
+def _host(value: Any) -> Part:
+    return None if value is None else str(value)
 
 
 def _skip(step: StandingStep) -> Markup:

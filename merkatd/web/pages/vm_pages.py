@@ -126,33 +126,33 @@ async def vm(request: PageRequest) -> PageResponse:
 async def quote(request: PageRequest) -> PageResponse:
     """Return the quote for another bid."""
     found = await visible_rows.explained(request)
-    said = fields(request.asked, *request.house.world.goods.resources)
+    values = fields(request.asked, *request.house.world.goods.resources)
     try:
-        bid = _bid(said)
+        bid = _bid(values)
         subject = ExistingVm(request.id)
         quoted = await request.house.quotes.quote(request.caller, request.view, subject, bid, {})
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(request, found, said, wrong)
+        return await _shown(request, found, values, wrong)
     return await page_in_frame(request, "Quote", *_quoted(request, found, quoted, bid))
 
 
 @route("POST", "/vms/{}/bid")
 async def bid_(request: PageRequest) -> PageResponse:
     """Set the bid from the next period on."""
-    said = fields(request.asked, *request.house.world.goods.resources)
+    values = fields(request.asked, *request.house.world.goods.resources)
     try:
-        bid = _bid(said)
+        bid = _bid(values)
         request.count_order(SMALL, request.id, bid)
         await request.house.bids.set_bid(request.caller, request.view, request.id, bid)
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(request, await visible_rows.explained(request), said, wrong)
+        return await _shown(request, await visible_rows.explained(request), values, wrong)
     return redirect(f"/vms/{request.id}")
 
 
-def _bid(said: Mapping[str, str]) -> dict[str, float]:
-    found = numbers(said)
+def _bid(values: Mapping[str, str]) -> dict[str, float]:
+    found = numbers(values)
     if not found:
         raise WrongInputError({"cpu": "Enter a bid for at least one resource."})
     return found
@@ -179,7 +179,7 @@ async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageRespon
 async def _shown(
     request: PageRequest,
     found: ExplainedVm,
-    said: Mapping[str, str] | None = None,
+    values: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> PageResponse:
     hosts = visible_rows.host_ids(request)
@@ -202,7 +202,7 @@ async def _shown(
                 gets_table(now, row, found.resources),
                 facts(_facts(found, hosts, mine=mine)),
             ),
-            panel("Bid", _bid_form(request, found, bids, said, wrong or {})) if mine else NOTHING,
+            panel("Bid", _bid_form(request, found, bids, values, wrong or {})) if mine else NOTHING,
             class_="grid",
         ),
         over_time(vm_charts(request, _owner(found)), *vm_gaps(request)),
@@ -220,10 +220,10 @@ async def _in_force(request: PageRequest, found: ExplainedVm) -> BidOutcome | No
     if not found.resources:
         return None
     bids = request.house.bids
-    said: BidOutcome = await request.read(
+    outcome: BidOutcome = await request.read(
         ("bid", request.id), lambda: bids.read_bid(request.caller, request.view, request.id)
     )
-    return said
+    return outcome
 
 
 def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[tuple[str, Part]]:
@@ -248,7 +248,7 @@ def _bid_form(
     request: PageRequest,
     found: ExplainedVm,
     bids: BidOutcome | None,
-    said: Mapping[str, str] | None,
+    values: Mapping[str, str] | None,
     wrong: Mapping[str, str],
 ) -> Part:
     if bids is None:
@@ -261,7 +261,7 @@ def _bid_form(
         field(
             name,
             f"Bid for {NAMES[name].lower() if name != 'cpu' else 'CPU'}",
-            (said or shown).get(name, ""),
+            (values or shown).get(name, ""),
             wrong,
             f"Credits a period. If empty, the default applies, now {credits_text(held[name])}."
             if name in default

@@ -72,12 +72,12 @@ def _run(host: HostConnection, *words: str) -> str:
     whole = [*command, *words]
     limit_s = host.settings.call_limit_s * _PATIENCE
     try:
-        said, code = _output(whole, limit_s)
+        output, code = _output(whole, limit_s)
     except OSError as error:
         raise LibvirtRefusedError(f"{whole[0]}: {error}") from error
-    if len(said) > _LONGEST:
+    if len(output) > _LONGEST:
         raise LibvirtRefusedError(f"{' '.join(whole)}: its output exceeds {_LONGEST} bytes")
-    text = said.decode(errors="replace")
+    text = output.decode(errors="replace")
     if code == -signal.SIGKILL:
         raise LibvirtRefusedError(f"{' '.join(whole)}: it did not end within {limit_s:g} s")
     if code:
@@ -95,10 +95,10 @@ def _output(whole: Sequence[str], limit_s: float) -> tuple[bytes, int]:
         ending = threading.Timer(limit_s, process.kill)
         ending.start()
         try:
-            said = b"" if process.stdout is None else process.stdout.read(_LONGEST + 1)
-            if len(said) > _LONGEST:
+            output = b"" if process.stdout is None else process.stdout.read(_LONGEST + 1)
+            if len(output) > _LONGEST:
                 process.kill()
-            return said, process.wait()
+            return output, process.wait()
         finally:
             ending.cancel()
 
