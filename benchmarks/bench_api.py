@@ -244,9 +244,9 @@ def over_the_wire(figures: Figures) -> None:
     empty = np.array(laps.pop("empty"))
     typical = 1e6 * float(np.median(empty))
     figures.plain("an empty method of Twisted's XML-RPC, CPU us a call", typical)
-    for name, found in laps.items():
-        figures.plain(f"{name}, CPU us a call", 1e6 * float(np.median(found)))
-        part = float(np.median(empty / found))
+    for name, times in laps.items():
+        figures.plain(f"{name}, CPU us a call", 1e6 * float(np.median(times)))
+        part = float(np.median(empty / times))
         figures.at_least(f"rate of {name} / of the empty method", part, LEAST)
 
 
@@ -270,9 +270,9 @@ def in_this_process(figures: Figures) -> None:
                 quotes.quote(cast("QuotedPlace", quotes.place_of(row)), [1.0, 2.0])
             laps[vms].append((time.process_time() - begin) / len(rows))
     small, large = (np.array(laps[vms]) for vms in markets)
-    for vms, found in laps.items():
+    for vms, times in laps.items():
         name = f"a quote among {vms:,} VMs, clearing prices, CPU us"
-        figures.plain(name, 1e6 * float(np.median(found)))
+        figures.plain(name, 1e6 * float(np.median(times)))
     growth = float(np.median(large / small))
     figures.at_most("a quote among 100,000 VMs / among 1,000", growth, GROWTH)
 

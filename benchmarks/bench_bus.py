@@ -128,8 +128,8 @@ async def round_trip(passport: Passport) -> float:
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, "--trips", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    said, _ = await process.communicate(json.dumps(passport.written()).encode() + b"\n")
-    took: list[float] = json.loads(said)
+    output, _ = await process.communicate(json.dumps(passport.written()).encode() + b"\n")
+    took: list[float] = json.loads(output)
     return median(took)
 
 

@@ -37,11 +37,11 @@ def opened(connection: sa.Connection) -> list[int]:
         for owner in range(APPLICATIONS)
     ]
     connection.execute(sa.insert(ACCOUNTS), rows)
-    found = [account.id for account in account_store.every(connection, AccountKind.APPLICATION)]
+    accounts = [account.id for account in account_store.every(connection, AccountKind.APPLICATION)]
     account_store.treasury(connection)
-    moves = {issuance: -HELD * len(found), **dict.fromkeys(found, HELD)}
+    moves = {issuance: -HELD * len(accounts), **dict.fromkeys(accounts, HELD)}
     entry_store.post(connection, [Posting(TransactionKind.ISSUE, "issue/0", moves)], 0.0)
-    return found
+    return accounts
 
 
 def bare(connection: sa.Connection, number: int, payers: list[int], treasury: int) -> None:

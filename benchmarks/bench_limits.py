@@ -67,11 +67,11 @@ class Bench:
 
     def calls(self) -> Counter[str]:
         """Return the calls made since the last call of this method."""
-        found: Counter[str] = Counter()
+        calls: Counter[str] = Counter()
         for host in self.hosts:
-            found += host.calls
+            calls += host.calls
             host.calls.clear()
-        return found
+        return calls
 
     async def timed(self, name: str, running: Any) -> None:
         """Await `running`, and store the number of its calls and its time."""

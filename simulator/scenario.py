@@ -53,15 +53,15 @@ class Scenario:
     def applications(self, seed: int, level: float) -> tuple[Application, ...]:
         """Return all applications by submission, with new numbers; each part has its own seed."""
         seeds = np.random.SeedSequence(seed).spawn(len(self.parts))
-        found = [
+        applications = [
             application
             for make, own in zip(self.parts, seeds, strict=True)
             for application in make(np.random.default_rng(own))
         ]
-        found.sort(key=lambda application: application.submit_s)
+        applications.sort(key=lambda application: application.submit_s)
         return tuple(
             replace(application, number=at, submit_s=application.submit_s * level)
-            for at, application in enumerate(found)
+            for at, application in enumerate(applications)
         )
 
 
@@ -95,7 +95,7 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
         parts.append(lambda _rng: given)
     if not parts:
         table.problems.append("[[workload]] or [[application]]: at least one table is required")
-    found = Scenario(
+    scenario = Scenario(
         name=table.take("name", name, path.stem),
         systems=systems,
         levels=table.take("levels", _several(_positive), (1.0,)),
@@ -103,7 +103,7 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
         parts=tuple(parts),
     )
     table.end()
-    return found
+    return scenario
 
 
 def _cloud(table: TomlTable) -> SimulatedCloud:
@@ -114,7 +114,7 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
         for field in fields(OperationCosts)
     }
     costs.end()
-    found = SimulatedCloud(
+    cloud = SimulatedCloud(
         nodes=table.take("nodes", _at_least_one, HPC2N.nodes),
         cpu=table.take("cores", _at_least_one, int(HPC2N.cpu / CORE)) * CORE,
         memory_mib=table.take("memory_mib", _positive, HPC2N.memory_mib),
@@ -129,7 +129,7 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
         costs=OperationCosts(**given),
     )
     table.end()
-    return found
+    return cloud
 
 
 def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: float) -> Make:
@@ -189,7 +189,7 @@ def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Ap
     """Return the application of an [[application]] table."""
     run_s = table.need("run", _some_time, 1.0)
     ideal_s = run_s + cloud.costs.boot_s
-    found = Application(
+    application = Application(
         number=0,
         submit_s=table.take("submit", duration, 0.0),
         run_s=run_s,
@@ -201,11 +201,11 @@ def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Ap
         tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
     )
     table.end()
-    if found.tasks > cloud.cores:
+    if application.tasks > cloud.cores:
         table.wrong("tasks", f"must be at most the cloud's cores, {cloud.cores}")
-    if found.memory_mib > most_mib * (1 + 1e-9):
+    if application.memory_mib > most_mib * (1 + 1e-9):
         table.wrong("memory_mib", f"must be at most {most_mib:g}: {_most(most_mib, cloud)}")
-    return found
+    return application
 
 
 def _most(most_mib: float, cloud: SimulatedCloud) -> str:

@@ -128,9 +128,9 @@ def other_claims(claims: Sequence[Claim], own: Claim) -> list[Claim]:
     mine = [claim for claim in claims if claim.price == own.price and claim.units <= own.units]
     if not mine:
         return list(claims)
-    found = list(claims)
-    found.remove(max(mine, key=lambda claim: claim.units))
-    return found
+    others = list(claims)
+    others.remove(max(mine, key=lambda claim: claim.units))
+    return others
 
 
 def units_of(assignment: Assignment, news: News) -> float:

@@ -302,8 +302,8 @@ class Elastic(Controller):
         ending = [vm for vm in released if vm in present]
         gone = [vm for vm in released if vm not in present]
         now, later = gone[:PORTION], gone[PORTION:]
-        said = await self._say(self.batch.forget, now)
-        left = None if said is None else left_of(said.out.decode(errors="replace"))
+        output = await self._say(self.batch.forget, now)
+        left = None if output is None else left_of(output.out.decode(errors="replace"))
         refused = [vm for vm in now if left is None or self._name(vm) in left]
         self.memory[_GONE] = [*ending, *[*later, *refused][:MOST_GONE]]
 
@@ -315,8 +315,8 @@ class Elastic(Controller):
         """Send an order for these workers; return the head's answer, None if it failed."""
         if not vms or self.head is None:
             return None
-        said = await self.head.say(what([self._name(vm) for vm in vms]))
-        return said if said is not None and said.status == 0 else None
+        output = await self.head.say(what([self._name(vm) for vm in vms]))
+        return output if output is not None and output.status == 0 else None
 
     def _name(self, vm: int) -> str:
         return str(self.assignment.parameters.get("worker", WORKER)).replace("{vm}", str(vm))

@@ -116,9 +116,9 @@ def to_make_anew(
     absent = UnresponsiveVms.of(memory.get(_ABSENT, {}))
     for terms in given.clusters:
         mine = {vm.vm for vm in news.vms if vm.cluster == terms.name}
-        found = [(absent.to_replace(terms, news.vms), "never answered")]
-        found += [(tuple(vm for vm in late if vm in mine), why) for late, why in gone]
-        yield from (MarketOrder(terms.name, vms, why) for vms, why in found if vms)
+        replaced = [(absent.to_replace(terms, news.vms), "never answered")]
+        replaced += [(tuple(vm for vm in late if vm in mine), why) for late, why in gone]
+        yield from (MarketOrder(terms.name, vms, why) for vms, why in replaced if vms)
 
 
 def overdue_vms(
@@ -193,14 +193,14 @@ def usable_s(left_s: float, interval_s: float) -> float:
 def progress_text(decision_input: DecisionInput, spare_s: float) -> str:
     """Describe the progress and the expected end."""
     work = decision_input.work
-    said = f"{int(work.done)} of {work.steps} iterations, {decision_input.pace_s:.3g} s each"
+    progress = f"{int(work.done)} of {work.steps} iterations, {decision_input.pace_s:.3g} s each"
     away = "" if decision_input.whole else "; not all of its VMs run"
     if isinf(spare_s):
-        return f"{said}{away}"
+        return f"{progress}{away}"
     if spare_s >= 0:
-        return f"{said}: will end {spare_s:.0f} s before the deadline{away}"
+        return f"{progress}: will end {spare_s:.0f} s before the deadline{away}"
     least_s = least_deadline_s(work, decision_input.reachable_step_s)
-    return f"{said}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
+    return f"{progress}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
 
 
 def why_too_late(decision_input: DecisionInput) -> str:

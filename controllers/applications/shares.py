@@ -39,13 +39,13 @@ class WorkShare:
 
     def over(self, cluster: str, news: News, steps: int) -> AbstractSet[int]:
         """Return its VMs that have made all iterations, or may have before their power-off."""
-        found = set()
+        complete = set()
         for vm in news.vms:
             made, could = self.made.get(vm.vm, (0, 0))
             runs = vm.state in {"running", "pending", UNKNOWN}
             if vm.cluster == cluster and not vm.leaving and (made if runs else could) >= steps:
-                found.add(vm.vm)
-        return found
+                complete.add(vm.vm)
+        return complete
 
     def complete(
         self, cluster: str, news: News, steps: int, missed: AbstractSet[int], *, told_of_all: bool
@@ -119,7 +119,7 @@ class Shares:
         A part that has ended in all running VMs is only as far as its VMs that are away. `whole`
         says whether all VMs of the platform run now.
         """
-        found = dict(parts)
+        parts_told = dict(parts)
         for name, progress in parts.items():
             share, missed = self.share(name), {*map(int, absent.by_cluster.get(name, ()))}
             told_of_all = whole or (progress.whole and progress.seen_s < news.at_s)
@@ -128,8 +128,10 @@ class Shares:
             ):
                 continue
             least = share.least(name, news) if share.logs else progress.done
-            found[name] = replace(progress, done=min(least, steps - 1), exit=progress.exit or None)
-        return found
+            parts_told[name] = replace(
+                progress, done=min(least, steps - 1), exit=progress.exit or None
+            )
+        return parts_told
 
     def over(self, news: News, steps: int) -> AbstractSet[int]:
         """Return the VMs of all clusters that have no work left."""
@@ -140,12 +142,12 @@ class Shares:
 
 def _of_vms(values: Mapping[str, float], prefix: str) -> dict[int, float]:
     """Return the measurements with this prefix, by VM id."""
-    found = {}
+    numbers = {}
     for name, value in values.items():
         vm = name.removeprefix(prefix)
         if vm != name and vm.isdecimal():
-            found[int(vm)] = value
-    return found
+            numbers[int(vm)] = value
+    return numbers
 
 
 def _read(kept: Mapping[str, Any]) -> WorkShare:

@@ -120,8 +120,8 @@ def ssh_settings(parameters: Mapping[str, Any]) -> SshReach | None:
     """Return the SSH settings; None if neither configuration nor template names an address."""
     if SSH not in os.environ:
         return None
-    found = SshReach.read(os.environ[SSH]).but(parameters)
-    return found if found.address else None
+    reach = SshReach.read(os.environ[SSH]).but(parameters)
+    return reach if reach.address else None
 
 
 def site_keys() -> GuestKeys:

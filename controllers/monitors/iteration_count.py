@@ -40,10 +40,10 @@ def next_count(before: Count, lines: Iterable[str], pattern: Pattern, now_s: flo
     """Return the count after more log lines; a restarted application may repeat a step."""
     done, took, at_s = before.done, list(before.took_s), before.at_s
     for line in lines:
-        found = pattern.search(line)
-        if found is None:
+        match = pattern.search(line)
+        if match is None:
             continue
-        groups = found.groupdict()
+        groups = match.groupdict()
         step = _number(groups["step"])
         if step is None:
             continue

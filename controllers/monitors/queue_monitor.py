@@ -69,11 +69,11 @@ class QueueMonitor(Monitor):
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
         """Return the time and the measurements; None without a valid answer of the head."""
-        said = await self._head.say(self._batch.look())
-        if said is None:
+        output = await self._head.say(self._batch.look())
+        if output is None:
             return None
         try:
-            queue = self._batch.read(said.out.decode("utf-8", "replace"))
+            queue = self._batch.read(output.out.decode("utf-8", "replace"))
             most = self.assignment.most_vms + MOST_MORE
             return self._now(), queue_values(queue, self._names, most)
         except (ValueError, ArithmeticError):

@@ -59,12 +59,12 @@ class ThroughCloud:
         self._proxy("close")()
 
     def _counts(self, vms: Sequence[int]) -> dict[int, Count]:
-        found = {}
+        guests = {}
         for vm in vms:
             answer: Any = self._proxy.embedded.guest.progress(self._session, vm)
             if answer[0]:
-                found[vm] = of_guest(answer[1])
-        return found
+                guests[vm] = of_guest(answer[1])
+        return guests
 
 
 def has_cloud(home: Path) -> bool:

@@ -142,14 +142,14 @@ class _EdfRun:
     def _in_the_way(self, row: int) -> list[int]:
         """Return as many later applications as must be suspended, the latest first; else none."""
         lacking = self.jobs[row].application.tasks - self.free
-        found: list[int] = []
+        victims: list[int] = []
         for other in reversed(self.live):
             if lacking <= 0 or other == row:
                 break
             if self.jobs[other].state is _JobState.RUNNING:
-                found.append(other)
+                victims.append(other)
                 lacking -= self.jobs[other].application.tasks
-        return found if lacking <= 0 else []
+        return victims if lacking <= 0 else []
 
     def _start(self, row: int) -> None:
         job = self.jobs[row]

@@ -103,15 +103,15 @@ def _contended(
     condor: Framework, torque: Framework, half: int
 ) -> list[tuple[FrameworkView, FrameworkView]]:
     """Return the periods in which both have needed at least half for `SETTLED_S`."""
-    found, since_s = [], None
+    both, since_s = [], None
     for seen, other in zip(condor.seen, torque.seen, strict=False):
         if min(seen.useful, other.useful) < half:
             since_s = None
             continue
         since_s = seen.at_s if since_s is None else since_s
         if seen.at_s >= since_s + SETTLED_S:
-            found.append((seen, other))
-    return found
+            both.append((seen, other))
+    return both
 
 
 def _sweeps(rng: np.random.Generator, count: int) -> list[Job]:

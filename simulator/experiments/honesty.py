@@ -52,10 +52,10 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 def measure(task: Task, options: ExperimentOptions) -> Row:
     """Return the mean satisfaction and payment of the application, in its budgets."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
-    found = [_one(task.system, task.seed * CLOUDS + number) for number in range(clouds)]
+    outcomes = [_one(task.system, task.seed * CLOUDS + number) for number in range(clouds)]
     return {
-        "satisfaction": fmean(worth for worth, _ in found),
-        "paid": fmean(paid for _, paid in found),
+        "satisfaction": fmean(worth for worth, _ in outcomes),
+        "paid": fmean(paid for _, paid in outcomes),
     }
 
 

@@ -118,20 +118,20 @@ def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:
         _Application(policy, ideal / STEPS, ideal * factor)
         for ideal, factor in zip(ideal_s.tolist(), factors.tolist(), strict=True)
     ]
-    found, paid, slow = list[float](), list[float](), list[bool]()
+    prices, paid, slow = list[float](), list[float](), list[bool]()
     for period in range(PERIODS):
         fixed = others * (2 if period >= STEP_PERIOD else 1)
         bids = np.array([*(application.bid for application in adapting), *[OTHERS_BID] * fixed])
-        found.append(float(bids.sum()) / capacity)
+        prices.append(float(bids.sum()) / capacity)
         allocations = _allocations(bids, capacity)
         for application, allocation in zip(adapting, allocations.tolist(), strict=False):
             rest = float(bids.sum()) - application.bid
             keeping = rest * CORES / (capacity - CORES) if capacity > CORES else MEANS.bid_max
             late = application.look(allocation, keeping, (period + 1) * PERIOD_S)
             if period >= STEP_PERIOD:
-                paid.append(found[-1] * allocation)
+                paid.append(prices[-1] * allocation)
                 slow.append(late)
-    return StabilityRun(found, fmean(paid), fmean(slow))
+    return StabilityRun(prices, fmean(paid), fmean(slow))
 
 
 def _allocations(bids: Floats, capacity: float) -> Floats:

@@ -123,5 +123,5 @@ class ApplicationChoices:
             left_s=left_s,
         )
         limit = limit_price(need, cloud.period_s, self._eager if performance else self._temper)
-        said = limit * self._liars.get(tenancy.row, 1.0)
-        return min(said, tenancy.balance / MICRO / tenancy.units)
+        claimed = limit * self._liars.get(tenancy.row, 1.0)
+        return min(claimed, tenancy.balance / MICRO / tenancy.units)

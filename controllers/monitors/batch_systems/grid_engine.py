@@ -63,8 +63,8 @@ class GridEngine:
     def read(self, answer: str) -> Queue:
         """Parse the answer; a job's slots count as processors, each task of an array as a job."""
         document, _, rest = answer.partition(f"{_LATER}\n")
-        later, found, now = rest.partition(f"{_NOW}\n")
-        if not found:
+        later, separator, now = rest.partition(f"{_NOW}\n")
+        if not separator:
             raise ValueError(f"expected an answer of Grid Engine (got {answer[:80]!r})")
         root = _parsed(document)
         not_yet = _not_yet(later)

@@ -57,17 +57,17 @@ class Slurm:
 
     def read(self, answer: str) -> Queue:
         """Parse the answer; a job on several nodes counts on each of them."""
-        before, found, after = answer.partition(f"{_NODES}\n")
+        before, separator, after = answer.partition(f"{_NODES}\n")
         nodes, dated, now = after.partition(f"{_NOW}\n")
-        if not (found and dated):
+        if not (separator and dated):
             raise ValueError(f"expected an answer of Slurm (got {answer[:80]!r})")
         waiting = wanted = running = 0
         longest_s = 0.0
         busy: dict[str, int] = {}
         names = 0
         for line in before.splitlines():
-            count, said = line.split(None, 1)
-            state, processors, submitted, why, on = said.split("|")
+            count, row = line.split(None, 1)
+            state, processors, submitted, why, on = row.split("|")
             jobs = int(count)
             if state == "PENDING" and not why.startswith(_HELD):
                 waiting += jobs
@@ -110,19 +110,19 @@ class Slurm:
 
 
 def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:
-    found = {}
+    workers = {}
     lines = nodes.splitlines()
     _check(len(lines))
     for line in filter(None, lines):
         name, state = line.split("|")
         word = state.rstrip("*~#!%$@^-+").lower()
-        found[name] = Worker(
+        workers[name] = Worker(
             name=name,
             jobs=busy.get(name, 0),
             drained=word.startswith(_DRAINED),
             lost=state.endswith("*") or word.startswith(_LOST),
         )
-    return found
+    return workers
 
 
 def _list(workers: Iterable[str]) -> str:
