@@ -191,13 +191,13 @@ def _mapping(key: type, element: Any) -> Reader:
     def read_all(value: Any) -> Any:
         if key is int and len(checked(value)) > MOST_IDS:
             raise ShapeError(f"must name at most {MOST_IDS} VMs")
-        found = {}
+        values = {}
         for name, member in checked(value).items():
             try:
-                found[read_key(name)] = read(member)
+                values[read_key(name)] = read(member)
             except ShapeError as error:
                 raise error.below(name) from None
-        return found
+        return values
 
     return read_all
 
@@ -213,13 +213,13 @@ def _sequence(element: Any) -> Reader:
     read, checked = decoder_of(element), _plain(list)
 
     def read_all(value: Any) -> Any:
-        found = []
+        values = []
         for row, item in enumerate(checked(value)):
             try:
-                found.append(read(item))
+                values.append(read(item))
             except ShapeError as error:
                 raise error.below(str(row)) from None
-        return tuple(found)
+        return tuple(values)
 
     return read_all
 
@@ -238,14 +238,14 @@ def _object(wanted: type) -> Reader:
         given = checked(value)
         for name in needed.difference(given):
             raise ShapeError(f"lacks {name}")
-        found = {}
+        values = {}
         for name, member in given.items():
             if name not in readers:
                 raise ShapeError(f"has an unknown field {name[:40]!a}")
             try:
-                found[name] = readers[name](member)
+                values[name] = readers[name](member)
             except ShapeError as error:
                 raise error.below(name) from None
-        return wanted(**found)
+        return wanted(**values)
 
     return read

@@ -59,14 +59,14 @@ async def few_at_once(
 
     Starting all calls about a large cloud at the same moment would block the reactor.
     """
-    numbered, found = iter(enumerate(running)), {}
+    numbered, results = iter(enumerate(running)), {}
 
     async def one_after_another() -> None:
         for number, deferred in numbered:
-            found[number] = await deferred
+            results[number] = await deferred
 
     await in_parallel(one_after_another() for _ in range(most))
-    return [found[number] for number in range(len(found))]
+    return [results[number] for number in range(len(results))]
 
 
 class SharedResult(Generic[Result]):

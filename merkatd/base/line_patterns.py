@@ -42,12 +42,12 @@ def pattern_of(text: str) -> Pattern:
     options.log_errors = False
     options.max_mem = MOST_KIB << 10
     try:
-        found = re2.compile(text, options)
+        expression = re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
         raise ValueError(f"pattern {shown}: {_reason(error)}") from None
-    if "step" not in found.groupindex:
+    if "step" not in expression.groupindex:
         raise ValueError(f"pattern {shown}: needs a group (?P<step>...)")
-    compiled: Pattern = found
+    compiled: Pattern = expression
     return compiled
 
 

@@ -86,10 +86,10 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return None
-    return found if isfinite(found) else None
+    return number if isfinite(number) else None
 
 
 def _short(value: Any) -> str:

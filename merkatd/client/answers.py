@@ -194,11 +194,11 @@ def read(kind: type[Answer], value: Any, **parts: type) -> Answer:
     if not isinstance(value, dict):
         raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
-    found = {name: member for name, member in value.items() if name in known}
+    fields_read = {name: member for name, member in value.items() if name in known}
     for name, part in parts.items():
-        found[name] = read_all(part, found.get(name))
+        fields_read[name] = read_all(part, fields_read.get(name))
     try:
-        return kind(**found)
+        return kind(**fields_read)
     except TypeError as error:
         raise UnreachableError(
             f"the daemon runs a version incompatible with this client: {error}"

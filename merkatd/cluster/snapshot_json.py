@@ -55,12 +55,12 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise SnapshotError(f"keys of an object must be unique (got {twice!r} twice)")
-    return found
+    return members
 
 
 def _rows(snapshot: Snapshot, table: Table) -> list[dict[str, Any]]:

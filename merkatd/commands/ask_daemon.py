@@ -86,9 +86,9 @@ def daemon_socket(command: str, path: Path | None) -> Path | None:
     """Return the daemon's control socket; None after problems, printed as by `read_config`."""
     if path is None and not INSTALLED.exists():
         return control_socket(STATE_DIRECTORY, CONTROL_SOCKET)
-    found = configured_socket(path or INSTALLED)
-    if found is not None:
-        return found
+    socket = configured_socket(path or INSTALLED)
+    if socket is not None:
+        return socket
     config = read_config(command, path)
     return config.control_socket if config else None
 

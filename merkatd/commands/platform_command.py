@@ -298,18 +298,18 @@ def _read(name: str) -> str:
     """Return a template's text. Raise NotDoneError if it can't be read."""
     try:
         if name == "-":
-            found = sys.stdin.buffer.read(_LONGEST + 1)
+            content = sys.stdin.buffer.read(_LONGEST + 1)
         else:
             with Path(name).open("rb") as file:
-                found = file.read(_LONGEST + 1)
-        text = found.decode()
+                content = file.read(_LONGEST + 1)
+        text = content.decode()
     except OSError as error:
         raise NotDoneError(f"{shortened(name)}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise NotDoneError(f"{shortened(name)}: the file is not text in UTF-8") from None
     except ValueError:
         raise NotDoneError(f"{shortened(name)}: this is not a valid file name") from None
-    if len(found) > _LONGEST:
+    if len(content) > _LONGEST:
         raise NotDoneError(f"{shortened(name)}: a template must have at most {_LONGEST} bytes")
     return text
 

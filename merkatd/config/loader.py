@@ -20,7 +20,7 @@ _FENCE = re.compile(r"\"\"\"|'''")
 
 def lines_of(text: str) -> dict[KeyPath, int]:
     """Return the line number, from 1, of each section and key that starts a line."""
-    found: dict[KeyPath, int] = {}
+    lines: dict[KeyPath, int] = {}
     section: KeyPath = ()
     inside_text = False
     for number, line in enumerate(text.split("\n"), start=1):
@@ -32,10 +32,10 @@ def lines_of(text: str) -> dict[KeyPath, int]:
         header, key = _HEADER.fullmatch(line), _KEY.match(line)
         if header is not None:
             section = _path(f"[{header['name']}]") or section
-            found.setdefault(section, number)
+            lines.setdefault(section, number)
         elif key is not None:
-            found.setdefault((*section, *_path(f"{key['name']} = 0")), number)
-    return found
+            lines.setdefault((*section, *_path(f"{key['name']} = 0")), number)
+    return lines
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:

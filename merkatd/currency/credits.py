@@ -118,8 +118,8 @@ def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
     if total == whole:
         return list(amounts)
     parts = [divmod(total * amount, whole) for amount in amounts]
-    found = [part for part, _ in parts]
+    shares = [part for part, _ in parts]
     by_loss = sorted(range(len(parts)), key=lambda at: (-parts[at][1], at))
-    for at in by_loss[: total - sum(found)]:
-        found[at] += 1
-    return found
+    for at in by_loss[: total - sum(shares)]:
+        shares[at] += 1
+    return shares

@@ -75,9 +75,9 @@ def review_groups(
     for group in living.values():
         naming, left = (highest.get(group.id, 0), entropy), room.of(group.owner)
         work = partial(_tend_one, connection, group, members[group.id], sight, at_s, naming, left)
-        found = apart.run(group.id, work, _NOTHING)
-        room.count(group.owner, found)
-        steps += found
+        done = apart.run(group.id, work, _NOTHING)
+        room.count(group.owner, done)
+        steps += done
     return GroupReview(steps, apart.failed)
 
 
@@ -120,8 +120,8 @@ def _fewer(connection: sa.Connection, group: GroupRow, count: int, why: str) -> 
         return group
     values: Mapping[str, int | str] = {"nvm": max(group.nvm - count, 0), "why": why}
     group_store.change(connection, group.id, **values)
-    found = group_store.get(connection, group.id)
-    return group if found is None else found
+    stored = group_store.get(connection, group.id)
+    return group if stored is None else stored
 
 
 class Keeper:

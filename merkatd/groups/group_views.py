@@ -111,8 +111,8 @@ class LatestVms:
         if self._latest is None:
             return []
         rows = rows_of(self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64))
-        found: list[int] = rows[rows != NO_ROW].tolist()
-        return found
+        known: list[int] = rows[rows != NO_ROW].tolist()
+        return known
 
     def vm(self, member: GroupMember) -> GroupVm:
         """Return the view of a group's VM; VMs not in the snapshot have neither host nor bid."""
@@ -172,9 +172,9 @@ def group_view(
     connection: sa.Connection, group: GroupRow, latest: Announcement | None
 ) -> GroupDetails:
     """Return the full view of a group."""
-    sights, found = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
-    short = summary(group, [vm.vm for vm in found if vm.vm is not None], sights)
+    sights, living = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
+    short = summary(group, [vm.vm for vm in living if vm.vm is not None], sights)
     known = {field.name: getattr(short, field.name) for field in fields(short)}
     return GroupDetails(
-        **known, template=group.template, vms=[sights.vm(member) for member in found]
+        **known, template=group.template, vms=[sights.vm(member) for member in living]
     )

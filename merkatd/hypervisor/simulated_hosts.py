@@ -177,10 +177,10 @@ def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _by_vm(steps: Sequence[HostStep]) -> list[list[HostStep]]:
-    found: dict[int, list[HostStep]] = {}
+    by_vm: dict[int, list[HostStep]] = {}
     for step in steps:
-        found.setdefault(step.vm, []).append(step)
-    return list(found.values())
+        by_vm.setdefault(step.vm, []).append(step)
+    return list(by_vm.values())
 
 
 def _alone(by_vm: Sequence[Sequence[HostStep]], refused: Mapping[str, str]) -> list[list[HostStep]]:

@@ -45,10 +45,10 @@ def open_application(
 
 def budget_of(connection: sa.Connection, application: int) -> BudgetRow:
     """Return the budget of an application. Raise NotFoundError if it does not exist."""
-    found = budget_store.get(connection, application)
-    if found is None:
+    budget = budget_store.get(connection, application)
+    if budget is None:
         raise NotFoundError(f"there is no application {application}")
-    return found
+    return budget
 
 
 def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[BudgetRow, ...]:
@@ -151,10 +151,10 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
 def _locked(connection: sa.Connection, application: int) -> BudgetRow:
     """Lock and return the budget: no other transaction moves credits until this one ends."""
     account_store.lock_books(connection)
-    found = budget_store.get(connection, application, locked=True)
-    if found is None:
+    budget = budget_store.get(connection, application, locked=True)
+    if budget is None:
         raise NotFoundError(f"there is no application {application}")
-    return found
+    return budget
 
 
 def _tenant_of(connection: sa.Connection, budget: BudgetRow) -> int:

@@ -78,10 +78,10 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> RetirementResu
     known = stored.get(connection, owner)
     if known is not None and known.retired_s is None:
         stored.retire(connection, owner, at_s)
-    found = RetirementResult(returned, forgiven)
-    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(found))
+    result = RetirementResult(returned, forgiven)
+    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(result))
     note_store.add(connection, note)
-    return found
+    return result
 
 
 def holding(connection: sa.Connection) -> tuple[int, ...]:

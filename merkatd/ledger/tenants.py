@@ -185,10 +185,10 @@ def tenant(connection: sa.Connection, owner: int) -> TenantAccount:
 
 def present(connection: sa.Connection, owner: int) -> TenantAccount:
     """Return one tenant. Raise LedgerError if it is retired."""
-    found = tenant(connection, owner)
-    if found.retired_s is not None:
+    account = tenant(connection, owner)
+    if account.retired_s is not None:
         raise LedgerError(f"tenant {owner} is retired: OpenNebula has removed its user")
-    return found
+    return account
 
 
 def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
@@ -273,10 +273,10 @@ def grant(
 
 def balance(connection: sa.Connection, account: int) -> int:
     """Return the balance of an account. Raise NotFoundError if it is unknown."""
-    found = account_store.get(connection, [account]).get(account)
-    if found is None:
+    row = account_store.get(connection, [account]).get(account)
+    if row is None:
         raise NotFoundError(f"there is no account {account}")
-    return found.balance
+    return row.balance
 
 
 def history(

@@ -178,8 +178,8 @@ class Quotes:
         pool, bids = int(self.at[vm]), self.bidding[vm]
         claim = self.claims.of_vm(vm, pool) if self.claims is not None and bids else None
         if pool == NO_ROW:
-            found = self.place_for(floor, cap)
-            return replace(found, claim=claim and replace(claim, pool=found.pool))
+            place = self.place_for(floor, cap)
+            return replace(place, claim=claim and replace(claim, pool=place.pool))
         priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
         holds = tuple(self.holds[vm].tolist())
         host = int(self.host_rows[pool])

@@ -192,8 +192,8 @@ class AccountService:
         require_tenant(caller, found.owner)
         return found
 
-    async def _named(self, found: BudgetRow) -> ApplicationBudget:
-        return budget_of(found, await self._ledger.name(found.owner))
+    async def _named(self, budget: BudgetRow) -> ApplicationBudget:
+        return budget_of(budget, await self._ledger.name(budget.owner))
 
 
 def _called(name: str, names: Mapping[int, str | None]) -> int:

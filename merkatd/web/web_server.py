@@ -212,7 +212,7 @@ def cookie_of(header: str, name: str) -> str:
     time grows with the square of the number of backslashes in a stranger's header.
     """
     pairs = (cookie.strip().partition("=") for cookie in header.split(";"))
-    return next((value for found, _, value in pairs if found == name), "")
+    return next((value for pair, _, value in pairs if pair == name), "")
 
 
 _A_YEAR_S = 31_536_000

@@ -48,13 +48,13 @@ class ListingQuestions:
 
     async def _applications(self, _arguments: Arguments) -> list[Row]:
         """Return every application, and for each tenant its VMs outside of applications."""
-        found = await self._services.listings.applications(LOCAL, await self._now())
-        return await self._rows(found, _application)
+        applications = await self._services.listings.applications(LOCAL, await self._now())
+        return await self._rows(applications, _application)
 
     async def _accounts(self, _arguments: Arguments) -> list[Row]:
         """Return every tenant's balance in credits."""
-        found = await self._services.listings.balances(LOCAL)
-        return [{"owner": owner, "credits": balance} for owner, balance in found.items()]
+        balances = await self._services.listings.balances(LOCAL)
+        return [{"owner": owner, "credits": balance} for owner, balance in balances.items()]
 
     async def _steps(self, arguments: Arguments) -> list[Row]:
         """Return the newest steps, newest first, by vm, host, kind, state, periods or time."""
@@ -73,8 +73,8 @@ class ListingQuestions:
             since_s=number(arguments, "since_s", LONGEST_S),
         )
         most = DEFAULT_STEPS if limit is None else limit
-        found = await self._services.steps.steps(LOCAL, snapshot, query, most)
-        return [flat_row(row) for row in found]
+        steps = await self._services.steps.steps(LOCAL, snapshot, query, most)
+        return [flat_row(row) for row in steps]
 
     async def _plan(self, _arguments: Arguments) -> Row:
         """Return the plan of a period that would start now."""
@@ -101,9 +101,9 @@ class ListingQuestions:
     async def _now(self) -> PeriodView:
         return (await self._services.views.prepared()).now
 
-    async def _rows(self, found: Iterable[Listed], row: Callable[[Listed], Row]) -> list[Row]:
+    async def _rows(self, listed: Iterable[Listed], row: Callable[[Listed], Row]) -> list[Row]:
         """Return rows that a thread makes, so that the reactor is not blocked."""
-        return await self._services.world.executor.run(lambda: [row(price) for price in found])
+        return await self._services.world.executor.run(lambda: [row(price) for price in listed])
 
     def _id(self, what: str, arguments: Arguments) -> int | None:
         """Return the id of a VM or host, which may be gone by now, or None if not given."""
@@ -124,7 +124,7 @@ class ListingQuestions:
 
 def _host(host: ListedHost) -> Row:
     use = host.use or HostUse(0, None)
-    found: Row = {
+    columns: Row = {
         "id": host.id,
         "name": host.name,
         "state": host.state,
@@ -133,41 +133,41 @@ def _host(host: ListedHost) -> Row:
         "note": use.note,
     }
     for name, capacity in host.capacity.items():
-        found[name] = capacity
-        found[f"given_{name}"] = use.given[name]
-        found[f"bids_{name}"] = use.bids[name]
-        found[f"used_{name}"] = use.used[name]
-    return found
+        columns[name] = capacity
+        columns[f"given_{name}"] = use.given[name]
+        columns[f"bids_{name}"] = use.bids[name]
+        columns[f"used_{name}"] = use.used[name]
+    return columns
 
 
 def _vm(vm: ListedVm) -> Row:
-    found = flat_row(vm)
-    del found["amounts"]
+    columns = flat_row(vm)
+    del columns["amounts"]
     for name, amount in vm.amounts.items():
-        found[name] = amount.share
-        found[f"bid_{name}"] = amount.bid
-        found[f"floor_{name}"] = amount.floor
-        found[f"cap_{name}"] = amount.cap
-        found[f"first_{name}"] = amount.first
-        found[f"held_{name}"] = amount.held
-    return found
+        columns[name] = amount.share
+        columns[f"bid_{name}"] = amount.bid
+        columns[f"floor_{name}"] = amount.floor
+        columns[f"cap_{name}"] = amount.cap
+        columns[f"first_{name}"] = amount.first
+        columns[f"held_{name}"] = amount.held
+    return columns
 
 
 def _application(application: ApplicationUse) -> Row:
-    found = flat_row(application)
-    del found["shares"], found["bids"]
+    columns = flat_row(application)
+    del columns["shares"], columns["bids"]
     for name, share in application.shares.items():
-        found[name] = share
-        found[f"bid_{name}"] = application.bids[name]
-    return found
+        columns[name] = share
+        columns[f"bid_{name}"] = application.bids[name]
+    return columns
 
 
 def _limits(limits: LimitRow) -> Row:
-    found: Row = {}
+    columns: Row = {}
     for name, value in flat_row(limits).items():
         if name != "further":
-            found[name] = value
+            columns[name] = value
             continue
         for good, limit in limits.further.items():
-            found |= {good: limit.share, f"set_{good}": limit.limit}
-    return found
+            columns |= {good: limit.share, f"set_{good}": limit.limit}
+    return columns

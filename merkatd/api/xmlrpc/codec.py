@@ -59,9 +59,9 @@ def claimed_session(body: bytes) -> str:
 
     This takes microseconds for any bytes. It proves nothing, since the call is not parsed yet.
     """
-    found = _FIRST_TEXT.search(body, 0, _LOOKED_AT)
+    match = _FIRST_TEXT.search(body, 0, _LOOKED_AT)
     try:
-        return "" if found is None else html.unescape(found[1].decode("utf-8", "replace"))
+        return "" if match is None else html.unescape(match[1].decode("utf-8", "replace"))
     except ValueError:  # a character's number has thousands of digits
         return ""
 
@@ -298,8 +298,8 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
 }
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found[0], "?")
+def _escape(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[0], "?")
 
 
 class XmlBodies:

@@ -128,10 +128,10 @@ def lines_in_form(
         if not isinstance(answer, dict):
             raise TypeError("expected an object")
         return [json.dumps(answer, indent=2, allow_nan=False)]
-    found = [
+    shown = [
         row for row in rows_of(rows(answer)) if all(condition.meets(row) for condition in filters)
     ]
-    return _in_form(arguments, table, columns, found)
+    return _in_form(arguments, table, columns, shown)
 
 
 def _in_form(

@@ -74,14 +74,14 @@ class MemberTable(Generic[Member]):
         if not rows:
             return []
         taken = set(connection.scalars(self._known))
-        found = []
+        bound = []
         for key, gone_s, owner, fleet in rows:
             vm = keys.get(key)
             if vm is None or vm in taken or owners.get(vm) != owner:
                 continue
             taken.add(vm)
-            found.append(SeenMember(key, fleet, vm, gone_s is not None))
-        return found
+            bound.append(SeenMember(key, fleet, vm, gone_s is not None))
+        return bound
 
     def bind(self, connection: sa.Connection, seen: Iterable[SeenMember]) -> None:
         """Store the ids of members; those that the daemon gave up are marked to be ended."""

@@ -33,13 +33,13 @@ def carry_forward(connection: sa.Connection, before_s: float, most: int) -> int:
         .order_by(columns.at_s)
         .limit(most)
     )
-    found = connection.execute(query).all()
+    rows = connection.execute(query).all()
     by_kind: dict[str, list[int]] = {}
-    for number, kind, _ in found:
+    for number, kind, _ in rows:
         by_kind.setdefault(kind, []).append(number)
     for kind, numbers in by_kind.items():
-        _merge(connection, kind, numbers, max(row.at_s for row in found if row.kind == kind))
-    return len(found)
+        _merge(connection, kind, numbers, max(row.at_s for row in rows if row.kind == kind))
+    return len(rows)
 
 
 def _merge(connection: sa.Connection, kind: str, numbers: Sequence[int], at_s: float) -> None:

@@ -160,8 +160,8 @@ def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) ->
 
 def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:
     """Return the accounts that were charged for a period."""
-    found = entry_store.transactions_below(connection, f"charge/{period}/")
-    return frozenset(int(reference.rpartition("/")[2]) for reference in found)
+    references = entry_store.transactions_below(connection, f"charge/{period}/")
+    return frozenset(int(reference.rpartition("/")[2]) for reference in references)
 
 
 def missing_between(connection: sa.Connection, owner: int, since_s: float, until_s: float) -> int:

@@ -132,10 +132,10 @@ def get(connection: sa.Connection, owner: int) -> TenantRow | None:
 
 def active_weights(connection: sa.Connection) -> dict[float, int]:
     """Return the number of tenants by weight: those that have an account and are not retired."""
-    found: Counter[float] = Counter()
+    weights: Counter[float] = Counter()
     for own, of_group, count in connection.execute(_WEIGHTS):
-        found[_weight_of(own, of_group)] += count
-    return dict(found)
+        weights[_weight_of(own, of_group)] += count
+    return dict(weights)
 
 
 def name_of(connection: sa.Connection, owner: int) -> str | None:

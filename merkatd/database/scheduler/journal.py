@@ -134,13 +134,13 @@ def unresponsive_vms(connection: sa.Connection, vms: Iterable[int]) -> frozenset
 
     Steps that were never sent don't count: the guests do not know of them.
     """
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for some in chunks(sorted(set(vms))):
         wanted = StepFilter(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
         conditions = (*wanted.conditions(), STEPS.c.sent_s.is_not(None))
         query = sa.select(STEPS.c.vm, sa.func.count()).where(*conditions)
-        found.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
-    return frozenset(vm for vm, count in found.items() if count >= _ASKED)
+        counts.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
+    return frozenset(vm for vm, count in counts.items() if count >= _ASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,21 +274,21 @@ def _obstacle(
 
 
 def _known(connection: sa.Connection, ids: list[str]) -> set[str]:
-    found: set[str] = set()
+    known_ids: set[str] = set()
     for some in chunks(ids):
-        found.update(connection.scalars(_KNOWN, {"ids": some}))
-    return found
+        known_ids.update(connection.scalars(_KNOWN, {"ids": some}))
+    return known_ids
 
 
 def _claimed(
     connection: sa.Connection, column: sa.Column[Any], values: list[Any]
 ) -> dict[Any, str]:
     """Return the steps that claim one of the values, by value."""
-    found: dict[Any, str] = {}
+    steps: dict[Any, str] = {}
     for some in chunks([value for value in values if value is not None]):
         query = sa.select(column, STEPS.c.id).where(column.in_(some))
-        found.update((value, step) for value, step in connection.execute(query))
-    return found
+        steps.update((value, step) for value, step in connection.execute(query))
+    return steps
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
@@ -319,14 +319,14 @@ def _in_state(
 
     With `sent_s`, the steps must also have been sent at that time.
     """
-    found: set[str] = set()
+    locked: set[str] = set()
     for some in chunks(sorted(ids)):
         wanted: dict[str, Any] = {"ids": some, "states": states}
         if sent_s is None:
-            found.update(connection.scalars(_LOCK_IN_STATE, wanted))
+            locked.update(connection.scalars(_LOCK_IN_STATE, wanted))
         else:
-            found.update(connection.scalars(_LOCK_SENT, {**wanted, "sent_s": sent_s}))
-    return frozenset(found)
+            locked.update(connection.scalars(_LOCK_SENT, {**wanted, "sent_s": sent_s}))
+    return frozenset(locked)
 
 
 def _update(connection: sa.Connection, changes: list[dict[str, Any]]) -> None:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 def by_name(listed: Iterable[str]) -> Mapping[str, frozenset[str]]:
     """Return the restricted attributes by name, with the restricted parts of vectors."""
-    found: dict[str, set[str]] = {}
+    restricted: dict[str, set[str]] = {}
     for attribute in listed:
         name, slash, sub = attribute.upper().partition("/")
-        found.setdefault(name, set()).update({sub} if slash else ())
-    return {name: frozenset(found[name]) for name in sorted(found)}
+        restricted.setdefault(name, set()).update({sub} if slash else ())
+    return {name: frozenset(restricted[name]) for name in sorted(restricted)}
 
 
 def of_new(template: Template, listed: Iterable[str]) -> str | None:

@@ -216,7 +216,7 @@ class LibvirtHypervisors:
         by_host: dict[int, list[FullSize]] = {}
         for vm in vms:
             by_host.setdefault(vm.host, []).append(vm)
-        found: dict[int, dict[int, ReleaseResult]] = {host: {} for host in by_host}
+        results: dict[int, dict[int, ReleaseResult]] = {host: {} for host in by_host}
         answers = await self._run_on_hosts(
             {
                 host: partial(
@@ -224,7 +224,7 @@ class LibvirtHypervisors:
                     vms=some,
                     pinned_by_others=self._pinned_by_others,
                     goods=self._look.goods,
-                    found=found[host],
+                    results=results[host],
                 )
                 for host, some in by_host.items()
             },
@@ -236,8 +236,8 @@ class LibvirtHypervisors:
             if isinstance(answer, Exception):
                 why = f"{self._place(host).name}: {_why(answer)}"
                 for vm in some:
-                    found[host].setdefault(vm.vm, ReleaseResult("", why))
-        return {vm: outcome for some in found.values() for vm, outcome in some.items()}
+                    results[host].setdefault(vm.vm, ReleaseResult("", why))
+        return {vm: outcome for some in results.values() for vm, outcome in some.items()}
 
     async def close(self) -> None:
         """Close the connections to all hosts; limits stay in force."""
@@ -273,13 +273,13 @@ class LibvirtHypervisors:
         return self.lines.run(known.host, lambda host: work(host, known.driver), progress)
 
     def _known(self, host: int) -> _Known:
-        found = self._hosts.get(host)
+        host_state = self._hosts.get(host)
         place = self._place(host)
-        if found is None or found.host.place != place:
-            if found is not None:
-                self._close(found)
-            found = self._hosts[host] = self._met(place)
-        return found
+        if host_state is None or host_state.host.place != place:
+            if host_state is not None:
+                self._close(host_state)
+            host_state = self._hosts[host] = self._met(place)
+        return host_state
 
     def _met(self, place: HostAddress) -> _Known:
         address = self._address_of(place)
@@ -338,7 +338,7 @@ def _why(answer: Any) -> str:
 
 
 def _grouped(vms: Mapping[int, int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_host: dict[int, list[int]] = {}
     for vm, host in vms.items():
-        found.setdefault(host, []).append(vm)
-    return found
+        by_host.setdefault(host, []).append(vm)
+    return by_host

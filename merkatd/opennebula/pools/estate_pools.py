@@ -263,8 +263,8 @@ def longest_of(pool: str) -> str:
     root = _ROOT.match(pool)
     tag = root[1] if root else "-"
     begins = [*re.finditer(rf"<{tag}><ID>(\d{{1,18}})</ID>", pool)]
-    ends = [*(found.start() for found in begins[1:]), len(pool)]
-    lengths = [end - found.start() for found, end in zip(begins, ends, strict=False)]
+    ends = [*(begin.start() for begin in begins[1:]), len(pool)]
+    lengths = [end - begin.start() for begin, end in zip(begins, ends, strict=False)]
     if not lengths:
         return "no object with an id"
     number = begins[lengths.index(max(lengths))][1]

@@ -50,8 +50,8 @@ _BUDGET = {
 )
 async def tenant_info(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's balances and entitlement."""
-    found = await services.accounts.tenant(caller, whom(caller, tenant))
-    return _documented(found, _STANDING)
+    standing = await services.accounts.tenant(caller, whom(caller, tenant))
+    return _documented(standing, _STANDING)
 
 
 @method(
@@ -72,8 +72,8 @@ async def tenant_list(services: DaemonServices, caller: Caller) -> Any:
 )
 async def budget_info(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return the budgets of a tenant's applications, including ended ones."""
-    found = await services.accounts.budgets(caller, whom(caller, tenant))
-    return [_documented(budget, _BUDGET) for budget in found]
+    budgets = await services.accounts.budgets(caller, whom(caller, tenant))
+    return [_documented(budget, _BUDGET) for budget in budgets]
 
 
 @method(
@@ -148,8 +148,8 @@ async def statement_info(services: DaemonServices, caller: Caller, tenant: int, 
     wanted = _month(month)
 
     async def read() -> Any:
-        found = await services.accounts.statement(caller, owner, wanted)
-        return await services.world.executor.run(lambda: _statement(found.month))
+        statement = await services.accounts.statement(caller, owner, wanted)
+        return await services.world.executor.run(lambda: _statement(statement.month))
 
     return await services.long_reads.run(caller.identity.uid, read)
 
@@ -171,10 +171,10 @@ def _micro(change: Mapping[str, Any], name: str) -> int | None:
 
 
 def _documented(
-    found: TenantStanding | ApplicationBudget, names: Mapping[str, str]
+    value: TenantStanding | ApplicationBudget, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the documented members of a result."""
-    return {name: getattr(found, name) for name in names}
+    return {name: getattr(value, name) for name in names}
 
 
 def _statement(statement: Statement) -> dict[str, Any]:

@@ -48,23 +48,23 @@ def pins(host: HostConnection) -> Mapping[str, Cores]:
 
     Raise LibvirtRefusedError if the command fails.
     """
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    pins: dict[str, dict[int, tuple[int, ...]]] = {}
     for line in _run(host, "vcpu-list").splitlines():
         read = _LINE.fullmatch(line.strip())
         if read is not None:
-            found.setdefault(read["domain"], {})[int(read["vcpu"])] = _cores(read["hard"])
-    return {domain: tuple(cores[vcpu] for vcpu in sorted(cores)) for domain, cores in found.items()}
+            pins.setdefault(read["domain"], {})[int(read["vcpu"])] = _cores(read["hard"])
+    return {domain: tuple(cores[vcpu] for vcpu in sorted(cores)) for domain, cores in pins.items()}
 
 
 def _cores(text: str) -> tuple[int, ...]:
-    found: set[int] = set()
+    cores: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         if max(len(first), len(last)) > len(str(_MOST_CORES)) or int(last or first) > _MOST_CORES:
             raise LibvirtRefusedError(
                 f"xl reports core {(last or first)[:20]}; the limit is {_MOST_CORES}"
             )
-        found |= set(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+        cores |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(cores))
 
 
 def _run(host: HostConnection, *words: str) -> str:
@@ -159,8 +159,8 @@ class Xen:
         except LibvirtRefusedError as error:
             self._trouble = error
             raise
-        found = self._pins.get(guest.name, ())
-        return found if any(found) else ()
+        known = self._pins.get(guest.name, ())
+        return known if any(known) else ()
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """Return nothing: the emulator threads belong to another domain."""
@@ -174,8 +174,8 @@ class Xen:
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Return the weight and cap of the credit scheduler."""
-        found = credit(limit, guest.vcpus)
-        return {"weight": found.weight, "cap": found.cap}
+        credit_limit = credit(limit, guest.vcpus)
+        return {"weight": credit_limit.weight, "cap": credit_limit.cap}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """Convert the cap to quotas, an equal part for each virtual CPU."""
