@@ -118,10 +118,10 @@ def observed_once(
 
     Freeing 100,000 VMs at once stops every thread for 0.05 s.
     """
-    found = observed(pools, at_s, before)
+    observation = observed(pools, at_s, before)
     while pools.vms:
         del pools.vms[-_FREED_AT_ONCE:]
-    return found
+    return observation
 
 
 class _Place(NamedTuple):
@@ -160,21 +160,21 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
 
 def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
     """Return by VM id the hosts that count the VM."""
-    found: dict[int, list[int]] = {}
+    hosts_of_vm: dict[int, list[int]] = {}
     for host in hosts:
         for vm in host.vms:
-            found.setdefault(vm, []).append(host.id)
-    return found
+            hosts_of_vm.setdefault(vm, []).append(host.id)
+    return hosts_of_vm
 
 
 def _keys(vms: Sequence[VmRow], done: Sequence[VmRow]) -> Mapping[str, int]:
     """Return the VM of each key: if a key was copied into other VMs' templates, the first VM."""
-    found: dict[str, int] = {}
+    vm_of_key: dict[str, int] = {}
     for vm in sorted((*vms, *done), key=lambda vm: vm.id):
         key = vm.attributes.get(KEY)
         if key:
-            found.setdefault(key, vm.id)
-    return found
+            vm_of_key.setdefault(key, vm.id)
+    return vm_of_key
 
 
 def _observation(

@@ -49,8 +49,8 @@ def why_refused(template: Template, restricted: Iterable[str] = ()) -> str | Non
 
 def variable(template: Template) -> str | None:
     """Return a variable of the template that OpenNebula replaces with the creator's rights."""
-    found = (_VARIABLE.search(text) for _, _, text in _values(template))
-    return next((match[0] for match in found if match is not None), None)
+    matches = (_VARIABLE.search(text) for _, _, text in _values(template))
+    return next((match[0] for match in matches if match is not None), None)
 
 
 def references(template: Template) -> set[tuple[str, int]]:

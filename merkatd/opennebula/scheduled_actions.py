@@ -64,13 +64,13 @@ def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list
         if (at_s := _time(action, started_s)) is not None and _is_due(action, at_s, now)
     ]
     due.sort(key=lambda action: action[:2])
-    found = [
+    wanted = [
         DueAction(_id(action, row), _name(action), _arguments(action), action)
         for _, row, action in due
         if _name(action)
     ]
-    others = [action for action in found if action.name != "backup"]
-    backups = [action for action in found if action.name == "backup"]
+    others = [action for action in wanted if action.name != "backup"]
+    backups = [action for action in wanted if action.name == "backup"]
     return others[:1] + backups[:1]
 
 
@@ -262,10 +262,10 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
     """
     if (await client.dialect()).runs_scheduled_actions:
         return
-    found = [
+    due_of_vms = [
         (entry, due) for entry in scheduled for due in due_actions(entry.actions, now, entry.made_s)
     ]
-    for entry, due in _in_turns(found, now)[:_MOST]:
+    for entry, due in _in_turns(due_of_vms, now)[:_MOST]:
         try:
             await _run(client, entry, due, now)
         except OneError as error:
@@ -280,12 +280,12 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
 _Due = tuple[Scheduled, DueAction]
 
 
-def _in_turns(found: Sequence[_Due], now: float) -> list[_Due]:
+def _in_turns(due_of_vms: Sequence[_Due], now: float) -> list[_Due]:
     """Return the actions in their order for this period: one of each owner, then the next."""
-    if len(found) <= _MOST:
-        return list(found)
+    if len(due_of_vms) <= _MOST:
+        return list(due_of_vms)
     by_owner: dict[int, list[_Due]] = {}
-    for pair in found:
+    for pair in due_of_vms:
         by_owner.setdefault(pair[0].owner, []).append(pair)
     turn = int(now / _TURN_S)
     part = max(_MOST // len(by_owner), 1)

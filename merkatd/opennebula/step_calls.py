@@ -66,10 +66,10 @@ class NewVms:
     async def _newer(self, shown: LatestPools | None) -> dict[str, int]:
         if self._ids is None or self._since is not shown:
             vms = await self._reader.newer(-1 if shown is None else shown.newest)
-            found = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
+            ids = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
             # Another creation may have read the VMs, and created some, in the meantime.
             known = self._ids if self._since is shown else None
-            self._since, self._ids = shown, found | (known or {})
+            self._since, self._ids = shown, ids | (known or {})
         return self._ids
 
     def made(self, key: str, vm: int) -> None:
@@ -100,14 +100,14 @@ async def create(
     return reply
 
 
-async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> StepReply:
+async def _create(client: Client, owners: Owners, known: VmRow | None, step: Create) -> StepReply:
     owner = _owner(only_child(await client.user(step.owner), "USER"))
-    if found is not None and found.owner == owner.id:
-        return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
+    if known is not None and known.owner == owner.id:
+        return StepReply(ReplyKind.ACCEPTED, _EXISTS, known.id)
     own = object_id(children(only_child(await client.user(_OWN), "USER")))
-    if found is not None and found.state != DONE:
-        await _hand_over(client, found.id, owner, is_ours=found.owner == own)
-        return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
+    if known is not None and known.state != DONE:
+        await _hand_over(client, known.id, owner, is_ours=known.owner == own)
+        return StepReply(ReplyKind.ACCEPTED, _EXISTS, known.id)
     template = with_key(step.template, step.key)
     if owner.id == own:
         return StepReply(ReplyKind.ACCEPTED, vm=await client.allocate(template))

@@ -64,10 +64,10 @@ def news_of(
     if not platform_store.living(connection):
         return PeriodNews()
     apart = SeparateWork(connection)
-    found = attended_platforms(connection, announcement, context, apart)
+    attended = attended_platforms(connection, announcement, context, apart)
     claims = claims_of(connection, announcement, context, apart=apart)
     now = markets_now(connection, announcement, context.markets, context.rhythm.interval_s, claims)
-    return PeriodNews(found, now, apart.failed)
+    return PeriodNews(attended, now, apart.failed)
 
 
 def attended_platforms(
@@ -103,10 +103,10 @@ def attended_platforms(
         assignment = _assignment(platform, standing, context)
         return ControlledPlatform(assignment, standing, template.grace_s)
 
-    found = {
+    news_of_platform = {
         platform.id: apart.look(platform.id, partial(look, platform), None) for platform in living
     }
-    return {platform: news for platform, news in found.items() if news is not None}
+    return {platform: news for platform, news in news_of_platform.items() if news is not None}
 
 
 def _assignment(
@@ -179,7 +179,7 @@ def markets_now(
     """Return the news of each market."""
     snapshot = announcement.seen.snapshot
     names = snapshot.resources
-    found = []
+    vms_shown = []
     for row, market in enumerate(markets):
         past: dict[str, list[float]] = {name: [] for name in names}
         for point in price_store.history(
@@ -187,7 +187,7 @@ def markets_now(
         ):
             past.setdefault(point.resource, []).append(_sayable(point.price))
         now = announcement.prices.get(market.name, {})
-        found.append(
+        vms_shown.append(
             MarketNow(
                 name=market.name,
                 period=announcement.period,
@@ -200,7 +200,7 @@ def markets_now(
                 claims=claims.get(market.name, ()),
             )
         )
-    return found
+    return vms_shown
 
 
 def _sayable(price: float) -> float:
@@ -212,12 +212,12 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
     """Return the state of each of these VMs that the last period saw."""
     snapshot = announcement.seen.snapshot
     vms, allocations = snapshot.vms, announcement.decided.decision.allocations
-    found = []
+    vms_shown = []
     for member in members:
         row = None if member.vm is None else row_of(vms.id, member.vm)
         if member.vm is None or row is None:
             continue
-        found.append(
+        vms_shown.append(
             VmNow(
                 vm=member.vm,
                 cluster=member.cluster,
@@ -228,7 +228,7 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
                 leaving=member.leaving,
             )
         )
-    return found
+    return vms_shown
 
 
 def _state(observed: Observed, row: int) -> str:

@@ -66,21 +66,21 @@ def act(
     if not 1 <= len(action_id) <= 64:
         why = f"an action's id must have 1 to 64 characters (got {len(action_id)})"
         return ActionOutcome(accepted=False, why=why)
-    found = platform_store.locked(connection, platform)
-    if found is None:
+    row = platform_store.locked(connection, platform)
+    if row is None:
         return ActionOutcome(accepted=False, why=f"platform {platform} does not exist")
     before = platform_store.find_action(connection, platform, action_id)
     if before is not None:
         return ActionOutcome(not before.refused, before.text if before.refused else "")
     try:
-        _check_attended(found)
+        _check_attended(row)
         if isinstance(action, SetBids):
             _check_amounts(action.bids, goods)
-        _TAKE[type(action)](connection, found, action_id, action, at_s)
+        _TAKE[type(action)](connection, row, action_id, action, at_s)
         if not isinstance(action, ProgressReport):  # a report only replaces the last one
-            recover(connection, found)
+            recover(connection, row)
     except ControllerActionError as error:
-        doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
+        doing = _doing(row, action_id, _WORD[type(action)], str(error), at_s, refused=True)
         platform_store.add_action(connection, doing)
         return ActionOutcome(accepted=False, why=str(error))
     return ActionOutcome(accepted=True)

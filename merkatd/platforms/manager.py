@@ -135,8 +135,8 @@ class Manager:
             return
         world = self._world
         await world.believed.look(world, world.database, announcement.period)
-        found = await world.database.read(partial(news_of, world, announcement))
-        now, markets, failed = found.attended, found.markets, found.failed
+        news = await world.database.read(partial(news_of, world, announcement))
+        now, markets, failed = news.attended, news.markets, news.failed
         world.troubles.note(TroubleKind.PLATFORM, "announced", failed)
         self._published = markets
         # The processes of a platform that fails go on unchanged.

@@ -142,11 +142,11 @@ def platform_view(
     """Return the full view of a platform."""
     template = parsed(platform.template)
     newest = period_store.newest_decided(connection)
-    found = None if newest is None else price_store.load_prices(connection, newest)
+    prices = None if newest is None else price_store.load_prices(connection, newest)
     outlook = tenant_orders.outlook(
         connection,
         platform,
-        found,
+        prices,
         context.rhythm.interval_s,
         context.money.replenishment_s,
         context.markets,
@@ -164,7 +164,7 @@ def platform_view(
         market=market,
         give_up=template.goal.give_up,
         ideal_s=template.goal.ideal_s,
-        prices={} if found is None else _finite(found.get(market, {})),
+        prices={} if prices is None else _finite(prices.get(market, {})),
         full_cost=outlook.full_cost if isfinite(outlook.full_cost) else None,
         bids=sum(sum(vm.bid.values()) for vm in seen.values() if vm.state in _BIDDING),
         outlook=str(judged.answer),
@@ -287,8 +287,8 @@ def _doing(action: PlatformAction) -> ShownAction:
     )
 
 
-def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: None if price == float("inf") else price for name, price in found.items()}
+def _finite(prices: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if price == float("inf") else price for name, price in prices.items()}
 
 
 def rows(connection: sa.Connection, platforms: Sequence[PlatformRow]) -> list[PlatformSummary]:

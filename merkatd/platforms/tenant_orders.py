@@ -283,8 +283,8 @@ def outlook(
         book=book,
     )
     over = PlatformState(platform.state) in {*ENDS, PlatformState.STOPPING}
-    found = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
-    return Outlook(found, cost_of_all(terms, offer))
+    verdict = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
+    return Outlook(verdict, cost_of_all(terms, offer))
 
 
 def _check_processes(

@@ -49,10 +49,10 @@ def _matches(pattern: str, address: str) -> bool:
     if not (address.startswith(first) and address.endswith(parts[-1])):
         return False
     for part in parts[:-1]:
-        found = address.find(part, at + 1, max(end, 0))
-        if found < 0 or not others.issuperset(address[at:found]):
+        place = address.find(part, at + 1, max(end, 0))
+        if place < 0 or not others.issuperset(address[at:place]):
             return False
-        at = found + len(part)
+        at = place + len(part)
     return at < end and others.issuperset(address[at:end])
 
 

@@ -167,8 +167,8 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
 
 def head_of(data: bytes) -> Envelope:
     """Return the session and number of an invalid message, if its head has the form of `pack`."""
-    found = _HEAD.match(data)
-    return Envelope(None) if found is None else Envelope(None, found[1].decode(), int(found[2]))
+    match = _HEAD.match(data)
+    return Envelope(None) if match is None else Envelope(None, match[1].decode(), int(match[2]))
 
 
 _HEAD = re.compile(
@@ -224,10 +224,10 @@ def _short(value: Any, name: str) -> str:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if not pairs:
         return {}
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ShapeError("an object has the same key twice")
-    return found
+    return members
 
 
 def _no_constant(text: str) -> float:

@@ -162,8 +162,8 @@ class Scheduler:
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
             seen = replace(seen, histories=await read_histories(world, seen))
-            found, goes_on = self._following.found, not leave.mode.watches
-            purse = await charge(world, seen, found, goes_on=goes_on)
+            newly_limited, goes_on = self._following.found, not leave.mode.watches
+            purse = await charge(world, seen, newly_limited, goes_on=goes_on)
             self._following.limited.clear()
             affordable = self._taking_part.affordable
             paid_for = await world.executor.run(lambda: affordable(world, seen, purse))

@@ -94,11 +94,11 @@ class RemovedUsers:
             self.waiting = {}
             return
         at_s = context.now()
-        found, failed = await context.database.run(
+        outcomes, failed = await context.database.run(
             lambda c: _ended(c, context, observed, sorted(todo), at_s)
         )
         context.troubles.note(TroubleKind.TENANT, "retired", failed)
-        self._tell(found, known)
+        self._tell(outcomes, known)
 
     def _many_for(
         self, context: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
@@ -136,9 +136,9 @@ class RemovedUsers:
         self._gone |= missing & self._once
         self._once = missing - self._gone
 
-    def _tell(self, found: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
+    def _tell(self, outcomes: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
         waiting: dict[int, str] = {}
-        for owner, tenant in found.items():
+        for owner, tenant in outcomes.items():
             name = f"{owner} ({known[owner].name})" if known[owner].name else str(owner)
             if tenant.retired is None:
                 waiting[owner] = tenant.left
@@ -168,11 +168,11 @@ def _ended(
     """Return the ended and the remaining belongings by owner; and the errors by owner."""
     apart = SeparateWork(connection)
     waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
-    found = {
+    outcomes = {
         owner: apart.run(owner, partial(_end, connection, context, observed, owner, at_s), waits)
         for owner in owners
     }
-    return found, apart.failed
+    return outcomes, apart.failed
 
 
 def _end(

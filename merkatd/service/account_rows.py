@@ -152,11 +152,11 @@ class TenantStatement:
 
 def further_goods(line: StatementLine) -> dict[str, float]:
     """Return the hours and cost of network and disk, if they were sold to the VM."""
-    found: dict[str, float] = {}
+    goods: dict[str, float] = {}
     if line.network_mbit or line.network_cost:
-        found["network_mbit_hours"] = line.network_mbit / 3600
-        found["network_cost"] = line.network_cost / MICRO
+        goods["network_mbit_hours"] = line.network_mbit / 3600
+        goods["network_cost"] = line.network_cost / MICRO
     if line.disk_mib or line.disk_cost:
-        found["disk_mib_hours"] = line.disk_mib / 3600
-        found["disk_cost"] = line.disk_cost / MICRO
-    return found
+        goods["disk_mib_hours"] = line.disk_mib / 3600
+        goods["disk_cost"] = line.disk_cost / MICRO
+    return goods

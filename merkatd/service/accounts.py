@@ -42,16 +42,16 @@ class AccountService:
     async def supply(self, caller: Caller) -> CreditSupply:
         """Return the supply, the supply policy's last change, and all tenants."""
         require_admin(caller, "ADMIN USERS")
-        found = await self._ledger.tenants()
+        tenants = await self._ledger.tenants()
         supply = await self._ledger.supply()
         changes = await self._ledger.notes(1, NoteKind.SUPPLY)
-        held = sum(tenant.holdings for tenant in found)
+        held = sum(tenant.holdings for tenant in tenants)
         return CreditSupply(
             supply=supply / MICRO,
             treasury=(supply - held) / MICRO,
             changed_s=changes[0].at_s if changes else None,
             change=changes[0].text if changes else None,
-            tenants=[standing_of(tenant, self._names()) for tenant in found],
+            tenants=[standing_of(tenant, self._names()) for tenant in tenants],
         )
 
     async def tenants(self, caller: Caller) -> Sequence[TenantStanding]:
@@ -127,12 +127,12 @@ class AccountService:
             require_admin(caller, "ADMIN USERS")
         else:
             require_tenant(caller, owner)
-        found = await self._ledger.budgets_of(owner)
+        budgets = await self._ledger.budgets_of(owner)
         if owner is not None:
             name = await self._ledger.name(owner)
-            return [budget_of(budget, name) for budget in found]
+            return [budget_of(budget, name) for budget in budgets]
         names = await self._ledger.names()
-        return [budget_of(budget, names.get(budget.owner)) for budget in found]
+        return [budget_of(budget, names.get(budget.owner)) for budget in budgets]
 
     async def budget(self, caller: Caller, application: int) -> ApplicationBudget:
         """Return the budget of an application."""
@@ -156,8 +156,8 @@ class AccountService:
         require_tenant(caller, owner)
         wanted = month_of(self._now()) if month is None else month
         with ledger_errors_translated():
-            found = await self._ledger.statement(owner, wanted)
-        return TenantStatement(found, self._names().group(found.group))
+            statement = await self._ledger.statement(owner, wanted)
+        return TenantStatement(statement, self._names().group(statement.group))
 
     async def notes(
         self, caller: Caller, limit: int, kind: str | None = None
@@ -188,9 +188,9 @@ class AccountService:
 
     async def _budget(self, caller: Caller, application: int) -> BudgetRow:
         with ledger_errors_translated():
-            found = await self._ledger.budget_of(application)
-        require_tenant(caller, found.owner)
-        return found
+            budget = await self._ledger.budget_of(application)
+        require_tenant(caller, budget.owner)
+        return budget
 
     async def _named(self, budget: BudgetRow) -> ApplicationBudget:
         return budget_of(budget, await self._ledger.name(budget.owner))

@@ -163,11 +163,11 @@ class PlatformService:
         def read(connection: sa.Connection) -> PlatformDetails:
             row = require_platform(connection, platform, lock=False)
             apart = SeparateWork(connection)
-            found = apart.look(
+            details = apart.look(
                 platform, lambda: platform_views.platform_view(connection, row, world, at), None
             )
-            if found is not None:
-                return found
+            if details is not None:
+                return details
             return platform_views.partial_view(connection, row, world, apart.failed[platform])
 
         with ledger_errors_translated():

@@ -124,8 +124,8 @@ class BrowserCall(HttpCall):
         return bool(origin) and origin.partition("://")[2] == self._header(b"host")
 
     def _header(self, name: bytes) -> str:
-        found = self.getHeader(name)
-        return found.decode("latin-1") if isinstance(found, bytes) else (found or "")
+        header = self.getHeader(name)
+        return header.decode("latin-1") if isinstance(header, bytes) else (header or "")
 
     def send(self, answer: PageResponse) -> None:
         """Write the whole response, and end the request."""

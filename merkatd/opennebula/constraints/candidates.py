@@ -95,9 +95,9 @@ def _pairs(rule: GroupRule, rows: Mapping[tuple[int, str], int]) -> Iterator[tup
     ):
         beside = dict.fromkeys(place.values(), 0)
         for names in lines:
-            found = {place[name] for name in names if name in place}
-            mask = sum(1 << bit for bit in found)
-            for bit in found:
+            bits = {place[name] for name in names if name in place}
+            mask = sum(1 << bit for bit in bits)
+            for bit in bits:
                 beside[bit] |= mask
         row = {bit: rows[rule.id, name] for name, bit in place.items()}
         for first, second in combinations(sorted(row), 2):

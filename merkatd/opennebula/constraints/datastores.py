@@ -39,13 +39,13 @@ def image_constraint(scene: Candidates, sort: VmClass) -> Constraint | None:
     if sort.stay is not None:
         return None
     for datastore, wanted_mib in sort.wants.image_mib:
-        found = scene.images.get(datastore)
-        if found is not None and fits(wanted_mib, found.free_mib):
+        image_store = scene.images.get(datastore)
+        if image_store is not None and fits(wanted_mib, image_store.free_mib):
             continue
         why = f"image datastore {datastore} does not exist or is not visible"
-        if found is not None:
+        if image_store is not None:
             why = (
-                f"image datastore {found.name}: {size(found.free_mib)} free,"
+                f"image datastore {image_store.name}: {size(image_store.free_mib)} free,"
                 f" {size(wanted_mib)} needed"
             )
         return Constraint(np.zeros(len(scene), dtype=bool), _always(why))
@@ -72,10 +72,10 @@ def system_constraint(scene: Candidates, sort: VmClass) -> UsableDatastores | No
     for store in candidates:
         free = _reach(scene, store) & _room_on_hosts(scene, sort, store)
         chosen[free & (chosen == LET_ONED_CHOOSE)] = store.id
-    found = chosen != LET_ONED_CHOOSE
+    usable = chosen != LET_ONED_CHOOSE
     if candidates:
-        return UsableDatastores(Constraint(found, _out_of_reach(scene, sort, candidates)), chosen)
-    return UsableDatastores(Constraint(found, _always(reason)), chosen)
+        return UsableDatastores(Constraint(usable, _out_of_reach(scene, sort, candidates)), chosen)
+    return UsableDatastores(Constraint(usable, _always(reason)), chosen)
 
 
 def _filters(

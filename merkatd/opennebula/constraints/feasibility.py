@@ -127,7 +127,7 @@ def _sorted_out(
     at_a_glance: dict[object, int] = {}
     allowances = Allowances(len(scene))
     roles = [_ANY if vm.member is None else groups.row(vm.member) for vm in vms]
-    found: list[int] = []
+    sort_of_vm: list[int] = []
     for vm, role in zip(vms, roles, strict=True):
         glance = id(vm.wants), vm.owner, vm.group, vm.stay, role
         sort = at_a_glance.get(glance)
@@ -145,8 +145,8 @@ def _sorted_out(
             sort = at_a_glance[glance] = known.setdefault(key, len(sorts))
             if sort == len(sorts):
                 sorts.append(vm_class)
-        found.append(sort)
-    return np.array(found, dtype=np.int64), sorts, np.array(roles, dtype=np.int64)
+        sort_of_vm.append(sort)
+    return np.array(sort_of_vm, dtype=np.int64), sorts, np.array(roles, dtype=np.int64)
 
 
 def _sort(

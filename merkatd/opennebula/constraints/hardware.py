@@ -125,9 +125,9 @@ def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[NodePlace, .
     if want.node_affinity != NO_NODE or (want.hugepage_mib and want.policy in _UNPINNED):
         return _memory_alone(want, nodes)
     for threads in _threads(want, nodes):
-        found = _placed(want, nodes, threads)
-        if found is not None:
-            return found
+        placed = _placed(want, nodes, threads)
+        if placed is not None:
+            return placed
     return None
 
 
@@ -144,14 +144,14 @@ class NodeFit:
     def fit(self, want: NumaWant) -> list[bool]:
         """Return for each host whether such a VM fits."""
         if want not in self.found:
-            before, found = self._before.get(want, {}), dict[bytes, bool]()
+            before, answers = self._before.get(want, {}), dict[bytes, bool]()
             for alike, nodes in zip(self._likenesses(), self._hosts, strict=True):
-                if alike not in found:
+                if alike not in answers:
                     known = before.get(alike)
-                    found[alike] = (
+                    answers[alike] = (
                         numa_placements(want, nodes) is not None if known is None else known
                     )
-            self.found[want] = found
+            self.found[want] = answers
         return [self.found[want][alike] for alike in self._likenesses()]
 
     def _likenesses(self) -> list[bytes]:
@@ -205,15 +205,15 @@ def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[NodePl
     """Place the largest virtual node first, each on the node with the fewest free threads."""
     dedicated = want.policy == _DEDICATED
     left = [_Left(at, node, threads, dedicated=dedicated) for at, node in enumerate(nodes)]
-    found: list[NodePlace] = []
+    places: list[NodePlace] = []
     for cpus, memory_mib in sorted(want.nodes, reverse=True):
         pages = _pages(want, memory_mib)
         fitting = [node for node in left if node.fits(cpus, memory_mib, pages)]
         if not fitting:
             return None
         best = min(fitting, key=lambda node: node.free)
-        found.append(best.take(cpus, memory_mib, pages))
-    return tuple(found)
+        places.append(best.take(cpus, memory_mib, pages))
+    return tuple(places)
 
 
 class _Left:

@@ -53,8 +53,8 @@ def _action(step: Deploy | Migrate, action: DriverRequest) -> str:
     store, nics = UNUSED, ""
     if isinstance(step, Deploy):
         cluster = action.clusters.get(step.host, UNUSED)
-        found = _best(action.stores.get(step.vm, frozenset()), action.datastores, cluster)
-        store = UNUSED if found is None else found
+        best = _best(action.stores.get(step.vm, frozenset()), action.datastores, cluster)
+        store = UNUSED if best is None else best
         nics = "".join(
             f"<NIC><NIC_ID>{nic}</NIC_ID><NETWORK_ID>{network}</NETWORK_ID></NIC>"
             for nic, among in sorted(action.networks.get(step.vm, {}).items())

@@ -90,8 +90,10 @@ AUTOMATION = "ONE_DRS.AUTOMATION"
 
 def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
     """Return the clusters' names and their templates' facts, by id. Raise BrokenError."""
-    found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
-    return {group: name for group, name, _ in found}, {group: values for group, _, values in found}
+    clusters = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
+    return {group: name for group, name, _ in clusters}, {
+        group: values for group, _, values in clusters
+    }
 
 
 def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
@@ -213,10 +215,10 @@ def _hosts(listed: str) -> frozenset[int]:
 
 def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
     """Return the names in each rule of a kind."""
-    found = () if rules is None else rules.iterchildren(tag)
+    elements = () if rules is None else rules.iterchildren(tag)
     return tuple(
         tuple(filter(None, (name.strip() for name in (rule.text or "").split(","))))
-        for rule in found
+        for rule in elements
     )
 
 
@@ -250,11 +252,11 @@ def _rule(element: Element) -> AccessRule:
 
 
 def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
-    found = text(parts, name)
+    digits = text(parts, name)
     try:
-        return int(found, 16)
+        return int(digits, 16)
     except ValueError:
-        shown = repr(found[:40])
+        shown = repr(digits[:40])
         raise UnreadableError(f"{name} is {shown}, not a hexadecimal number") from None
 
 

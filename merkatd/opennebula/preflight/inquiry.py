@@ -215,12 +215,12 @@ def _missing(call: Call, user: int, groups: frozenset[int]) -> tuple[str, ...]:
     ]
     who = {_USER | user, _ALL, *(_GROUP | group for group in groups)}
     ours = [(resource, rights) for about, resource, rights in rules if about in who]
-    found = []
+    rights_lacking = []
     for kinds, rights in NEEDED:
         lacking = [kind for kind in kinds if not all(_given(ours, kind, right) for right in rights)]
         if lacking:
-            found.append(f"{'+'.join(lacking)}/* {'+'.join(rights)}")
-    return tuple(found)
+            rights_lacking.append(f"{'+'.join(lacking)}/* {'+'.join(rights)}")
+    return tuple(rights_lacking)
 
 
 def _given(rules: list[tuple[int, int]], kind: str, right: str) -> bool:

@@ -274,8 +274,8 @@ class _Addresses:
             threads = self._reactor.getThreadPool()
             rows = await deferToThreadPool(self._reactor, threads, look_up)
             best = self._found[:1]
-            found = [(family, address) for family, _, _, _, address in rows]
-            self._found = sorted(found, key=lambda address: address not in best)
+            addresses = [(family, address) for family, _, _, _, address in rows]
+            self._found = sorted(addresses, key=lambda address: address not in best)
             self._until_s = self._reactor.seconds() + _KNOWN_S
         return list(self._found)
 

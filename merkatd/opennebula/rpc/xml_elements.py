@@ -225,19 +225,19 @@ def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     return tuple(int(text) for text in texts if text.isdecimal() and len(text) <= _DIGITS)
 
 
-def whole_number(found: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
     """Return the whole number that a text consists of, None if it is none."""
     try:
-        number = int(found or "")
+        number = int(text or "")
     except ValueError:
         return None
     return number if -_LARGEST < number < _LARGEST else None
 
 
-def measured(found: str | None) -> float:
+def measured(text: str | None) -> float:
     """Return the number that a text consists of, 0 if it is none or too large."""
     try:
-        number = float(found or "0")
+        number = float(text or "0")
     except ValueError:
         return 0.0
     return number if abs(number) < _MOST else 0.0

@@ -79,17 +79,17 @@ def _take(
 ) -> tuple[float, int] | None:
     """Remove the cheapest group that can take the floors from the heap, and return it."""
     passed = []
-    found = None
+    cheapest_fit = None
     while cheapest:
         candidate = heapq.heappop(cheapest)
         row = candidate[1]
         if (allowed is None or allowed[row]) and _fits(floor, free[row]):
-            found = candidate
+            cheapest_fit = candidate
             break
         passed.append(candidate)
     for candidate in passed:
         heapq.heappush(cheapest, candidate)
-    return found
+    return cheapest_fit
 
 
 def vms_staying(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:

@@ -162,8 +162,8 @@ def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
     drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
     runs = view.place != NO_HOST
     leaves = np.append(drained, False)[view.place] | snapshot.vms.leaves[view.vms]
-    found: Bools = (leaves | on_overfull(view)) & runs
-    return found
+    must_leave: Bools = (leaves | on_overfull(view)) & runs
+    return must_leave
 
 
 def without_harmful_halves(
@@ -175,10 +175,10 @@ def without_harmful_halves(
     start or leave do so in any case: see Note [Orders don't wait for gains].
     """
     safe = _safe(problem, wanted)
-    found = _harmless(problem, wanted, harm, safe, as_planned=as_planned)
-    missed = (safe != problem.view.place) & (found.place == problem.view.place)
-    found = order_moves(problem.view, problem.rules, safe) if missed.any() else found
-    return with_waiting(problem.view, problem.rules, found)
+    orderly = _harmless(problem, wanted, harm, safe, as_planned=as_planned)
+    missed = (safe != problem.view.place) & (orderly.place == problem.view.place)
+    orderly = order_moves(problem.view, problem.rules, safe) if missed.any() else orderly
+    return with_waiting(problem.view, problem.rules, orderly)
 
 
 def _safe(problem: PlacementProblem, wanted: Ints) -> Ints:

@@ -66,7 +66,7 @@ def claims_of(
     The claims of the platform `apart_from`, and of platforms that fail, are left out.
     """
     markets, each = context.markets, apart or SeparateWork(connection)
-    found: dict[str, list[Claim]] = {market.name: [] for market in markets}
+    claims: dict[str, list[Claim]] = {market.name: [] for market in markets}
     living = platform_store.living(connection)
     claiming = [
         platform
@@ -90,14 +90,14 @@ def claims_of(
             ids.remove(platform.id)
         elif platform.id != apart_from:
             name, claim = counted
-            found[name].append(claim)
+            claims[name].append(claim)
     own = [vm for vm, platform in vms.items() if platform in ids]
     for row, market in enumerate(markets):
         rest = _others_have(announcement, row, own)
         price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
         if rest > 0 and np.isfinite(price):
-            found[market.name].append(Claim(price=price, units=rest))
-    return {name: tuple(sorted(listed, key=_by_price)) for name, listed in found.items()}
+            claims[market.name].append(Claim(price=price, units=rest))
+    return {name: tuple(sorted(listed, key=_by_price)) for name, listed in claims.items()}
 
 
 def _counted(
@@ -193,10 +193,12 @@ def _allocated_cpu(announcement: Announcement, vms: Mapping[int, int]) -> Mappin
     snapshot = announcement.seen.snapshot
     cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
     rows = np.flatnonzero(is_one_of(snapshot.vms.id, vms))
-    found: dict[int, float] = {}
+    cpu_of_platform: dict[int, float] = {}
     for vm, units in zip(snapshot.vms.id[rows].tolist(), cpu[rows].tolist(), strict=True):
-        found[vms[vm]] = found.get(vms[vm], 0.0) + (units if np.isfinite(units) else 0.0)
-    return found
+        cpu_of_platform[vms[vm]] = cpu_of_platform.get(vms[vm], 0.0) + (
+            units if np.isfinite(units) else 0.0
+        )
+    return cpu_of_platform
 
 
 def _backed_claim(platform: PlatformRow, had: float) -> Claim | None:

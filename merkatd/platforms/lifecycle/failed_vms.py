@@ -57,10 +57,10 @@ def record_replacements(
     """Record the failed VMs to replace now, and return their keys."""
     if PlatformState(platform.state) not in UP_OR_COMING:
         return frozenset()
-    found = replaced(_failed(members, sight), failures, at_s, interval_s)
-    keys = frozenset(replacement.key for replacement in found)
+    replacements = replaced(_failed(members, sight), failures, at_s, interval_s)
+    keys = frozenset(replacement.key for replacement in replacements)
     fleet_store.mark_failed(connection, keys, at_s)
-    for replacement in found:
+    for replacement in replacements:
         doing = PlatformAction(
             platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=replacement.text
         )
@@ -111,7 +111,7 @@ def _given_up(
     sight: PlatformFleetView,
 ) -> list[PlatformMember]:
     """Return the newest refused VMs of each cluster beyond its least and its initial size."""
-    found: list[PlatformMember] = []
+    chosen: list[PlatformMember] = []
     for cluster in template.clusters:
         spare = platform.sizes.get(cluster.name, 0) - max(cluster.least, cluster.initial)
         refused = [
@@ -121,8 +121,8 @@ def _given_up(
             and not member.leaving
             and sight.refused_to(member).times >= MOST_REFUSALS
         ]
-        found += refused[max(len(refused) - max(spare, 0), 0) :]
-    return found
+        chosen += refused[max(len(refused) - max(spare, 0), 0) :]
+    return chosen
 
 
 def _tell_refused(
@@ -155,10 +155,10 @@ def _failed(
     members: Sequence[PlatformMember], sight: PlatformFleetView
 ) -> dict[str, list[tuple[str, int, str]]]:
     """Return key, id and OpenNebula's state name of each failed VM, by cluster."""
-    found: dict[str, list[tuple[str, int, str]]] = {}
+    failed_of_cluster: dict[str, list[tuple[str, int, str]]] = {}
     for member in members:
         if member.vm in sight.failed and member.vm is not None and not member.leaving:
-            found.setdefault(member.cluster, []).append(
+            failed_of_cluster.setdefault(member.cluster, []).append(
                 (member.key, member.vm, sight.failed[member.vm])
             )
-    return found
+    return failed_of_cluster

@@ -141,12 +141,12 @@ def ending(
 
 def _too_many(kept: Sequence[PlatformMember], sizes: Mapping[str, int]) -> list[PlatformMember]:
     """Return the newest members of each cluster beyond its size."""
-    found = []
+    surplus = []
     for cluster, number in Counter(member.cluster for member in kept).items():
         excess = number - sizes.get(cluster, 0)
         if excess > 0:
-            found += [member for member in kept if member.cluster == cluster][-excess:]
-    return found
+            surplus += [member for member in kept if member.cluster == cluster][-excess:]
+    return surplus
 
 
 def _too_few(

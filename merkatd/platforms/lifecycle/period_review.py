@@ -184,11 +184,11 @@ def _in_turn(
         if PlatformState(platform.state) in {PlatformState.STOPPING, *ENDS}:
             asking.append((platform, None))
             continue
-        found = apart.look(
+        request = apart.look(
             platform.id, partial(_start_request, connection, platform, scene, now), None
         )
-        if found is not None:
-            asking.append((platform, found))
+        if request is not None:
+            asking.append((platform, request))
     return sorted(asking, key=lambda pair: (-(pair[1].limit if pair[1] else 0.0), pair[0].id))
 
 
@@ -251,12 +251,12 @@ def _scene(
 def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[str, list[float]]]:
     """Return the prices of the last periods, by market and resource."""
     since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
-    found: dict[str, dict[str, list[float]]] = {}
+    prices: dict[str, dict[str, list[float]]] = {}
     for market in now.markets:
-        by_resource = found.setdefault(market.name, {})
+        by_resource = prices.setdefault(market.name, {})
         for point in price_store.history(connection, market.name, since_s):
             by_resource.setdefault(point.resource, []).append(point.price)
-    return found
+    return prices
 
 
 def _review_one(

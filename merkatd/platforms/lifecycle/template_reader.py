@@ -121,10 +121,10 @@ def read_stored(text: str) -> PlatformTemplate:
 
 def _checked(values: Mapping[str, Any], *, stored: bool) -> PlatformTemplate:
     problems: list[str] = []
-    found = _template(TomlTable(values, "", problems, stored=stored))
+    template = _template(TomlTable(values, "", problems, stored=stored))
     if problems:
         raise TemplateError(problems)
-    return found
+    return template
 
 
 def _template(top: TomlTable) -> PlatformTemplate:
@@ -184,12 +184,12 @@ def _budget(top: TomlTable) -> TemplateBudget:
     if not top.has("budget"):
         top.wrong("budget", "is missing; expected a table [budget] with `credits`")
     table = top.table("budget")
-    found = TemplateBudget(
+    budget = TemplateBudget(
         credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
         replenishment=table.take("replenishment", _credits, 0.0),
     )
     table.end()
-    return found
+    return budget
 
 
 def _credits(value: Any) -> float:
@@ -232,7 +232,7 @@ def _cluster(table: TomlTable) -> VirtualCluster:
     for resource, amount in floor.items():
         if amount > ceiling.get(resource, amount):
             table.wrong("floor", f"{resource} must be at most its ceiling, {ceiling[resource]:g}")
-    found = VirtualCluster(
+    cluster = VirtualCluster(
         name=name,
         template=template,
         template_id=template_id,
@@ -245,19 +245,19 @@ def _cluster(table: TomlTable) -> VirtualCluster:
         monitor=_monitor(table),
     )
     table.end()
-    return found
+    return cluster
 
 
 def _monitor(cluster: TomlTable) -> MonitorTerms | None:
     table = cluster.table("monitor")
     if not cluster.has("monitor"):
         return None
-    found = MonitorTerms(
+    monitor = MonitorTerms(
         kind=table.need("kind", toml_reader.name, ""),
         parameters=table.take("parameters", plain, dict[str, Any]()),
     )
     table.end()
-    return found
+    return monitor
 
 
 def _vm_text(value: Any) -> str | None:
@@ -277,10 +277,10 @@ def _id(value: Any) -> int | None:
 
 
 def _name(value: Any) -> str | None:
-    found = toml_reader.text(value)
-    if len(found) > 128 or not found.isprintable():
+    text = toml_reader.text(value)
+    if len(text) > 128 or not text.isprintable():
         raise ValueError("must be a name of 1 to 128 printable characters")
-    return found
+    return text
 
 
 _log = Logger()

@@ -307,13 +307,13 @@ class Supervisor:
     def _sweep(self) -> None:
         """Kill all processes that an earlier warden or daemon left."""
         for _ in range(_LOOKS):
-            found = program.marked(self._home)
-            if not found:
+            pids = program.marked(self._home)
+            if not pids:
                 return
-            program.kill(found)
+            program.kill(pids)
             # The kernel needs some time to end them.
             time.sleep(_LOOK_S)
-        _log.error("Could not kill the processes {pids}", pids=sorted(found))
+        _log.error("Could not kill the processes {pids}", pids=sorted(pids))
 
 
 def _words(code: int) -> str:

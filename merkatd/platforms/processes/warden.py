@@ -287,8 +287,8 @@ def _end_group(leader: int) -> None:
 
 def end_all() -> None:
     """Kill all descendants of this process, repeatedly, as a dying process may start others."""
-    while found := program.descendants_of(os.getpid()):
-        program.kill(found)
+    while pids := program.descendants_of(os.getpid()):
+        program.kill(pids)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

@@ -47,11 +47,11 @@ class Troubles:
 
     def of(self, kind: TroubleKind) -> Mapping[int, str]:
         """Return the reasons of failures of a kind, by id."""
-        found: dict[int, str] = {}
+        merged: dict[int, str] = {}
         for (of, _), failed in self._why.items():
             if of is kind:
-                found |= failed
-        return found
+                merged |= failed
+        return merged
 
     def why(self, kind: TroubleKind, number: int) -> str | None:
         """Return why the work on one thing failed; None if it did not."""

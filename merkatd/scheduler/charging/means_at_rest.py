@@ -91,8 +91,8 @@ def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, context: PeriodConte
 
 def _all_cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     """[rows]: all virtual CPUs, in percent of a core."""
-    found: Floats = arrays["vcpus"][rows] * float(UNITS_PER_CORE)
-    return found
+    percent: Floats = arrays["vcpus"][rows] * float(UNITS_PER_CORE)
+    return percent
 
 
 def _paid_part(connection: sa.Connection, payers: Ints, most: Floats) -> Floats:

@@ -90,11 +90,11 @@ def owed_before_limits(
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    found = started(seen, period, arrays, until, seen.histories)
+    starts_of_row = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
-    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
+    more_mib = beyond_mib(arrays, rows, starts_of_row.keys(), seen.use if newest else None)
     devices = attached(seen, period, arrays, until) if "starts_with" in arrays else {}
-    if not (found or devices or more_mib.any()):
+    if not (starts_of_row or devices or more_mib.any()):
         return whole(owed)
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
@@ -103,7 +103,7 @@ def owed_before_limits(
     limited = books.limited if newest else NOTHING_LIMITED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
-    without_s = unlimited_s(arrays, found, limited, most_s)[:, np.newaxis]
+    without_s = unlimited_s(arrays, starts_of_row, limited, most_s)[:, np.newaxis]
     # While the daemon is down no device gets a limit: that costs no more than any other share.
     charged_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     devices_s = np.minimum(_devices_s(arrays, devices), charged_s)
@@ -111,11 +111,12 @@ def owed_before_limits(
     # Where use is charged, only CPU is charged.
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
-    found = {
-        row: starts._replace(last_s=0.0) if used[row] else starts for row, starts in found.items()
+    starts_of_row = {
+        row: starts._replace(last_s=0.0) if used[row] else starts
+        for row, starts in starts_of_row.items()
     }
     cores = most_cores(seen)
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores)[rows]
+    core_s = seconds_beyond_shares(arrays, starts_of_row, now, limited, most_s, cores)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
@@ -124,11 +125,14 @@ def owed_before_limits(
 
 
 def unlimited_s(
-    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: NewlyLimited, most_s: float
+    arrays: Mapping[str, Any],
+    starts_of_row: Mapping[int, Starts],
+    limited: NewlyLimited,
+    most_s: float,
 ) -> Floats:
     """[vms]: the longest possible time without limits, summed over all starts."""
     total = np.zeros(len(arrays["vm"]))
-    for row, starts in found.items():
+    for row, starts in starts_of_row.items():
         most = longest_s(limited, int(arrays["host"][row]), most_s)
         total[row] = sum(min(ran_s, most) for ran_s in (starts.last_s, *starts.earlier_s))
     return total
@@ -137,17 +141,17 @@ def unlimited_s(
 def _devices_s(arrays: Mapping[str, Any], devices: TimesWithoutLimits) -> Floats:
     """[vms, further goods]: how long attached devices had no limits."""
     names = sold(arrays)[FURTHER]
-    found = np.zeros((len(arrays["vm"]), len(names)))
+    table = np.zeros((len(arrays["vm"]), len(names)))
     for row, seconds in devices.items():
-        found[row] = [seconds.get(name, 0.0) for name in names]
-    return found
+        table[row] = [seconds.get(name, 0.0) for name in names]
+    return table
 
 
 def _more(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     """[rows, resources]: the amounts beyond the shares of guests that start repeatedly."""
     if "starts_with" not in arrays:
         return np.zeros((len(rows), arrays["price"].shape[1]))
-    found: Floats = np.maximum(
+    beyond: Floats = np.maximum(
         arrays["starts_with"][rows] - held_memory.amounts_given(arrays)[rows], 0.0
     )
-    return found
+    return beyond

@@ -77,8 +77,8 @@ def most_cores(observed: Observed) -> float:
 
 def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
     """[vms]: whether the VM is in a market that charges for use."""
-    found: Bools = np.array([*(market.by_use for market in markets), False])[market]
-    return found
+    by_use: Bools = np.array([*(market.by_use for market in markets), False])[market]
+    return by_use
 
 
 def full_rates(observed: Observed) -> Floats:
@@ -200,13 +200,13 @@ def core_periods(
         began = began | (anew.before_s[rows] > 0)
     cores = np.where(began, np.fmax(cores_of_host, arrays["vcpus"][rows]), arrays["vcpus"][rows])
     most = cores * time_s
-    found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
-    return found
+    seconds: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
+    return seconds
 
 
 def seconds_beyond_shares(
     arrays: Mapping[str, Any],
-    found: Mapping[int, Starts],
+    starts_of_row: Mapping[int, Starts],
     now: CpuCounters,
     limited: NewlyLimited,
     most_s: float,
@@ -221,12 +221,12 @@ def seconds_beyond_shares(
     to `cores_of_host`.
     """
     total = np.zeros(len(arrays["vm"]))
-    rows = np.array(list(found), dtype=np.int64)
+    rows = np.array(list(starts_of_row), dtype=np.int64)
     shares = _cores(arrays, rows).tolist()
     counters = now.of(arrays["vm"][rows]).tolist()
     hosts = (arrays["host"][rows] if "host" in arrays else np.full(len(rows), -1)).tolist()
     for row, share, counter, host in zip(rows.tolist(), shares, counters, hosts, strict=True):
-        last_s, earlier_s, resized = found[row]
+        last_s, earlier_s, resized = starts_of_row[row]
         vcpus = float(arrays["vcpus"][row])
         vcpus = max(vcpus, cores_of_host) if resized else vcpus
         room = max(vcpus - share, 0.0)
@@ -266,8 +266,8 @@ def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     if "rate" not in arrays or "rests" not in arrays:
         return share
     undecided = arrays["rests"][rows] & np.isfinite(arrays["rate"][rows])
-    found: Floats = np.where(undecided, arrays["vcpus"][rows], share)
-    return found
+    cores: Floats = np.where(undecided, arrays["vcpus"][rows], share)
+    return cores
 
 
 def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
@@ -279,5 +279,5 @@ def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
 def units(used: Floats, elapsed: Floats) -> Floats:
     """Convert core-periods to percent of a core over each VM's running time."""
     whole = used * UNITS_PER_CORE
-    found: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
-    return found
+    rates: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
+    return rates

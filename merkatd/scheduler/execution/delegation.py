@@ -114,22 +114,22 @@ def why_no_host(
     observed: Observed, wanted: HandoverRequest, rows: Iterable[int]
 ) -> Mapping[int, str]:
     """Return, by VM id, why OpenNebula would deploy none of these rows' VMs on any host."""
-    found = {}
+    reasons = {}
     for row in map(int, rows):
         vm = int(observed.snapshot.vms.id[row])
         hosts = sorted(wanted.hosts[vm])
         if not hosts:
-            found[vm] = "OpenNebula finds no host that meets all its requirements"
+            reasons[vm] = "OpenNebula finds no host that meets all its requirements"
         elif not any(_fits(observed, wanted, row, host) for host in hosts):
             cpu, memory_mib = observed.observation.vm_reserved[row].tolist()
             most = max(hosts, key=lambda host: wanted.room[host].memory_mib)
-            found[vm] = (
+            reasons[vm] = (
                 f"reserves {cpu:g} % of CPU and {memory_mib:,.0f} MiB; none of the {len(hosts)}"
                 " hosts that meet its requirements has that left in OpenNebula's account: host"
                 f" {most} has {wanted.room[most].cpu:g} % and {wanted.room[most].memory_mib:,.0f}"
                 " MiB"
             )
-    return found
+    return reasons
 
 
 def _fits(observed: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:

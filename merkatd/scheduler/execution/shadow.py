@@ -49,24 +49,26 @@ class ShadowMode:
         self._wanted |= {step.vm: step for step in moves}
         if before is None:
             return
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         new = {vm: host for vm, host in there.items() if vm not in before}
         if new:
             label = "+".join(market.strategy for market in context.markets)
             memory = await context.database.read(
                 lambda connection: period_store.memory(connection, label)
             )
-            found += await context.executor.run(lambda: compared(context, observed, memory, new))
+            comparisons += await context.executor.run(
+                lambda: compared(context, observed, memory, new)
+            )
         # A VM in transition is compared once it has settled.
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
         stay = {vm: there[vm] for vm in (there.keys() & before.keys()) - under_way}
-        found += moved(observed, before, stay, wanted, self._said)
+        comparisons += moved(observed, before, stay, wanted, self._said)
         known = {vm: self._said[vm] for vm in self._said.keys() & under_way}
         self._said = known | {
             vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
         }
-        await context.database.run(lambda connection: comparison_store.add(connection, found))
-        for comparison in found:
+        await context.database.run(lambda connection: comparison_store.add(connection, comparisons))
+        for comparison in comparisons:
             _say(comparison)
 
 

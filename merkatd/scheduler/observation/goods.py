@@ -67,9 +67,9 @@ def bids_with_goods(
 
     A bid made before a good was traded has no amount for it.
     """
-    found = dict(bids)
+    amounts_of_vm = dict(bids)
     for vm, wish in wishes.items():
         more = {name: wish.bid[name] for name in goods.further if name in wish.bid}
         if more:
-            found[vm] = {**more, **found.get(vm, {})}
-    return found
+            amounts_of_vm[vm] = {**more, **amounts_of_vm.get(vm, {})}
+    return amounts_of_vm

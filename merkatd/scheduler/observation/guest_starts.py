@@ -119,7 +119,7 @@ class GuestStarts:
         the next one, even a running one.
         """
         vms = observed.snapshot.vms
-        found: set[int] = set()
+        vms_often: set[int] = set()
         for owner, noted in self._starts.items():
             starts = [start for start in noted if limits or not start.device]
             begun = {start.vm for start in starts}
@@ -128,8 +128,8 @@ class GuestStarts:
                 for_nothing = sum(start.free and start.vm in run_on for start in starts)
             if len(starts) - for_nothing > FREE:
                 next_ = (vms.owner == owner) & (limits | _may_start(vms.state))
-                found |= begun | set(vms.id[next_].tolist())
-        return frozenset(found)
+                vms_often |= begun | set(vms.id[next_].tolist())
+        return frozenset(vms_often)
 
     def _forget(self, at_s: float) -> None:
         """Drop old entries, and entries with dates in the future from a wrong clock."""
@@ -248,8 +248,8 @@ def _count(before: GuestRecord, now: int, history: Sequence[GuestRecord] | None)
     """Return the number of starts from a VM's last record to the one with the number `now`."""
     if min(before.seq, now) < 0:
         return 1
-    found = guests_since(before, history)
-    return max(now - before.seq, 1) if found is None else found
+    guests = guests_since(before, history)
+    return max(now - before.seq, 1) if guests is None else guests
 
 
 def _boots_with(observed: Observed) -> Floats:
@@ -259,14 +259,14 @@ def _boots_with(observed: Observed) -> Floats:
 
 def _is_squeezed(observed: Observed) -> Bools:
     """[vms]: whether the VM has less than half of its memory."""
-    found: Bools = observed.snapshot.vms.held[:, COLUMN] < _boots_with(observed) / 2
-    return found
+    squeezed: Bools = observed.snapshot.vms.held[:, COLUMN] < _boots_with(observed) / 2
+    return squeezed
 
 
 def _may_start(state: Ints) -> Bools:
     """[vms]: whether the VM has no guest yet, and may get one before the next period."""
-    found: Bools = ~is_one_of(state, ACTIVE)
-    return found
+    may_start: Bools = ~is_one_of(state, ACTIVE)
+    return may_start
 
 
 def start_columns(observed: Observed) -> Mapping[str, Any]:

@@ -52,8 +52,8 @@ def _unchanged(before: Look, now: Look) -> tuple[Bools, Ints]:
 def _alone_says_all(columns: Ints) -> Bools:
     """[vms]: the result of `_says_all` for an unchanged record."""
     seq, ran_from_s, _ = columns.T
-    found: Bools = (ran_from_s > 0) | (seq <= 0)
-    return found
+    enough: Bools = (ran_from_s > 0) | (seq <= 0)
+    return enough
 
 
 def changed_rows(before: Look, now: Look, histories: Histories) -> list[int]:
@@ -93,20 +93,20 @@ def seconds_run(
     }
     shift = _shift(before, now, {vms[row]: records for row, records in news.items()})
     start_s, end_s = before.at_s + shift, now.at_s + shift
-    found = _by_the_same_record(before, now, could_run)
+    seconds = _by_the_same_record(before, now, could_run)
     runs_now = set(now.vm[now.runs].tolist()) if news else set()
     for row, records in news.items():
         vm = vms[row]
         if records is None:
             may_run = could_run[row] or _may_have_started(before, now, row)
-            found[row] = elapsed if may_run else 0.0
+            seconds[row] = elapsed if may_run else 0.0
             continue
         counts = ran[row] or vm in runs_now
         old = before.records.get(vm, NO_RECORD)
-        found[row] = sum(
+        seconds[row] = sum(
             _overlap(old, record, start_s, end_s, open_counts=counts) for record in records
         )
-    return np.clip(found, 0.0, elapsed)
+    return np.clip(seconds, 0.0, elapsed)
 
 
 def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
@@ -115,8 +115,8 @@ def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
     _, ran_from_s, ran_until_s = old.T
     counts = before.runs | is_one_of(before.vm, now.vm[now.runs])
     runs = np.where(_alone_says_all(old), (ran_from_s > 0) & (ran_until_s == 0) & counts, could_run)
-    found: Floats = np.where(runs, max(now.at_s - before.at_s, 0.0), 0.0)
-    return found
+    seconds: Floats = np.where(runs, max(now.at_s - before.at_s, 0.0), 0.0)
+    return seconds
 
 
 class RestartedCounters(NamedTuple):
@@ -133,7 +133,7 @@ class RestartedCounters(NamedTuple):
 def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounters:
     """Return the VMs of `before` that have restarted since, as far as records show it."""
     count = len(before.vm)
-    found = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
+    restarted = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
     for row in changed_rows(before, now, histories):
         vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
@@ -145,9 +145,9 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounte
             continue
         times = [time_of(guest, old, before.at_s, now.at_s) for guest in guests]
         gap_s = guests[-1][0].ran_from_s - guests[-2][-1].ran_until_s
-        found.before_s[row], found.since_s[row] = sum(times[:-1]), times[-1]
-        found.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
-    return found
+        restarted.before_s[row], restarted.since_s[row] = sum(times[:-1]), times[-1]
+        restarted.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
+    return restarted
 
 
 class Starts(NamedTuple):
@@ -166,7 +166,7 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
 
     An unreadable VM that was off counts as started at once, if it may have run at all.
     """
-    found = {}
+    starts_of_row = {}
     runs_now = set(now.vm[now.runs].tolist())
     unknown = are_hidden(before, now) & ~before.runs & ~rested(before, now)
     for row in changed_rows(before, now, histories):
@@ -176,7 +176,7 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
         if records is None and (unknown[row] or _may_have_started(before, now, row)):
             whole_s = max(now.at_s - before.at_s, 0.0)
             guest_starts = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
-            found[row] = guest_starts._replace(resized=bool(unknown[row]))
+            starts_of_row[row] = guest_starts._replace(resized=bool(unknown[row]))
             continue
         if vm not in histories and (old is None or old == new):
             continue
@@ -195,19 +195,19 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
             resized = any(
                 record.change is VmChange.SIZE and record.seq > old.seq for record in records
             )
-            found[row] = Starts(last_s, tuple(times), resized)
-    return found
+            starts_of_row[row] = Starts(last_s, tuple(times), resized)
+    return starts_of_row
 
 
 def by_guest(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
     """Return the records of each guest, which has several if its VM was changed while it ran."""
-    found: list[list[GuestRecord]] = []
+    guests: list[list[GuestRecord]] = []
     for record in records:
-        if record.goes_on and found:
-            found[-1].append(record)
+        if record.goes_on and guests:
+            guests[-1].append(record)
         else:
-            found.append([record])
-    return found
+            guests.append([record])
+    return guests
 
 
 def time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:
@@ -341,5 +341,5 @@ def _new_moments(old: GuestRecord, new: GuestRecord) -> list[int]:
 def at_least(seconds: Floats, least_s: float, elapsed_s: float) -> Floats:
     """[vms]: the charged seconds, at least `least_s` (or `elapsed_s`) for a VM that ran."""
     least = min(least_s, elapsed_s)
-    found: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
-    return found
+    lengthened: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
+    return lengthened

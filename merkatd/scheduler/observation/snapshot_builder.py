@@ -174,8 +174,8 @@ def _idle(seen: Observation, state: Ints, known: StoredInputs) -> Bools:
     idle = is_one_of(seen.vm_id, coming) & (seen.vm_state == VmState.PENDING)
     if seen.vm_idle is not None:
         idle |= seen.vm_idle
-    found: Bools = idle & (state == VmState.BUSY)
-    return found
+    without_guest: Bools = idle & (state == VmState.BUSY)
+    return without_guest
 
 
 def _caps_and_floors(
@@ -311,11 +311,11 @@ def _applications(seen: Observation, known: StoredInputs) -> Ints:
 
 
 def _moved_at_s(seen: Observation, moved_at_s: Mapping[int, float]) -> Floats:
-    found = np.full(len(seen.vm_id), np.nan)
+    times_s = np.full(len(seen.vm_id), np.nan)
     rows = rows_of(seen.vm_id, np.array(list(moved_at_s), dtype=np.int64))
     there = rows != NO_ROW
-    found[rows[there]] = np.array(list(moved_at_s.values()))[there]
-    return found
+    times_s[rows[there]] = np.array(list(moved_at_s.values()))[there]
+    return times_s
 
 
 def movable(seen: Observation) -> Bools:

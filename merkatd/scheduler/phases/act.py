@@ -137,20 +137,22 @@ def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, st
 
 def _known(observed: Observed, steps: Sequence[Step]) -> Mapping[int, set[int]]:
     """Return, by host id, the VMs that were seen there, are unreadable, or on their way there."""
-    found: dict[int, set[int]] = {host: set(observed.observation.ailing) for host in _ids(observed)}
+    vms_of_host: dict[int, set[int]] = {
+        host: set(observed.observation.ailing) for host in _ids(observed)
+    }
     places = zip(
         observed.observation.vm_host.tolist(), observed.observation.vm_id.tolist(), strict=True
     )
     under_way = [stored.step for stored in observed.verdicts.waiting]
     coming = [(step.host, step.vm) for step in (*steps, *under_way) if isinstance(step, _COMES)]
     for host, vm in (*places, *coming):
-        found.setdefault(host, set()).add(vm)
-    return found
+        vms_of_host.setdefault(host, set()).add(vm)
+    return vms_of_host
 
 
 def _ids(observed: Observed) -> list[int]:
-    found: list[int] = observed.observation.host_id.tolist()
-    return found
+    ids: list[int] = observed.observation.host_id.tolist()
+    return ids
 
 
 async def _tell_hosts(

@@ -71,7 +71,7 @@ def migration_waves(
     moves = [step for step in ready if isinstance(step, Migrate)]
     if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
         return []
-    found = []
+    waves = []
     moved = snapshot.vms.market[[snapshot.vm_row(step.vm) for step in moves]]
     for row, market in enumerate(context.markets):
         if row not in moved:
@@ -83,8 +83,8 @@ def migration_waves(
         scene = entry.scene(view_of_market(snapshot, row))
         waves_of_market = of_market(market_view(scene, row), scene, harm, ready, planned)
         if waves_of_market.judged:
-            found.append(waves_of_market)
-    return found
+            waves.append(waves_of_market)
+    return waves
 
 
 def vms_of_later_waves(waves: Sequence[MigrationWaves]) -> frozenset[int]:

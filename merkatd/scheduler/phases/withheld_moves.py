@@ -45,10 +45,10 @@ def allocations_until_moved(
     context: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
 ) -> Floats:
     """Return the allocations that apply until these VMs are migrated."""
-    found = decision.allocations
+    amounts = decision.allocations
     if not later:
-        return found
-    found = found.copy()
+        return amounts
+    amounts = amounts.copy()
     begun = Plan(
         tuple(
             step
@@ -67,12 +67,12 @@ def allocations_until_moved(
         view = market_view(entry.scene(own), row)
         local = np.full(len(snapshot.hosts) + 1, NO_ROW)
         local[view.hosts] = np.arange(len(view.hosts))
-        given = np.zeros_like(found)
+        given = np.zeros_like(amounts)
         given[view.vms] = view.on_hosts(local[host[view.vms]]).allocation
         given = entry.shares(own, replace(decision, plan=begun, allocations=given))
         rows = view.vms[is_one_of(host[view.vms], touched)]
-        found[np.ix_(rows, others)] = given[np.ix_(rows, others)]
-    return found
+        amounts[np.ix_(rows, others)] = given[np.ix_(rows, others)]
+    return amounts
 
 
 def _touched(snapshot: Snapshot, plan: Plan, later: AbstractSet[int]) -> list[int]:

@@ -36,14 +36,15 @@ class Participants:
         scene = replace(
             observed, restarted=restarted, started_often=self._restarts.often, histories={}
         )
-        found = self._unplaced.affordable(context, scene, purse)
+        afforded = self._unplaced.affordable(context, scene, purse)
         if not restarted and not messages:
-            return found
+            return afforded
         messages = (
             dict.fromkeys(restarted & set(observed.snapshot.vms.id.tolist()), _SAID) | messages
         )
         return replace(
-            found, messages={**found.messages, **messages_after_reasons(found.messages, messages)}
+            afforded,
+            messages={**afforded.messages, **messages_after_reasons(afforded.messages, messages)},
         )
 
     def note(

@@ -204,20 +204,20 @@ class RefusedDeployments:
         self, pending: Iterable[tuple[int, int]], at_s: float, interval_s: float
     ) -> Mapping[int, str]:
         """Return, by id, why these VMs (given with their owners) must wait."""
-        found: dict[int, str] = {}
+        reasons: dict[int, str] = {}
         for vm, owner in pending:
             mine, before = self._owners.get(owner), self._vms.get(vm)
             if before is not None and mine is not None:
                 rests = _is_within(at_s, before.last_s, _rest_s(before.attempts, interval_s))
                 if rests or _is_within(at_s, mine.tried_s, _rest_s(mine.periods, interval_s)):
-                    found[vm] = f"{before.why}; it is retried later"
+                    reasons[vm] = f"{before.why}; it is retried later"
             elif mine is not None and _others_wait(mine, at_s, interval_s):
-                found[vm] = (
+                reasons[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
                     " hour, or the owner withdrew them while hosts made room for them; the others"
                     " are retried later"
                 )
-        return found
+        return reasons
 
     def _take_in_starts(self, observed: Observed) -> None:
         """Forget refused VMs that are on a host now; VMs with the same reason get one attempt."""

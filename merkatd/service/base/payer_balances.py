@@ -21,8 +21,8 @@ class PayerBalances:
 
     def name(self, application: int) -> str | None:
         """Return the name of an application, or None."""
-        found = self.applications.get(application)
-        return None if found is None else found.name
+        account = self.applications.get(application)
+        return None if account is None else account.name
 
     def credits(self, owner: int, application: int) -> float | None:
         """Return the balance of the payer of a VM, or None without an account.

@@ -148,15 +148,15 @@ class BidderPlace:
 
     def quote(self, bids: Sequence[float]) -> tuple[Quote, ...]:
         """Return the share and cost of these bids by resource; if use is charged, the most."""
-        found = self.quotes.quote(self.place, bids)
+        quoted = self.quotes.quote(self.place, bids)
         rate = self.rate(bids[CPU])
         if rate is None:
-            return found
+            return quoted
         used = rate / UNITS_PER_CORE if self.place.bids else 0.0
-        prices = [used if column == CPU else 0.0 for column in range(len(found))]
+        prices = [used if column == CPU else 0.0 for column in range(len(quoted))]
         return tuple(
             replace(quote, price=price, cost=price * quote.share)
-            for quote, price in zip(found, prices, strict=True)
+            for quote, price in zip(quoted, prices, strict=True)
         )
 
 

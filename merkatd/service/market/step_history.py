@@ -187,8 +187,8 @@ def _vm(stored: StoredStep) -> int:
 
 def _hosts(stored: StoredStep) -> list[int]:
     """Return the ids of the step's hosts."""
-    found = (getattr(stored.step, name, None) for name in ("host", "source"))
-    return [host for host in found if host is not None]
+    hosts = (getattr(stored.step, name, None) for name in ("host", "source"))
+    return [host for host in hosts if host is not None]
 
 
 def _row(stored: StoredStep, vms: Mapping[int, str], hosts: Mapping[int, str]) -> StepRow:

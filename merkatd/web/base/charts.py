@@ -50,11 +50,11 @@ class Charts:
     @property
     def known(self) -> list[Chart]:
         """Return the charts that have a known value, with only their lines that have one."""
-        found = [
+        charts = [
             Chart(chart.title, chart.unit, [line for line in chart.lines if any_known(line.values)])
             for chart in self.charts
         ]
-        return [chart for chart in found if chart.lines]
+        return [chart for chart in charts if chart.lines]
 
     @property
     def data(self) -> dict[str, Any]:
@@ -86,21 +86,21 @@ def plain(value: float, scale: float = 1.0) -> float | None:
 def prices_of(rows: Iterable[PastPriceRow], resources: Sequence[str]) -> Charts:
     """Return charts of the prices of each market, for example of a core and of a GiB."""
     at_s: dict[int, float] = {}
-    found: dict[str, dict[int, Mapping[str, float | None]]] = {}
+    prices: dict[str, dict[int, Mapping[str, float | None]]] = {}
     for row in rows:
         at_s[row.period] = row.at_s
-        found.setdefault(row.market, {})[row.period] = row.prices
+        prices.setdefault(row.market, {})[row.period] = row.prices
     periods = sorted(at_s)
     return Charts(
         periods,
         [at_s[period] for period in periods],
         [
             Chart(
-                f"{A_UNIT[name]}, {market}" if len(found) > 1 else A_UNIT[name],
+                f"{A_UNIT[name]}, {market}" if len(prices) > 1 else A_UNIT[name],
                 "credits a period",
                 [ChartLine("price", [_price(known.get(period, {}), name) for period in periods])],
             )
-            for market, known in found.items()
+            for market, known in prices.items()
             for name in resources
         ],
     )
@@ -266,8 +266,10 @@ def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values
 
     The last value is None, because it is not measured yet.
     """
-    found = {moment.period - 1: value for (moment, _), value in zip(there, values, strict=True)}
-    return [found.get(moment.period) for moment, _ in there]
+    value_of_period = {
+        moment.period - 1: value for (moment, _), value in zip(there, values, strict=True)
+    }
+    return [value_of_period.get(moment.period) for moment, _ in there]
 
 
 def _percent(part: float | None) -> float | None:

@@ -111,10 +111,10 @@ class PageRequest:
         if there is None:
             return []
         read = partial(there.platforms, self.caller, None if self.admin else self.uid)
-        found: Sequence[PlatformSummary] = await self.read(
+        platforms: Sequence[PlatformSummary] = await self.read(
             ("platforms",), lambda: self.house.long_reads.run(self.uid, read), []
         )
-        return found
+        return platforms
 
 
 Function = Callable[[PageRequest], Awaitable[PageResponse | LiveResponse]]

@@ -176,8 +176,8 @@ class PageRead:
             except (defer.TimeoutError, sa.exc.SQLAlchemyError):
                 if not once.over:
                     self._recall.late(key, begun_s, self._visitor)
-        found: Result = self._last_answer(key, default)
-        return found
+        answer: Result = self._last_answer(key, default)
+        return answer
 
     async def settle(self, once: SharedResult[Any] | None) -> None:
         """Wait until the work succeeds or fails, within the page's time limit."""

@@ -199,9 +199,9 @@ async def list_page(
     more: Part = None,
 ) -> PageResponse:
     """Return a page with a list."""
-    found = page_of_rows(request, rows, shown)
+    parts = page_of_rows(request, rows, shown)
     return await page_in_frame(
-        request, title, element("h1", title), panel(heading, *found, more=more)
+        request, title, element("h1", title), panel(heading, *parts, more=more)
     )
 
 

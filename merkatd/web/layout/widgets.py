@@ -171,14 +171,16 @@ def table(
         element("th", head, scope="col", class_=kind(at), role="columnheader")
         for at, head in enumerate(heads)
     ]
-    found = element(
+    table_element = element(
         "table",
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", columns, role="row"), role="rowgroup"),
         element("tbody", body, role="rowgroup"),
         role="table",
     )
-    return element("div", found, class_="wide", role="group", aria_label=caption, tabindex="0")
+    return element(
+        "div", table_element, class_="wide", role="group", aria_label=caption, tabindex="0"
+    )
 
 
 def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:

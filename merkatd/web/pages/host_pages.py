@@ -129,19 +129,19 @@ def state(row: ListedHost) -> Markup:
 
 
 def _facts(request: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
-    found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
+    shown: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
     for resource in request.house.world.goods.resources:
         whole = amount(resource, row.capacity[resource])
         name = {"cpu": "CPU"}.get(resource, resource.capitalize())
         if row.use is not None:
             given = amount(resource, row.use.given[resource])
             bids = credits_text(row.use.bids[resource])
-            found.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
+            shown.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
         else:
-            found.append((name, whole))
+            shown.append((name, whole))
     if row.use is not None and row.use.note:
-        found.append(("Note", row.use.note))
-    return found
+        shown.append(("Note", row.use.note))
+    return shown
 
 
 def _orders(request: PageRequest, row: ListedHost) -> Part:

@@ -151,7 +151,7 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     problem = element("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
-        found: StandingPlan = await request.read(
+        plan: StandingPlan = await request.read(
             ("plan",), lambda: request.house.modes.standing_plan(request.caller)
         )
     except (ConflictError, TryAgainError) as error:
@@ -162,26 +162,26 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     return await page_in_frame(
         request,
         "Plan",
-        element("h1", f"Plan {found.plan}"),
+        element("h1", f"Plan {plan.plan}"),
         problem,
         panel(
-            found.state.capitalize(),
+            plan.state.capitalize(),
             element(
                 "p",
                 "Made in ",
-                link("periods", found.period, f"period {found.period}"),
+                link("periods", plan.period, f"period {plan.period}"),
                 " at ",
-                moment(found.at_s),
-                f", by {found.who}" if found.who else "",
+                moment(plan.at_s),
+                f", by {plan.who}" if plan.who else "",
             ),
-            _steps(request, found),
+            _steps(request, plan),
         ),
         status=status,
     )
 
 
-def _steps(request: PageRequest, found: StandingPlan) -> Part:
-    waits = found.state == "waiting"
+def _steps(request: PageRequest, plan: StandingPlan) -> Part:
+    waits = plan.state == "waiting"
     heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
     rows = table(
         "The steps of the plan",
@@ -196,13 +196,13 @@ def _steps(request: PageRequest, found: StandingPlan) -> Part:
                 step.reason,
                 _skip(step) if waits else _result(step),
             )
-            for step in found.steps
+            for step in plan.steps
         ],
         numbers=(0,),
     )
     if not waits:
         return rows
-    number = hidden({"plan": found.plan})
+    number = hidden({"plan": plan.plan})
     approved = element("button", "Approve without the skipped steps", type="submit", class_="main")
     return [
         form(request, "/plan/approve", number, rows, approved),

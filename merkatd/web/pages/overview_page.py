@@ -186,7 +186,7 @@ async def _hosts(request: PageRequest) -> Part:
     drained = frozenset(request.house.daemon.state().drained_hosts)
     owner = None if request.admin else request.uid
     work = partial(host_bars, now, drained, owner, _MOST_DRAWN)
-    found = await request.house.world.executor.run(work)
+    bars = await request.house.world.executor.run(work)
     without = element(
         "noscript",
         element(
@@ -196,8 +196,8 @@ async def _hosts(request: PageRequest) -> Part:
             ".",
         ),
     )
-    box = element("div", without, class_="hosts", data_hosts=compact(found), data_keep=True)
-    if len(found) < _MOST_DRAWN:
+    box = element("div", without, class_="hosts", data_hosts=compact(bars), data_keep=True)
+    if len(bars) < _MOST_DRAWN:
         return box
     return [box, element("p", f"The first {count_text(_MOST_DRAWN, 'host')}.", class_="quiet")]
 

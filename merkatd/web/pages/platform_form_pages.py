@@ -146,12 +146,12 @@ def _template(request: PageRequest) -> str:
 
 
 def _change(values: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = dict(numbers({name: values[name] for name in NAMES[1:]}))
+    change: dict[str, Any] = dict(numbers({name: values[name] for name in NAMES[1:]}))
     if values["deadline"]:
-        found["deadline"] = values["deadline"]
-    if not found:
+        change["deadline"] = values["deadline"]
+    if not change:
         raise WrongInputError({"deadline": "Change at least one field."})
-    return found
+    return change
 
 
 async def _refused(

@@ -110,10 +110,10 @@ async def shown_platform(request: PageRequest) -> PlatformDetails:
     )
     latest = None if request.prepared is None else request.prepared.latest
     read = partial(there.platform, caller, request.id, latest)
-    found: PlatformDetails = await request.read(
+    details: PlatformDetails = await request.read(
         ("platform", request.id), lambda: house.long_reads.run(request.uid, read)
     )
-    return found
+    return details
 
 
 async def platform_page(

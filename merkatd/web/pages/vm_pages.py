@@ -116,16 +116,16 @@ async def vms(request: PageRequest) -> PageResponse:
 async def vm(request: PageRequest) -> PageResponse:
     """Return the page of a VM."""
     try:
-        found = await visible_rows.explained(request)
+        explained = await visible_rows.explained(request)
     except UnknownObjectError as refusal:
         return await _gone(request, refusal)
-    return await _shown(request, found)
+    return await _shown(request, explained)
 
 
 @route("POST", "/vms/{}/quote", quotes=True)
 async def quote(request: PageRequest) -> PageResponse:
     """Return the quote for another bid."""
-    found = await visible_rows.explained(request)
+    explained = await visible_rows.explained(request)
     values = fields(request.asked, *request.house.world.goods.resources)
     try:
         bid = _bid(values)
@@ -133,8 +133,8 @@ async def quote(request: PageRequest) -> PageResponse:
         quoted = await request.house.quotes.quote(request.caller, request.view, subject, bid, {})
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(request, found, values, wrong)
-    return await page_in_frame(request, "Quote", *_quoted(request, found, quoted, bid))
+        return await _shown(request, explained, values, wrong)
+    return await page_in_frame(request, "Quote", *_quoted(request, explained, quoted, bid))
 
 
 @route("POST", "/vms/{}/bid")
@@ -152,10 +152,10 @@ async def bid_(request: PageRequest) -> PageResponse:
 
 
 def _bid(values: Mapping[str, str]) -> dict[str, float]:
-    found = numbers(values)
-    if not found:
+    bid = numbers(values)
+    if not bid:
         raise WrongInputError({"cpu": "Enter a bid for at least one resource."})
-    return found
+    return bid
 
 
 async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageResponse:
@@ -178,7 +178,7 @@ async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageRespon
 
 async def _shown(
     request: PageRequest,
-    found: ExplainedVm,
+    explained: ExplainedVm,
     values: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> PageResponse:
@@ -186,38 +186,40 @@ async def _shown(
     decided = await steps_of_vm(request, _STEPS)
     now = request.now
     row = now.snapshot.vm_row(request.id)
-    title = found.name or f"VM {request.id}"
-    mine = request.admin or found.owner == request.uid
-    bids = await _in_force(request, found) if mine else None
+    title = explained.name or f"VM {request.id}"
+    mine = request.admin or explained.owner == request.uid
+    bids = await _in_force(request, explained) if mine else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return await page_in_frame(
         request,
         title,
         element("h1", title, " ", element("small", f"VM {request.id}", class_="quiet")),
-        element("p", found.sentence, " ", has_less(now, row), class_="lead"),
+        element("p", explained.sentence, " ", has_less(now, row), class_="lead"),
         element(
             "div",
             panel(
                 "Gets",
-                gets_table(now, row, found.resources),
-                facts(_facts(found, hosts, mine=mine)),
+                gets_table(now, row, explained.resources),
+                facts(_facts(explained, hosts, mine=mine)),
             ),
-            panel("Bid", _bid_form(request, found, bids, values, wrong or {})) if mine else NOTHING,
+            panel("Bid", _bid_form(request, explained, bids, values, wrong or {}))
+            if mine
+            else NOTHING,
             class_="grid",
         ),
-        over_time(vm_charts(request, _owner(found)), *vm_gaps(request)),
+        over_time(vm_charts(request, _owner(explained)), *vm_gaps(request)),
         panel("Decisions", steps_table(decided, hosts)),
         status=status,
     )
 
 
-def _owner(found: ExplainedVm) -> int:
-    return NO_OWNER if found.owner is None else int(found.owner)
+def _owner(explained: ExplainedVm) -> int:
+    return NO_OWNER if explained.owner is None else int(explained.owner)
 
 
-async def _in_force(request: PageRequest, found: ExplainedVm) -> BidOutcome | None:
+async def _in_force(request: PageRequest, explained: ExplainedVm) -> BidOutcome | None:
     """Return the most recent bids, which may not have applied in any period yet."""
-    if not found.resources:
+    if not explained.resources:
         return None
     bids = request.house.bids
     outcome: BidOutcome = await request.read(
@@ -226,17 +228,19 @@ async def _in_force(request: PageRequest, found: ExplainedVm) -> BidOutcome | No
     return outcome
 
 
-def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[tuple[str, Part]]:
+def _facts(
+    explained: ExplainedVm, hosts: Mapping[str, int], *, mine: bool
+) -> list[tuple[str, Part]]:
     """Return the facts about a VM; only its owner and administrators see the balance."""
-    owner = _owner(found)
-    why = found.why_here
+    owner = _owner(explained)
+    why = explained.why_here
     rows: list[tuple[str, Part]] = [
-        ("Tenant", tenant(owner, {owner: found.owner_name or ""})),
-        ("State", found.state.lower()),
-        ("Host", link("hosts", hosts.get(found.host or ""), found.host)),
-        ("Pays", f"{credits_text(found.cost)} credits a period"),
-        *([("Balance", f"{credits_text(found.balance)} credits")] if mine else ()),
-        ("Source of the bid", found.bid_source),
+        ("Tenant", tenant(owner, {owner: explained.owner_name or ""})),
+        ("State", explained.state.lower()),
+        ("Host", link("hosts", hosts.get(explained.host or ""), explained.host)),
+        ("Pays", f"{credits_text(explained.cost)} credits a period"),
+        *([("Balance", f"{credits_text(explained.balance)} credits")] if mine else ()),
+        ("Source of the bid", explained.bid_source),
     ]
     if why is not None:
         period = link("periods", why.period, f"period {why.period}")
@@ -246,7 +250,7 @@ def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[
 
 def _bid_form(
     request: PageRequest,
-    found: ExplainedVm,
+    explained: ExplainedVm,
     bids: BidOutcome | None,
     values: Mapping[str, str] | None,
     wrong: Mapping[str, str],
@@ -271,7 +275,7 @@ def _bid_form(
         )
         for name in held
     ]
-    old = {resource.resource: resource.bid for resource in found.resources}
+    old = {resource.resource: resource.bid for resource in explained.resources}
     changed = None
     if any(old[name] != bid for name, bid in held.items()):
         changed = element(
@@ -282,10 +286,10 @@ def _bid_form(
 
 
 def _quoted(
-    request: PageRequest, found: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
+    request: PageRequest, explained: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
 ) -> list[Part]:
-    now = {resource.resource: resource for resource in found.resources}
-    title = found.name or f"VM {request.id}"
+    now = {resource.resource: resource for resource in explained.resources}
+    title = explained.name or f"VM {request.id}"
     rows = [
         (
             NAMES.get(resource.resource, resource.resource),
