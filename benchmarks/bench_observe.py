@@ -62,11 +62,11 @@ def snapshot(seen: Observation) -> None:
     none = np.zeros(0, dtype=bool)
     in_force = EnforcedLimits(no_ids, no_ids, no_ids, no_ids, nothing, none, none)
     use = GuestUse(no_ids, nothing, nothing, nothing, in_force)
-    snapshot = snapshot_of(
+    cloud = snapshot_of(
         1, seen, use, StoredInputs(bids={}, wishes=wishes, waiting=()), (MarketRules(),)
     )
-    if (len(snapshot.hosts), len(snapshot.vms)) != (HOSTS, VMS):
-        raise AssertionError(f"{len(snapshot.hosts)} hosts and {len(snapshot.vms)} VMs were read")
+    if (len(cloud.hosts), len(cloud.vms)) != (HOSTS, VMS):
+        raise AssertionError(f"{len(cloud.hosts)} hosts and {len(cloud.vms)} VMs were read")
 
 
 def cpu_s(works: Sequence[Callable[[], object]]) -> list[float]:

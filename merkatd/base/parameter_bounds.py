@@ -86,10 +86,10 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        number = float(value)
+        converted = float(value)
     except OverflowError:
         return None
-    return number if isfinite(number) else None
+    return converted if isfinite(converted) else None
 
 
 def _short(value: Any) -> str:

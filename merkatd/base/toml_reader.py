@@ -176,7 +176,7 @@ def one_of(*known: str) -> Callable[[Any], str]:
 
 def _short(value: Any) -> str:
     try:
-        text = repr(value)
+        shown = repr(value)
     except ValueError:
         return "a number of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

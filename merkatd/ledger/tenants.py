@@ -130,36 +130,34 @@ def standings(connection: sa.Connection, every: Iterable[AccountRow]) -> tuple[T
         elif row.owner is not None:
             inside[row.owner] += row.balance
     claims = [
-        Claim(tenant.owner, tenant.weight, account[tenant.owner].balance + inside[tenant.owner])
-        for tenant in known
-        if tenant.owner in account and tenant.retired_s is None
+        Claim(row.owner, row.weight, account[row.owner].balance + inside[row.owner])
+        for row in known
+        if row.owner in account and row.retired_s is None
     ]
     entitled = entitlements(issued, claims)
     return tuple(
-        _tenant_account(
-            tenant, account[tenant.owner], inside[tenant.owner], entitled.get(tenant.owner, 0)
-        )
-        for tenant in known
-        if tenant.owner in account
+        _tenant_account(row, account[row.owner], inside[row.owner], entitled.get(row.owner, 0))
+        for row in known
+        if row.owner in account
     )
 
 
 def _tenant_account(
-    tenant: TenantRow, account: AccountRow, in_applications: int, entitlement: int
+    row: TenantRow, account: AccountRow, in_applications: int, entitlement: int
 ) -> TenantAccount:
     return TenantAccount(
-        owner=tenant.owner,
-        name=tenant.name,
-        group=tenant.group,
-        weight=tenant.weight,
-        own_weight=tenant.own_weight,
+        owner=row.owner,
+        name=row.name,
+        group=row.group,
+        weight=row.weight,
+        own_weight=row.own_weight,
         entitlement=entitlement,
         account=account.id,
         balance=account.balance,
         in_applications=in_applications,
         reserved=account.reserved,
         debt=account.debt,
-        retired_s=tenant.retired_s,
+        retired_s=row.retired_s,
     )
 
 
@@ -318,31 +316,27 @@ def update_tenants(
     new tenant.
     """
     people = people or {}
-    known = {tenant.owner: tenant for tenant in stored.every(connection)}
-    for tenant in known.values():
-        if tenant.retired_s is not None and people.get(tenant.owner, Person()).name is not None:
-            _reinstate(connection, tenant, money, at_s)
-    changed = [
-        tenant for tenant in known.keys() & people.keys() if people[tenant].news(known[tenant])
-    ]
+    known = {row.owner: row for row in stored.every(connection)}
+    for row in known.values():
+        if row.retired_s is not None and people.get(row.owner, Person()).name is not None:
+            _reinstate(connection, row, money, at_s)
+    changed = [row for row in known.keys() & people.keys() if people[row].news(known[row])]
     for owner in sorted({*owners, *changed} - (known.keys() - set(changed))):
         person = people.get(owner, Person())
         open_tenant(connection, owner, money, at_s, name=person.name, group=person.group)
 
 
 def _reinstate(
-    connection: sa.Connection, tenant: stored.TenantRow, money: MoneySettings, at_s: float
+    connection: sa.Connection, row: stored.TenantRow, money: MoneySettings, at_s: float
 ) -> None:
     """Make a retired tenant active again, with the starting credits."""
     account_store.lock_books(connection)
-    stored.retire(connection, tenant.owner, None)
-    account = account_store.ensure(connection, AccountKind.TENANT, tenant.owner)
-    reference = f"{tenant.owner}/{round((tenant.retired_s or 0.0) * 1000)}"
+    stored.retire(connection, row.owner, None)
+    account = account_store.ensure(connection, AccountKind.TENANT, row.owner)
+    reference = f"{row.owner}/{round((row.retired_s or 0.0) * 1000)}"
     _begin(connection, account, money, reference, at_s)
     text = "OpenNebula shows the user again: it starts like a new tenant"
-    note = Note(
-        at_s=at_s, kind=NoteKind.RETIREMENT, who="OpenNebula", owner=tenant.owner, text=text
-    )
+    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who="OpenNebula", owner=row.owner, text=text)
     note_store.add(connection, note)
 
 

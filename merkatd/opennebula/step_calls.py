@@ -66,10 +66,10 @@ class NewVms:
     async def _newer(self, shown: LatestPools | None) -> dict[str, int]:
         if self._ids is None or self._since is not shown:
             vms = await self._reader.newer(-1 if shown is None else shown.newest)
-            ids = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
+            id_of_key = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
             # Another creation may have read the VMs, and created some, in the meantime.
             known = self._ids if self._since is shown else None
-            self._since, self._ids = shown, ids | (known or {})
+            self._since, self._ids = shown, id_of_key | (known or {})
         return self._ids
 
     def made(self, key: str, vm: int) -> None:

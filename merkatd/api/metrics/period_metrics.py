@@ -64,14 +64,14 @@ class Balances:
 def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
     """Return the balances by OpenNebula's group and that of the treasury, in micro-credits."""
     groups = {tenant.owner: tenant.group for tenant in tenant_store.every(connection)}
-    balances: defaultdict[int | None, int] = defaultdict(int)
+    by_group: defaultdict[int | None, int] = defaultdict(int)
     treasury = 0
     for account in account_store.holding(connection):
         if account.kind is AccountKind.TREASURY:
             treasury = account.balance
         elif account.owner is not None:
-            balances[groups.get(account.owner)] += account.balance
-    return balances, treasury
+            by_group[groups.get(account.owner)] += account.balance
+    return by_group, treasury
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,14 +229,14 @@ def is_large(value: Any) -> bool:
 
 def refused(method: str, refusal: Refusal) -> bytes:
     """Return the answer of a failed call."""
-    answer = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
-    return b"".join((_VALUE_BYTES, encoded(answer), _VALUE_TAIL))
+    parts = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
+    return b"".join((_VALUE_BYTES, encoded(parts), _VALUE_TAIL))
 
 
 def fault(wrong: RpcFault) -> bytes:
     """Return the fault for an invalid call."""
-    fault = encoded({"faultCode": int(wrong.code), "faultString": wrong.text})
-    return b"".join((_HEAD, b"<fault><value>", fault, b"</value></fault></methodResponse>\r\n"))
+    content = encoded({"faultCode": int(wrong.code), "faultString": wrong.text})
+    return b"".join((_HEAD, b"<fault><value>", content, b"</value></fault></methodResponse>\r\n"))
 
 
 def encoded(value: Any) -> Encoded:

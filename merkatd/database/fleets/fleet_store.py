@@ -120,16 +120,16 @@ def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str],
 
 def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusals]:
     """Return the refusals of the creation of VMs, by key."""
-    refusals: dict[str, Refusals] = {}
+    by_key: dict[str, Refusals] = {}
     for some in chunks(sorted(keys)):
         query = sa.select(STEPS.c.create_key, STEPS.c.reply, STEPS.c.period)
         query = query.order_by(STEPS.c.period)
         query = query.where(STEPS.c.create_key.in_(some), STEPS.c.state == StepState.REFUSED)
         for key, reply, period in connection.execute(query):
             if key is not None:
-                times = refusals.get(key, Refusals()).times + 1
-                refusals[key] = Refusals(times, reply or "", period)
-    return refusals
+                times = by_key.get(key, Refusals()).times + 1
+                by_key[key] = Refusals(times, reply or "", period)
+    return by_key
 
 
 def applications(connection: sa.Connection) -> dict[int, int]:

@@ -301,8 +301,8 @@ def recent(
 def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
     """Return the strategy's memory of the newest period that it decided, or an empty one."""
     text = connection.scalar(_MEMORY, {"its_strategy": strategy})
-    memory: dict[str, Any] = json.loads(text) if text else {}
-    return memory
+    stored: dict[str, Any] = json.loads(text) if text else {}
+    return stored
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:

@@ -94,7 +94,7 @@ def _ends_sections(template: Template) -> bool:
 def number(text: str, kind: Callable[[str], float], default: float) -> float:
     """Parse a finite number; return the default for any other text."""
     try:
-        number = kind(text)
+        converted = kind(text)
     except ValueError:
         return default
-    return number if math.isfinite(number) else default
+    return converted if math.isfinite(converted) else default

@@ -240,14 +240,14 @@ class HostPool:
 
     def _rows(self, texts: Iterable[bytes]) -> list[HostRow]:
         known: dict[bytes, HostRow] = {}
-        rows: dict[int, HostRow] = {}
+        by_id: dict[int, HostRow] = {}
         for piece in texts:
             key = blake2b(piece, digest_size=16).digest()
             row = self._known.get(key) or _row_of(piece)
             if row is not None:
-                known[key] = rows[row.id] = row
+                known[key] = by_id[row.id] = row
         self._known = known
-        return list(rows.values())
+        return list(by_id.values())
 
 
 def with_facts(

@@ -284,8 +284,8 @@ def _last(last: Mapping[str, str] | None) -> LastRecord | None:
     return LastRecord(number, _known(last.get("DS_ID")), _known(last.get("ACTION")))
 
 
-def _known(text: str | None) -> int:
-    number = whole_number(text)
+def _known(digits: str | None) -> int:
+    number = whole_number(digits)
     return _UNKNOWN if number is None else number
 
 

@@ -208,22 +208,22 @@ def _compare_all(wanted: Compare, table: FactTable) -> Bools:
         return _text(attribute, value, table, same=relation is Relation.IS)
     column = table.decimals(attribute) if isinstance(value, float) else table.wholes(attribute)
     kind = column.value.dtype.type
-    holds: Bools = column.known & _COMPARED[relation](column.value, kind(value))
-    return holds
+    fulfilled: Bools = column.known & _COMPARED[relation](column.value, kind(value))
+    return fulfilled
 
 
 def _text(attribute: str, pattern: str, table: FactTable, *, same: bool) -> Bools:
-    holds = np.zeros(len(table), dtype=bool)
+    fulfilled = np.zeros(len(table), dtype=bool)
     texts = table.firsts(attribute)
     if pattern and texts.different:
         matches = glob(pattern)
         fits = np.array([matches(text) is same for text in texts.different])
-        holds[texts.row] = fits[texts.code]
-    return holds
+        fulfilled[texts.row] = fits[texts.code]
+    return fulfilled
 
 
 def _has_all(attribute: str, value: Value, table: FactTable) -> Bools:
-    holds = np.zeros(len(table), dtype=bool)
+    fulfilled = np.zeros(len(table), dtype=bool)
     texts = table.everything(attribute)
     if isinstance(value, str):
         matches = glob(value)
@@ -232,18 +232,18 @@ def _has_all(attribute: str, value: Value, table: FactTable) -> Bools:
         read = decimal if isinstance(value, float) else whole
         fits = [read(text) == value for text in texts.different]
     if fits:
-        holds[texts.row[np.array(fits)[texts.code]]] = True
-    return holds
+        fulfilled[texts.row[np.array(fits)[texts.code]]] = True
+    return fulfilled
 
 
 def _current_vms(wanted: Compare, table: FactTable) -> Bools:
     there = table.with_vm(wanted.value) if isinstance(wanted.value, int) else False
-    holds: Bools = np.where(
+    fulfilled: Bools = np.where(
         np.broadcast_to(there, len(table)),
         current_vms(wanted, has=True),
         current_vms(wanted, has=False),
     )
-    return holds
+    return fulfilled
 
 
 def host_ranks_of(rank: Rank, table: FactTable) -> Ints:

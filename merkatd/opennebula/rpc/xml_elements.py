@@ -225,19 +225,19 @@ def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     return tuple(int(text) for text in texts if text.isdecimal() and len(text) <= _DIGITS)
 
 
-def whole_number(text: str | None) -> int | None:
+def whole_number(digits: str | None) -> int | None:
     """Return the whole number that a text consists of, None if it is none."""
     try:
-        number = int(text or "")
+        number = int(digits or "")
     except ValueError:
         return None
     return number if -_LARGEST < number < _LARGEST else None
 
 
-def measured(text: str | None) -> float:
+def measured(digits: str | None) -> float:
     """Return the number that a text consists of, 0 if it is none or too large."""
     try:
-        number = float(text or "0")
+        number = float(digits or "0")
     except ValueError:
         return 0.0
     return number if abs(number) < _MOST else 0.0
@@ -248,12 +248,12 @@ def amount(parts: Mapping[str, Element], name: str) -> float:
     return amount_of(text(parts, name), name)
 
 
-def amount_of(text: str, name: str) -> float:
+def amount_of(digits: str, name: str) -> float:
     """Return the number above 0 that a text consists of. Raise UnreadableError if it is none."""
     try:
-        number = float(text)
+        number = float(digits)
     except ValueError:
         number = 0.0
     if 0 < number < _MOST:
         return number
-    raise UnreadableError(f"{name} is {text[:40]!r}, not a number above 0")
+    raise UnreadableError(f"{name} is {digits[:40]!r}, not a number above 0")

@@ -172,7 +172,7 @@ def replaced(
 
     `failed` has the key, id and OpenNebula state of each failed VM, by cluster.
     """
-    replaced = []
+    vms = []
     for cluster, rows in failed.items():
         known = before.get(cluster, ReplacementTimes()).since(now_s)
         if not rows or now_s < known.next_s(interval_s):
@@ -184,8 +184,8 @@ def replaced(
             text += f" (replacement {len(after.at_s)} within an hour)"
         next_text = utc_text(after.next_s(interval_s))
         text += f"; if it fails too, the next replacement is at {next_text} or later"
-        replaced.append(ReplacedVm(key, text))
-    return replaced
+        vms.append(ReplacedVm(key, text))
+    return vms
 
 
 def exhausted(before: Mapping[str, ReplacementTimes], now_s: float) -> frozenset[str]:

@@ -98,7 +98,7 @@ def outside_markets(
 
 def bids(
     seen: Observation,
-    bids: Mapping[int, Mapping[str, float]],
+    latest_bids: Mapping[int, Mapping[str, float]],
     markets: Sequence[MarketRules],
     market: Ints,
     resources: Sequence[str] = RESOURCES,
@@ -111,7 +111,7 @@ def bids(
             amounts = _amounts(resources, given, rules.default_bid)
             bid[(market == row) & _in_group(seen, name)] = amounts
     for row, vm in enumerate(seen.vm_id.tolist()):
-        latest = bids.get(vm)
+        latest = latest_bids.get(vm)
         if latest is not None:
             bid[row] = [latest.get(name, bid[row, at]) for at, name in enumerate(resources)]
     bid[market == NO_MARKET] = 0.0
@@ -198,8 +198,8 @@ def _names(resources: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
 
 def text_hash(attributes: Mapping[str, str]) -> str:
     """Return a hash that changes when a bid in the template changes."""
-    bids = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
-    return blake2b(repr(bids).encode(), digest_size=8).hexdigest()
+    pairs = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
+    return blake2b(repr(pairs).encode(), digest_size=8).hexdigest()
 
 
 def amount(text: str) -> float | None:

@@ -145,16 +145,16 @@ def costs(
     If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
     """
     pays = is_one_of(snapshot.vms.state, PAYS) & (host != NO_HOST)
-    costs = np.zeros_like(snapshot.vms.bid)
+    by_vm = np.zeros_like(snapshot.vms.bid)
     held_mib = held_memory.held(snapshot, limits)
     given = held_memory.with_held(decision.allocations, held_mib)
     floors = held_memory.with_held(snapshot.vms.floor, held_mib)
     for row, market in enumerate(markets):
         rows = np.flatnonzero(pays & (snapshot.vms.market == row))
         if market.by_use:
-            costs[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
+            by_vm[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
             continue
-        costs[rows] = charges(
+        by_vm[rows] = charges(
             snapshot.vms.bid[rows],
             given[rows],
             np.tile(decision.prices[row], (len(rows), 1)),
@@ -162,7 +162,7 @@ def costs(
             floors=floors[rows],
             reserve=market.pricing.reserve_prices(snapshot.resources),
         )
-    return costs
+    return by_vm
 
 
 def vm_named(snapshot: Snapshot, named: str | None) -> int:

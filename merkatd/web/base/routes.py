@@ -159,12 +159,12 @@ def route(
 def find(method: str, path: str) -> tuple[Route, int] | None:
     """Return the route of an address and the id in it, None for an unknown address."""
     wanted = "GET" if method == "HEAD" else method
-    for route in ROUTES:
-        match = _pattern(route.path).fullmatch(path) if route.method == wanted else None
+    for entry in ROUTES:
+        match = _pattern(entry.path).fullmatch(path) if entry.method == wanted else None
         if match is None:
             continue
         id_ = int(match["id"]) if "id" in match.groupdict() else -1
-        return (route, id_) if id_ < MAX_NUMBER else None
+        return (entry, id_) if id_ < MAX_NUMBER else None
     return None
 
 

@@ -41,14 +41,14 @@ async def host(request: PageRequest) -> PageResponse:
     now = request.now
     row = visible_host_row(request.caller, now, request.id)
     name = now.snapshot.hosts.name[row]
-    host = next(each for each in await _rows(request) if each.id == request.id)
+    listed = next(each for each in await _rows(request) if each.id == request.id)
     vms = visible_rows.vms(request, now.host == row)
     decided = await steps(request, _STEPS, host=request.id)
     return await page_in_frame(
         request,
         name,
         element("h1", name),
-        panel("Now", facts(_facts(request, host)), _orders(request, host)),
+        panel("Now", facts(_facts(request, listed)), _orders(request, listed)),
         panel(
             "VMs here" if request.admin else "Your VMs here",
             *page_of_rows(request, vms, partial(vms_table, now, {name: request.id})),

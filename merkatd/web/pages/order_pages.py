@@ -151,7 +151,7 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     problem = element("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
-        plan: StandingPlan = await request.read(
+        standing: StandingPlan = await request.read(
             ("plan",), lambda: request.house.modes.standing_plan(request.caller)
         )
     except (ConflictError, TryAgainError) as error:
@@ -162,26 +162,26 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     return await page_in_frame(
         request,
         "Plan",
-        element("h1", f"Plan {plan.plan}"),
+        element("h1", f"Plan {standing.plan}"),
         problem,
         panel(
-            plan.state.capitalize(),
+            standing.state.capitalize(),
             element(
                 "p",
                 "Made in ",
-                link("periods", plan.period, f"period {plan.period}"),
+                link("periods", standing.period, f"period {standing.period}"),
                 " at ",
-                moment(plan.at_s),
-                f", by {plan.who}" if plan.who else "",
+                moment(standing.at_s),
+                f", by {standing.who}" if standing.who else "",
             ),
-            _steps(request, plan),
+            _steps(request, standing),
         ),
         status=status,
     )
 
 
-def _steps(request: PageRequest, plan: StandingPlan) -> Part:
-    waits = plan.state == "waiting"
+def _steps(request: PageRequest, standing: StandingPlan) -> Part:
+    waits = standing.state == "waiting"
     heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
     rows = table(
         "The steps of the plan",
@@ -196,13 +196,13 @@ def _steps(request: PageRequest, plan: StandingPlan) -> Part:
                 step.reason,
                 _skip(step) if waits else _result(step),
             )
-            for step in plan.steps
+            for step in standing.steps
         ],
         numbers=(0,),
     )
     if not waits:
         return rows
-    number = hidden({"plan": plan.plan})
+    number = hidden({"plan": standing.plan})
     approved = element("button", "Approve without the skipped steps", type="submit", class_="main")
     return [
         form(request, "/plan/approve", number, rows, approved),

@@ -131,7 +131,7 @@ async def prices_(request: PageRequest) -> PageResponse:
 @route("GET", "/periods/{}")
 async def period(request: PageRequest) -> PageResponse:
     """Return the page of a period: its prices, allocations and decisions."""
-    period = await request.house.past.period(
+    past = await request.house.past.period(
         request.caller, request.id, partial(request.read, ("period", request.id))
     )
     if request.id > request.period:
@@ -143,7 +143,7 @@ async def period(request: PageRequest) -> PageResponse:
         f"Period {request.id}",
         element("h1", f"Period {request.id}"),
         _neighbour_links(request),
-        panel("Prices", facts(_facts(request, period))),
+        panel("Prices", facts(_facts(request, past))),
         None if moment_ is None else panel("Allocations", await shares_table(request, moment_)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
@@ -164,16 +164,16 @@ def _neighbour_links(request: PageRequest) -> Markup:
     return element("p", before, " · " if before and after else None, after)
 
 
-def _facts(request: PageRequest, period: PastPeriod) -> list[tuple[str, Part]]:
-    rows: list[tuple[str, Part]] = [("Start", moment(period.at_s))]
-    for market, by_resource in period.prices.items():
-        named = f" in market {market}" if len(period.prices) > 1 else ""
+def _facts(request: PageRequest, past: PastPeriod) -> list[tuple[str, Part]]:
+    rows: list[tuple[str, Part]] = [("Start", moment(past.at_s))]
+    for market, by_resource in past.prices.items():
+        named = f" in market {market}" if len(past.prices) > 1 else ""
         rows += [
             (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
             for name in request.house.world.goods.resources
         ]
-    if period.failure:
-        rows.append(("Failure", period.failure))
+    if past.failure:
+        rows.append(("Failure", past.failure))
     return rows
 
 

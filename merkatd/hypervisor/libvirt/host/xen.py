@@ -48,12 +48,14 @@ def pins(host: HostConnection) -> Mapping[str, Cores]:
 
     Raise LibvirtRefusedError if the command fails.
     """
-    pins: dict[str, dict[int, tuple[int, ...]]] = {}
+    by_domain: dict[str, dict[int, tuple[int, ...]]] = {}
     for line in _run(host, "vcpu-list").splitlines():
         read = _LINE.fullmatch(line.strip())
         if read is not None:
-            pins.setdefault(read["domain"], {})[int(read["vcpu"])] = _cores(read["hard"])
-    return {domain: tuple(cores[vcpu] for vcpu in sorted(cores)) for domain, cores in pins.items()}
+            by_domain.setdefault(read["domain"], {})[int(read["vcpu"])] = _cores(read["hard"])
+    return {
+        domain: tuple(cores[vcpu] for vcpu in sorted(cores)) for domain, cores in by_domain.items()
+    }
 
 
 def _cores(text: str) -> tuple[int, ...]:
