@@ -79,7 +79,9 @@ def test_links_into_pages_lead_to_headings(page: Path) -> None:
             continue
         text = (page.parent / target).read_text() if target else page.read_text()
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-        known = {re.sub(r"[^a-z0-9_ -]", "", one.lower()).replace(" ", "-") for one in headings}
+        known = {
+            re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings
+        }
         assert anchor in known, f"{target}#{anchor}"
 
 

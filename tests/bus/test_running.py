@@ -99,7 +99,7 @@ def test_a_hanging_controller_is_ended_and_replaced(tmp_path: Path) -> None:
 
         def acted(times: int) -> bool:
             house.processes.announce(*parts(news(1)))
-            wishes = [one for *_, one in house.notes.actions if isinstance(one, SetSize)]
+            wishes = [action for *_, action in house.notes.actions if isinstance(action, SetSize)]
             return len(wishes) >= times
 
         await until(lambda: acted(1), "an action")
@@ -232,6 +232,6 @@ def test_nothing_is_started_without_platforms(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         house.processes.announce([], [])
         await house.do(house.processes.stop(7, 1.0))
-        assert [one.name for one in tmp_path.iterdir()] == ["controllers"]
+        assert [path.name for path in tmp_path.iterdir()] == ["controllers"]
 
     in_house(tmp_path, story)

@@ -117,7 +117,7 @@ def test_arguments_reject_garbage_in_one_line(
 ) -> None:
     """Each position gets garbage, missing, additional and unknown arguments."""
     monkeypatch.chdir(tmp_path)
-    needed = [one for one in command.positionals if one.needed]
+    needed = [argument for argument in command.positionals if argument.needed]
     if needed:
         assert asked(command.name).code == 2
     check_one_line(asked, command.name, *valid_arguments(command), "one", "too", "many")

@@ -37,7 +37,7 @@ def test_the_order_outlives_the_daemon_until_it_is_revoked(daemon: Daemon, shell
         frontend.clock.advance(60)
     assert hosts_of(daemon) == {0}
     given = frontend.read(order_store.history)
-    assert [(one.what, one.host) for one in given] == [("drain", 1)]
+    assert [(order.what, order.host) for order in given] == [("drain", 1)]
     assert given[0].who
     assert shell.ok("host undrain 1").out == "host001 takes VMs again from the next period on.\n"
     assert shell.ok("host undrain 1").out == "host001 was not drained: nothing to undo.\n"

@@ -55,7 +55,7 @@ def test_conflicting_keys_are_detected(text: str, where: str, message: str) -> N
     """The problem names the key and the conflict."""
     with pytest.raises(ConfigError) as caught:
         parse(text if text.startswith("[") else f"[period]\n{text}")
-    found = {".".join(one.path): one.message for one in caught.value.problems}
+    found = {".".join(problem.path): problem.message for problem in caught.value.problems}
     assert message in found[where]
 
 
@@ -88,7 +88,7 @@ def test_the_sections_are_the_schedulers_own_types() -> None:
 def test_every_setting_of_a_strategy_is_a_key(name: str) -> None:
     """Prices are excepted, because they belong to the market."""
     settings = type(STRATEGIES[name].settings)
-    names = {one.name for one in settings_of(settings, frozenset({"pricing"}))}
+    names = {setting.name for setting in settings_of(settings, frozenset({"pricing"}))}
     assert names == {entry.name for entry in fields(settings)} - {"pricing"}
 
 

@@ -77,7 +77,12 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 def commands(page: Path) -> list[list[str]]:
     """Return all commands of merkatd, each once: those in blocks, then those in sentences."""
-    found = [one for block in blocks(page) for one in block.commands if program(one) == "merkatd"]
+    found = [
+        command
+        for block in blocks(page)
+        for command in block.commands
+        if program(command) == "merkatd"
+    ]
     said = [words(one) for one in [*found, *inline(page)] if program(one) == "merkatd"]
     given = [one for several in said for one in each(several) if one not in ALONE]
     return [one for at, one in enumerate(given) if one not in given[:at]]

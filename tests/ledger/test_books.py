@@ -122,13 +122,13 @@ class Books(RuleBasedStateMachine):
     @rule()
     def renews(self) -> None:
         """Pay every tenant up to its entitlement, and not beyond."""
-        before = {one.owner: one for one in tenants(self.connection)}
+        before = {tenant.owner: tenant for tenant in tenants(self.connection)}
         paid = renew(self.connection, "test", self.at_s)
-        for one in tenants(self.connection):
-            old = before[one.owner]
-            income = one.holdings - old.holdings + old.debt - one.debt
-            assert 0 <= income <= max(0, one.entitlement - old.holdings)
-            self.holdings[one.owner] += income
+        for tenant in tenants(self.connection):
+            old = before[tenant.owner]
+            income = tenant.holdings - old.holdings + old.debt - tenant.debt
+            assert 0 <= income <= max(0, tenant.entitlement - old.holdings)
+            self.holdings[tenant.owner] += income
             paid -= income
         assert paid == 0
         self.collects()
@@ -201,7 +201,7 @@ class Books(RuleBasedStateMachine):
             return
         number = self.decided()
         wanted = data.draw(st.dictionaries(st.sampled_from([p.id for p in payers]), AMOUNTS))
-        before = {one.id: one.free for one in payers}
+        before = {payer.id: payer.free for payer in payers}
         reserve(self.connection, number, wanted, self.at_s)
         self.reserved[number] = Counter(
             {account: min(amount, before[account]) for account, amount in wanted.items()}
@@ -313,7 +313,7 @@ class Books(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         """Check that the sum is zero, balances equal entries, and holdings equal the model."""
         assert audit(self.connection).sound
-        found = {one.owner: one.holdings for one in tenants(self.connection)}
+        found = {tenant.owner: tenant.holdings for tenant in tenants(self.connection)}
         assert found == dict(self.holdings)
 
     @invariant()
@@ -327,9 +327,9 @@ class Books(RuleBasedStateMachine):
             if one.owner is not None:
                 assert 0 <= one.reserved <= one.balance
                 assert not (self.debts[one.owner] and one.free)
-        assert {one.owner: one.debt for one in tenants(self.connection) if one.debt} == {
-            owner: debt for owner, debt in self.debts.items() if debt
-        }
+        assert {
+            tenant.owner: tenant.debt for tenant in tenants(self.connection) if tenant.debt
+        } == {owner: debt for owner, debt in self.debts.items() if debt}
 
     @invariant()
     def statements_explain_everything(self) -> None:

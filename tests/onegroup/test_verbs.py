@@ -15,7 +15,7 @@ class TestManual:
         """The steps of Table 6, create, list, edit and delete, have the described effects."""
         group = shell.create("create -t vm.template -s 60 -n 2")
         vms = [one["vm"] for one in shell.until_running(group, 2)["vms"]]
-        line = next(one for one in shell.ok("list").splitlines() if one.split()[0] == str(group))
+        line = next(line for line in shell.ok("list").splitlines() if line.split()[0] == str(group))
         assert {"60", "2", ",".join(map(str, vms))} <= set(line.split())
         shell.ok(f"edit {group} -s 90 -n 3")
         row = shell.until_running(group, 3)

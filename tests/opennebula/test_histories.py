@@ -33,12 +33,12 @@ class Server:
     async def vm(self, vm: int) -> str:
         """Wait for the text."""
         self.asked[vm] = Deferred()
-        self.most = max(self.most, sum(not one.called for one in self.asked.values()))
+        self.most = max(self.most, sum(not request.called for request in self.asked.values()))
         return await self.asked[vm]
 
     def answer(self, text: str) -> None:
         """Answer all requests, including those that follow."""
-        while open_ := [one for one in self.asked.values() if not one.called]:
+        while open_ := [request for request in self.asked.values() if not request.called]:
             open_[0].callback(text)
 
 
@@ -109,7 +109,7 @@ def test_a_guest_goes_on_where_its_record_is_divided(
     found = read(server, [7])
     server.answer(history(*records))
     assert isinstance(found.result, dict)
-    assert [one.goes_on for one in found.result[7]] == goes_on
+    assert [record.goes_on for record in found.result[7]] == goes_on
 
 
 def test_a_record_that_begins_with_another_size_says_so() -> None:
@@ -120,7 +120,7 @@ def test_a_record_that_begins_with_another_size_says_so() -> None:
     new = ((since_s, since_s, RESIZE), (since_s, since_s, NONE), (since_s + 5, 0, NONE))
     server.answer(history(*old, *new))
     assert isinstance(found.result, dict)
-    shown = [(one.seq, one.change) for one in found.result[7]]
+    shown = [(record.seq, record.change) for record in found.result[7]]
     assert shown == [(1, None), (2, VmChange.SIZE), (3, VmChange.SIZE), (4, None)]
 
 
@@ -132,7 +132,13 @@ def test_a_record_that_begins_with_a_device_says_so() -> None:
     server.answer(history(*((900, 900, action) for action in actions)))
     assert isinstance(found.result, dict)
     network = VmChange.NETWORK
-    assert [one.change for one in found.result[7]] == [None, VmChange.DISK, network, None, network]
+    assert [record.change for record in found.result[7]] == [
+        None,
+        VmChange.DISK,
+        network,
+        None,
+        network,
+    ]
 
 
 def test_a_check_reads_the_host_from_opennebulas_record() -> None:

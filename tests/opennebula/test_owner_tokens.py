@@ -30,9 +30,9 @@ class Names:
         frontend.user("ann")
         frontend.user("bob")
         self.ann, self.bob = (
-            Owner(one.id, one.name, one.groups[0], admin=False)
-            for one in (users.named("ann"), users.named("bob"))
-            if one is not None
+            Owner(user.id, user.name, user.groups[0], admin=False)
+            for user in (users.named("ann"), users.named("bob"))
+            if user is not None
         )
 
     def allocate(self, owner: Owner) -> int:

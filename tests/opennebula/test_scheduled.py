@@ -35,7 +35,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def due_names(*actions: Action, started_s: float = NOW - DAY) -> list[str]:
     """Return the names of the actions that are due now."""
-    return [one.name for one in due_actions(actions, NOW, started_s)]
+    return [action.name for action in due_actions(actions, NOW, started_s)]
 
 
 def suspend(**parts: str) -> dict[str, str]:
@@ -67,7 +67,10 @@ def test_the_longest_waiting_action_and_one_backup_are_due() -> None:
     late = suspend(ACTION="RESUME", TIME=str(int(NOW) - 90))
     backups = [suspend(ACTION="backup", ARGS=str(one), TIME=str(int(NOW) - one)) for one in (5, 9)]
     found = due_actions([suspend(), late, *backups], NOW, 0)
-    assert [(one.name, one.arguments) for one in found] == [("resume", ()), ("backup", ("9",))]
+    assert [(action.name, action.arguments) for action in found] == [
+        ("resume", ()),
+        ("backup", ("9",)),
+    ]
 
 
 def test_a_done_action_is_not_due_again() -> None:
@@ -105,7 +108,7 @@ def test_a_repeated_action_gets_its_next_time(repeat: str, days: str, after_days
     assert int(said["TIME"]) - int(before["TIME"]) == after_days * DAY
     assert due_names(said) == []
     later = float(said["TIME"]) + 1
-    assert [one.name for one in due_actions([said], later, 0)] == ["suspend"]
+    assert [action.name for action in due_actions([said], later, 0)] == ["suspend"]
 
 
 def test_an_action_may_repeat_a_number_of_times() -> None:
@@ -238,11 +241,11 @@ class Refusing:
 def test_one_owners_refused_actions_delay_no_other_owner() -> None:
     """Owners take turns in each period, and so do the actions of each owner."""
     many = [Scheduled(vm, 2, 0.0, (suspend(),)) for vm in range(1000)]
-    one = Scheduled(1000, 3, 0.0, (suspend(),))
+    scheduled = Scheduled(1000, 3, 0.0, (suspend(),))
     ran = set[int]()
     for minute in range(10):
         client: Any = Refusing()
-        asyncio.run(run_due_actions(client, [*many, one], NOW + 60 * minute))
+        asyncio.run(run_due_actions(client, [*many, scheduled], NOW + 60 * minute))
         assert len(client.vms) == 200
         assert 1000 in client.vms
         ran |= client.vms

@@ -88,7 +88,7 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
     why = wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in asked))
     assert why[5] == f"VM {vm} has arrived on host 5 in the meantime"
     assert "host 999 can't be read" in why[-1]
-    assert [one for one in why if one is None] == [None] * (HOSTS - 1)
+    assert [reason for reason in why if reason is None] == [None] * (HOSTS - 1)
 
 
 def test_a_failed_check_ends(wide: World) -> None:

@@ -239,7 +239,9 @@ def test_used_cores_are_read() -> None:
 
 def test_recorded_datastores_are_read() -> None:
     """They have kind, space, cluster and rights."""
-    found = {one.id: one for one in read_datastores(recorded("datastorepool_info"))}
+    found = {
+        datastore.id: datastore for datastore in read_datastores(recorded("datastorepool_info"))
+    }
     assert [found[one].kind for one in (0, 1, 2)] == [1, 0, 2]
     system = found[0]
     assert (system.name, system.usable, system.shared) == ("system", True, True)
@@ -253,7 +255,7 @@ def test_a_limited_local_datastore_is_read() -> None:
     text = recorded("datastorepool_info").replace(
         "<SHARED><![CDATA[YES]]></SHARED>", "<SHARED>no</SHARED><LIMIT_MB>1500000</LIMIT_MB>"
     )
-    system = {one.id: one for one in read_datastores(text)}[0]
+    system = {datastore.id: datastore for datastore in read_datastores(text)}[0]
     assert (system.free_mib, system.shared) == (1500000 - 1429920, False)
 
 
@@ -276,7 +278,7 @@ def test_users_groups_rules_and_clusters_are_read() -> None:
         1: UserFacts(1, "serveradmin", (0,)),
     }
     assert read_groups(recorded("grouppool_info")) == {0: "oneadmin", 1: "users"}
-    rules = {one.id: one for one in read_rules(recorded("acl_info"))}
+    rules = {rule.id: rule for rule in read_rules(recorded("acl_info"))}
     assert rules[3] == AccessRule(3, 0x200000001, 0x2400000000, 2, 0x100000000)
     names, words = read_clusters(recorded("clusterpool_info"))
     assert names == {0: "default"}
@@ -311,17 +313,17 @@ def test_a_vm_group_with_too_many_roles_is_left_out() -> None:
     pool = (
         f"<VM_GROUP_POOL>{group.format(1, role * 33)}{group.format(2, role * 32)}</VM_GROUP_POOL>"
     )
-    assert [one.id for one in read_vm_groups(pool)] == [2]
+    assert [group.id for group in read_vm_groups(pool)] == [2]
 
 
 def test_an_unreadable_object_affects_only_itself() -> None:
     """A datastore without a name, a user without a group and an invalid rule are left out."""
     stores = recorded("datastorepool_info").replace("<NAME>files</NAME>", "")
-    assert sorted(one.id for one in read_datastores(stores)) == [0, 1]
+    assert sorted(datastore.id for datastore in read_datastores(stores)) == [0, 1]
     users = recorded("userpool_info").replace("<ID>1</ID><GID>0</GID>", "<ID>1</ID>")
     assert list(read_users(users)) == [0]
     rules = recorded("acl_info").replace("<RIGHTS>8</RIGHTS>", "<RIGHTS>all</RIGHTS>")
-    assert sorted(one.id for one in read_rules(rules)) == [1, 2, 3, 4, 5]
+    assert sorted(rule.id for rule in read_rules(rules)) == [1, 2, 3, 4, 5]
 
 
 # -- states -------------------------------------------------------------------------------------
@@ -332,7 +334,9 @@ def test_an_unreadable_object_affects_only_itself() -> None:
 )
 def test_a_vm_in_an_operation_of_its_owner_still_computes(words: str) -> None:
     """It stays limited for as long as the operation lasts."""
-    (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
+    (found,) = [
+        meaning for meaning in map(partial(state_meaning, 3), range(80)) if meaning.words == words
+    ]
     assert found.state is VmState.BUSY
     assert found.stays
 
@@ -340,5 +344,7 @@ def test_a_vm_in_an_operation_of_its_owner_still_computes(words: str) -> None:
 @pytest.mark.parametrize("words", ["PROLOG", "BOOT", "MIGRATE", "SAVE_SUSPEND", "RUNNING"])
 def test_vms_in_other_states_are_left_alone_or_limited_anyway(words: str) -> None:
     """A guest that arrives or leaves cannot be limited."""
-    (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
+    (found,) = [
+        meaning for meaning in map(partial(state_meaning, 3), range(80)) if meaning.words == words
+    ]
     assert not found.stays

@@ -80,8 +80,8 @@ def _together(turn: Sequence[Sequence[str]]) -> int:
         # Ctrl-C reaches pytest too, which then closes its hosts and daemons: wait for it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, partial(_killed, trees))
-        codes = [one.process.wait() for one in trees]
-    remains = [what for one in trees for what in left(one.group, one.place)]
+        codes = [tree.process.wait() for tree in trees]
+    remains = [what for tree in trees for what in left(tree.group, tree.place)]
     for what in remains:
         packages.say(f"left behind: {what}")
     return 3 if remains else max(codes)
@@ -97,8 +97,8 @@ class _Tree:
 
 
 def _killed(trees: Sequence[_Tree], *_: object) -> None:
-    for one in trees:
-        one.process.kill()
+    for tree in trees:
+        tree.process.kill()
 
 
 @contextlib.contextmanager

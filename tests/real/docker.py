@@ -47,7 +47,7 @@ class Docker:
 
     def compose(self, *words: str, profiles: tuple[str, ...] = ("embedded",)) -> str:
         """Return the output of docker-compose with the project's own file."""
-        chosen = [word for one in profiles for word in ("--profile", one)]
+        chosen = [word for profile in profiles for word in ("--profile", profile)]
         return self._run("docker-compose", *chosen, *words)
 
     def shell(self, command: str) -> str:

@@ -194,7 +194,7 @@ def _unpack(root: Path, parts: Path) -> None:
     (root / "packages/present" / package.name).write_bytes(package.read_bytes())
     subprocess.run(["dpkg-deb", "-R", package, parts], check=True)
     control = parts / "DEBIAN/control"
-    (version,) = [one for one in control.read_text().splitlines() if one.startswith("Version: ")]
+    (version,) = [line for line in control.read_text().splitlines() if line.startswith("Version: ")]
     control.write_text(control.read_text().replace(version, f"{version}+1"))
     build = ("dpkg-deb", "-Znone", "--root-owner-group", "-b", str(parts))
     newer = root / "packages/newer" / package.name

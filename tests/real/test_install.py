@@ -108,7 +108,7 @@ def account(reader: Walker, proxy: Any) -> None:
     told = proxy.one.user.allocate(SESSION, name, password, core)
     assert told[0] is True, told
     reader.names["ID"] = str(told[1])
-    for rule in (reader.filled(one) for one in rules if one.startswith("oneacl create ")):
+    for rule in (reader.filled(rule) for rule in rules if rule.startswith("oneacl create ")):
         spoken = reader.type(f"printf '%s\\n' {rule.removeprefix('oneacl create ')}").splitlines()
         told = proxy.one.acl.addrule(SESSION, *(spoken if spoken[1:] else numbers(spoken[0])))
         assert told[0] is True, (rule, told)

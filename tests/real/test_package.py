@@ -142,10 +142,10 @@ def test_installing_and_removing_leaves_only_the_database(
     assert not quotas(proxy), said
     assert "/var/lib/merkat" in said
     left = debian.files() - before
-    assert {one.partition("/")[0] for one in left} <= {"etc", "var"}, left
+    assert {path.partition("/")[0] for path in left} <= {"etc", "var"}, left
     debian.run("dpkg", "--purge", "merkat")
-    kept = {one for one in debian.files() - before if not one.startswith("var/lib/merkat")}
-    assert not {one for one in kept if "merkat" in one}, kept
+    kept = {file for file in debian.files() - before if not file.startswith("var/lib/merkat")}
+    assert not {path for path in kept if "merkat" in path}, kept
     assert _tables(debian) == books
 
 

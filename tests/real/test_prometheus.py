@@ -100,7 +100,7 @@ class Prometheus:
     def firing(self) -> set[str]:
         """Return the alerts that fire."""
         alerts = self.get("alerts")["alerts"]
-        return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
     def judged(self) -> list[Any]:
         """Return the rules, once each has been evaluated."""
@@ -197,7 +197,7 @@ def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> 
             found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"])
             assert found is not None
             values = prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]})
-            assert [one for one in values if re.fullmatch(_VARIABLES[variable["name"]], one)]
+            assert [value for value in values if re.fullmatch(_VARIABLES[variable["name"]], value)]
         until(prometheus.judged, "each rule was judged")
         rules = prometheus.judged()
         assert len(rules) == RULES.read_text().count("- alert:")

@@ -136,7 +136,7 @@ def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
     daemon.compose("up", "--detach", *_HOSTS, profiles=("opennebula",))
     addresses = [f"qemu+tcp://{daemon.address(host)}/system" for host in _HOSTS]
     connections = [_connected(address) for address in addresses]
-    assert [one.getHostname() for one in connections] == list(_HOSTS)
+    assert [connection.getHostname() for connection in connections] == list(_HOSTS)
     (tmp_path / "disk").write_bytes(disk())
     for host in _HOSTS:
         daemon.copy(tmp_path / "disk", host, _DISK)
@@ -159,8 +159,8 @@ def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
         assert not site.failed
     finally:
         site.close()
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
 
 
 def by_ssh(daemon: Docker) -> str:

@@ -64,9 +64,9 @@ def serious(chromium: Chromium) -> list[Any]:
         chromium.run(f"{AXE}; 0")
     found = chromium.run("axe.run(document).then((r) => JSON.stringify(r.violations))")
     return [
-        (one["id"], [node["html"][:160] for node in one["nodes"][:3]])
-        for one in json.loads(found)
-        if one["impact"] in SERIOUS
+        (row["id"], [node["html"][:160] for node in row["nodes"][:3]])
+        for row in json.loads(found)
+        if row["impact"] in SERIOUS
     ]
 
 

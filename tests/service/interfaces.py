@@ -116,8 +116,8 @@ class Interfaces:
 def without_none(value: Any) -> Any:
     """Return an answer as XML-RPC carries it: without members that have no value."""
     if isinstance(value, dict):
-        return {name: without_none(one) for name, one in value.items() if one is not None}
-    return [without_none(one) for one in value] if isinstance(value, list) else value
+        return {name: without_none(member) for name, member in value.items() if member is not None}
+    return [without_none(member) for member in value] if isinstance(value, list) else value
 
 
 def contended(frontend: Frontend) -> Iterator[Interfaces]:

@@ -67,9 +67,9 @@ def test_the_list_of_tenants_follows_rights(asked: Accounts) -> None:
     """An administrator sees all tenants of the control socket, and a tenant itself."""
     rows = {row["id"]: row["balance"] for row in asked.control("tenants")["tenants"]}
     found, _ = asked.call(SESSION, "merkat.tenant.list")
-    assert {one["id"]: one["balance"] for one in found} == rows
+    assert {account["id"]: account["balance"] for account in found} == rows
     found, _ = asked.call(BOB, "merkat.tenant.list")
-    assert [one["id"] for one in found] == [asked.site.bob]
+    assert [account["id"] for account in found] == [asked.site.bob]
     assert all(f"/tenants/{id_}" in asked.text(SESSION, "/tenants") for id_ in rows)
     assert f'"/tenants/{asked.site.ann}"' not in asked.text(BOB, "/tenants")
 

@@ -102,8 +102,8 @@ def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
     asked.periods(2)
     for login, vms in ((ANN, [0, 1]), (SESSION, [0, 1, 2, 3])):
         assert asked.page(login, "/periods/3").status == 200
-        kept = [one.value for one in asked._site._recall._kept.values()]
-        (shares,) = [one for one in kept if isinstance(one, PastShares)][-1:]
+        kept = [entry.value for entry in asked._site._recall._kept.values()]
+        (shares,) = [value for value in kept if isinstance(value, PastShares)][-1:]
         assert shares.vm.tolist() == vms
 
 

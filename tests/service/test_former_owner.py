@@ -15,7 +15,7 @@ _DENIED = 512
 def given() -> Iterator[Interfaces]:
     """A cloud in which Ann's VM 0 was given to Bob after the latest period."""
     for interfaces in contended(Frontend(hosts=1)):
-        users = {one.name: one.id for one in interfaces.frontend.cloud.world.users}
+        users = {user.name: user.id for user in interfaces.frontend.cloud.world.users}
         interfaces.frontend.bench.ok("one.vm.chown", 0, users["bob"], -1)
         yield interfaces
 

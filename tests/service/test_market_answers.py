@@ -52,7 +52,7 @@ def test_an_explanation_is_the_same_everywhere(asked: Interfaces, login: str) ->
     assert (found, code) == (without_none(asked.control("explain", vm="0")), 0)
     page = text_of(asked, login, "/vms/0")
     assert found["sentence"] in page
-    assert all(one["why_not_more"] in page for one in found["resources"])
+    assert all(resource["why_not_more"] in page for resource in found["resources"])
 
 
 def test_a_vms_balance_is_its_owners(asked: Interfaces) -> None:
@@ -74,9 +74,9 @@ def test_a_quote_is_the_same_everywhere(asked: Interfaces) -> None:
     quoted, _ = asked.call(ANN, "merkat.quote.bid", 0, bid)
     assert quoted == without_none(asked.control("quote", vm="vm-0", **bid))
     page = unescape(asked.page(ANN, "/vms/0/quote", cpu="6", memory="2").body.decode())
-    for one in quoted["resources"]:
-        assert amount(one["resource"], one["share"]) in page
-        assert credits_text(one["cost"]) in page
+    for resource in quoted["resources"]:
+        assert amount(resource["resource"], resource["share"]) in page
+        assert credits_text(resource["cost"]) in page
     wanted, _ = asked.call(ANN, "merkat.quote.want", -1, {"cpu": 50.0}, {"most_cpu": 100.0})
     assert wanted == without_none(asked.control("quote", want_cpu=50.0, most_cpu=100.0))
 
@@ -201,7 +201,7 @@ def test_services_check_rights_for_every_interface(asked: Interfaces) -> None:
     (host,) = result(ensureDeferred(services.listings.hosts(ann, now)))
     assert host.use is None
     applications = result(ensureDeferred(services.listings.applications(ann, now)))
-    assert [one.owner for one in applications] == [2]
+    assert [application.owner for application in applications] == [2]
     for refused in (
         services.steps.steps_of_vm(ann, now.snapshot, 2),
         services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=3),

@@ -77,7 +77,7 @@ def test_an_order_has_its_author(asked: Orders) -> None:
     answer = asked.page(ANN, f"/platforms/{asked.platform}/change", performance="3")
     assert answer.status == 303
     actions = asked.control("platform", platform=asked.platform)["actions"]
-    assert [(one["who"], one["text"]) for one in actions[:3]] == [
+    assert [(action["who"], action["text"]) for action in actions[:3]] == [
         (f"user {asked.site.ann}", "performance 3"),
         (f"user {asked.site.ann}", "performance 2"),
         ("root", "performance 1"),

@@ -81,7 +81,7 @@ def test_an_application_with_time_waits() -> None:
     """It causes no suspension while it has time to spare."""
     found = run(application(0, 300.0, 4, 1000.0), application(10, 300.0, 4, 4000.0))
     assert found.counts.suspensions == 0
-    assert [one.met for one in found.outcomes] == [True, True]
+    assert [outcome.met for outcome in found.outcomes] == [True, True]
 
 
 def test_hopeless_applications_never_start() -> None:
@@ -107,11 +107,13 @@ def test_the_same_seed_gives_the_same_run() -> None:
     terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
     applications = assign(jobs, terms, np.random.default_rng(2))
     first, second = (run(*applications) for _ in range(2))
-    assert [one.end_s for one in first.outcomes] == [one.end_s for one in second.outcomes]
+    assert [outcome.end_s for outcome in first.outcomes] == [
+        outcome.end_s for outcome in second.outcomes
+    ]
     assert first.counts == second.counts
     assert first.prices == second.prices
     assert 0.0 < met_part(first.outcomes) <= 1.0
-    best = sum(one.budget for one in applications)
+    best = sum(application.budget for application in applications)
     assert -best <= satisfaction(first.outcomes) <= best
 
 
@@ -120,7 +122,10 @@ def test_no_work_is_done_faster_than_the_cloud_allows() -> None:
     jobs = [job._replace(submit_s=0.0) for job in lublin(25, 4, np.random.default_rng(3))]
     terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
     found = run(*assign(jobs, terms, np.random.default_rng(4)))
-    done = sum(one.done * one.application.run_s * one.application.tasks for one in found.outcomes)
+    done = sum(
+        outcome.done * outcome.application.run_s * outcome.application.tasks
+        for outcome in found.outcomes
+    )
     assert done <= CLOUD.cores * found.span_s
 
 
@@ -131,8 +136,8 @@ def test_prices_settle_after_a_step_in_demand() -> None:
         application(600, 3000.0, 2, 9000.0),
         application(600, 3000.0, 2, 15_000.0),
     )
-    assert all(one.met for one in found.outcomes)
-    ends_s = min(one.end_s for one in found.outcomes)
+    assert all(outcome.met for outcome in found.outcomes)
+    ends_s = min(outcome.end_s for outcome in found.outcomes)
     changes = [at_s for at_s, _ in found.prices]
     assert any(600 <= at_s <= 720 for at_s in changes)
     assert not any(720 < at_s < ends_s for at_s in changes)

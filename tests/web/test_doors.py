@@ -199,6 +199,6 @@ def test_only_existing_files_are_cached() -> None:
     for number in range(1_000):
         assert asset(f"x{number}.css") is None
         assert asset("../" * number + "page.css") is None or number == 0
-    kept = [one for one in vars(responses).values() if hasattr(one, "cache_info")]
+    kept = [value for value in vars(responses).values() if hasattr(value, "cache_info")]
     assert kept
     assert all(one.cache_info().currsize <= len(responses.NAMES) for one in kept)

@@ -16,10 +16,10 @@ LOCAL = "127.0.0.1"
 def status(site: PageSite, *lines: bytes, version: bytes = b"1.1") -> int:
     """Return the status of the answer to a request with these header lines."""
     host, port = site.browser().where.split(":")
-    with closing(socket.create_connection((host, int(port)), timeout=30)) as one:
+    with closing(socket.create_connection((host, int(port)), timeout=30)) as connection:
         head = b"\r\n".join((b"GET /sign-in HTTP/" + version, *lines, b"Connection: close"))
-        one.sendall(head + b"\r\n\r\n")
-        return int(one.makefile("rb").readline().split()[1])
+        connection.sendall(head + b"\r\n\r\n")
+        return int(connection.makefile("rb").readline().split()[1])
 
 
 class TestServed:

@@ -40,11 +40,11 @@ def render(monkeypatch: Any, request: BrowserRequest) -> str:
     monkeypatch.setattr(platform_pages, "progress_facts", lambda *_: [])
     here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
     vms = [PlatformVm(vm=vm, cluster="c", leaving=False, state="running") for vm in range(VMS)]
-    one: Any = SimpleNamespace(
+    platform: Any = SimpleNamespace(
         id=7, name="p", state="done", report=None, why="w", trouble=None, unattended=None,
         vms=vms, actions=(),
     )  # fmt: skip
-    return joined(asyncio.run(platform_pages.platform_page(here, one)))
+    return joined(asyncio.run(platform_pages.platform_page(here, platform)))
 
 
 @pytest.mark.parametrize("page", [1, 4])

@@ -39,7 +39,7 @@ def test_a_page_ignores_later_periods() -> None:
     )
     for period in (here.period - 1, here.period, here.period + 1):
         past.add(moment(period))
-    assert [one.period for one in here.moments] == [here.period - 1, here.period]
+    assert [moment.period for moment in here.moments] == [here.period - 1, here.period]
 
 
 def test_head_charts_and_tables_show_the_same_period(site: PageSite) -> None:

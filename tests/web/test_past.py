@@ -42,8 +42,8 @@ def moment(period: int, vms: int = 2, **changes: Any) -> PeriodRecord:
 
 def line(charts: Any, title: str, name: str) -> list[float | None]:
     """Return the values of one line."""
-    chart = next(one for one in charts.charts if one.title == title)
-    return list(next(one.values for one in chart.lines if one.name == name))
+    chart = next(chart for chart in charts.charts if chart.title == title)
+    return list(next(line.values for line in chart.lines if line.name == name))
 
 
 class TestBounds:
@@ -52,23 +52,23 @@ class TestBounds:
         past = Past(periods=3, rows=100)
         for period in range(6):
             past.add(moment(period))
-        assert [one.period for one in past.moments] == [3, 4, 5]
+        assert [moment.period for moment in past.moments] == [3, 4, 5]
 
     def test_the_number_of_rows_is_limited(self) -> None:
         """A large cloud keeps fewer periods, and always the newest."""
         past = Past(periods=100, rows=50)
         for period in range(6):
             past.add(moment(period, vms=20))
-        assert [one.period for one in past.moments] == [4, 5]
+        assert [moment.period for moment in past.moments] == [4, 5]
         past.add(moment(6, vms=200))
-        assert [one.period for one in past.moments] == [6]
+        assert [moment.period for moment in past.moments] == [6]
 
     def test_earlier_periods_use_the_remaining_room(self) -> None:
         """They never displace a newer period."""
         past = Past(periods=3, rows=100)
         past.add(moment(9))
         assert [past.put_before(moment(period)) for period in (8, 7, 6)] == [True, True, False]
-        assert [one.period for one in past.moments] == [7, 8, 9]
+        assert [moment.period for moment in past.moments] == [7, 8, 9]
         assert not Past(periods=9, rows=3).put_before(moment(1, vms=4))
 
 
@@ -86,8 +86,8 @@ class TestHistories:
 
     def test_use_belongs_to_the_period_in_which_it_was_measured(self) -> None:
         """Each period's record has the use of the period before."""
-        used = [np.full((2, 2), 100.0 * one, np.float32) for one in range(4)]
-        past = tuple(moment(one, used=used[one]) for one in (1, 2, 3))
+        used = [np.full((2, 2), 100.0 * number, np.float32) for number in range(4)]
+        past = tuple(moment(number, used=used[number]) for number in (1, 2, 3))
         found = of_vm(past, 0, 7, RESOURCES)
         assert line(found, "CPU", "gets") == [1.0, 2.0, 3.0]
         assert line(found, "CPU", "uses") == [2.0, 3.0, None]

@@ -56,7 +56,7 @@ def test_at_the_total_limit_the_user_with_most_sessions_loses_one(
     for _ in range(4):
         made.begin("ann:x", 1)
     cy = made.begin("cy:x", 3)
-    assert [alive(made, one) for one in (bob, first, cy)] == [True, False, True]
+    assert [alive(made, session) for session in (bob, first, cy)] == [True, False, True]
     assert len(made._kept) == 6
 
 

@@ -24,10 +24,10 @@ def explain_share(share: tuple[float, float]) -> Any:
     """Return the explanation of a VM with this share."""
     return [
         SimpleNamespace(
-            resource=name, share=one, most=2 * one, used=None, bid=1.0, cost=1.0,
+            resource=name, share=amount, most=2 * amount, used=None, bid=1.0, cost=1.0,
             why_not_more="its bid",
         )
-        for name, one in zip(("cpu", "memory"), share, strict=True)
+        for name, amount in zip(("cpu", "memory"), share, strict=True)
     ]  # fmt: skip
 
 
@@ -71,10 +71,10 @@ def test_bars_show_each_vm_once(where: list[int], most: int, owner: int | None) 
     assert all((host["state"] == "drain") == (host["id"] == 1) for host in found)
     for host in found:
         there = [vm for vm in mine if where[vm] == host["id"]]
-        assert [one[0] for one in host["vms"]] == sorted(there, key=lambda vm: (vm % 3, vm))
-        assert sum(one[3] for one in host["vms"]) <= 1.001
+        assert [vm[0] for vm in host["vms"]] == sorted(there, key=lambda vm: (vm % 3, vm))
+        assert sum(vm[3] for vm in host["vms"]) <= 1.001
         part = min(500.0 / WHOLE[0], 1.0 / max(where.count(host["id"]), 1))
-        assert all(abs(one[3] - part) < 1e-4 for one in host["vms"])
+        assert all(abs(vm[3] - part) < 1e-4 for vm in host["vms"])
 
 
 def test_a_page_of_tenants_shows_all_of_them() -> None:

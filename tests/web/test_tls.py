@@ -154,7 +154,7 @@ def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:
     said = site.order("status")["configuration"]
     assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
     assert "api.certificate" in said
-    assert [served_certificate(one) for one in doors] == [new, new]
+    assert [served_certificate(door) for door in doors] == [new, new]
 
 
 def served_certificate(where: str) -> str:

@@ -74,7 +74,7 @@ def test_a_dashboard_can_be_displayed(file: Path) -> None:
         }
         assert not own & places, panel["title"]
         places |= own
-        assert panel["type"] == "row" or all(one["expr"] for one in panel["targets"])
+        assert panel["type"] == "row" or all(target["expr"] for target in panel["targets"])
 
 
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)

@@ -85,7 +85,7 @@ def test_balances_are_exported_by_group_and_are_complete(frontend: Frontend) -> 
     by_group = {key[1]: value for key, value in found.items() if key[0] == "merkat_balance_credits"}
     assert set(by_group) == {"oneadmin", "users"}
     assert all(value > 0 for value in by_group.values())
-    books = {one.kind: one.balance for one in frontend.read(account_store.every)}
+    books = {account.kind: account.balance for account in frontend.read(account_store.every)}
     in_all = sum(by_group.values()) + found["merkat_treasury_credits",]
     assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
 
@@ -119,7 +119,7 @@ def test_a_daemon_that_stops_meanwhile_logs_one_warning(frontend: Frontend) -> N
     with capturedLogs() as logged:
         balances.announced(latest)
     assert samples(figures) == before
-    assert [("closed" in str(one["error"]), one["log_level"]) for one in logged] == [
+    assert [("closed" in str(event["error"]), event["log_level"]) for event in logged] == [
         (True, LogLevel.warn)
     ]
 

@@ -115,8 +115,8 @@ class TestWrongPasswords:
                 scene.come(f"ann:{minute}-{number}", EVIL)
             while scene.one.waiting:
                 waiting, scene.one.waiting = scene.one.waiting, []
-                for one in waiting:
-                    one.callback([False, "[one.user.info] wrong", 256, -1, -1])
+                for waiter in waiting:
+                    waiter.callback([False, "[one.user.info] wrong", 256, -1, -1])
             asked.append(len(scene.one.asked) - before)
             scene.clock.advance(61.0)
         assert asked[0] <= 12
@@ -250,12 +250,12 @@ def _texts_of(root: object) -> int:
     found: dict[int, object] = {}
     todo = [root]
     while todo:
-        one = todo.pop()
-        if id(one) in found or isinstance(one, type | ModuleType | FunctionType | Clock):
+        thing = todo.pop()
+        if id(thing) in found or isinstance(thing, type | ModuleType | FunctionType | Clock):
             continue
-        found[id(one)] = one
-        todo += gc.get_referents(one)
-    return sum(len(one) for one in found.values() if isinstance(one, str))
+        found[id(thing)] = thing
+        todo += gc.get_referents(thing)
+    return sum(len(thing) for thing in found.values() if isinstance(thing, str))
 
 
 class TestFloods:

@@ -168,8 +168,8 @@ class TestReference:
             if method.admin:
                 site.as_before()
         assert (success, code) == (True, 0)
-        for one in value if isinstance(value, list) else [value]:
-            described(method, one)
+        for element in value if isinstance(value, list) else [value]:
+            described(method, element)
 
 
 def described(method: Method, value: Any) -> None:
@@ -214,7 +214,7 @@ class TestMarket:
     def test_prices_and_their_history_are_shown(self, site: Site) -> None:
         """They cover each resource and each period."""
         with site.merkat(BOB) as bob:
-            assert {one.resource for one in bob.prices()} == {"cpu", "memory"}
+            assert {price.resource for price in bob.prices()} == {"cpu", "memory"}
             until(lambda: len(bob.price_history(5, "default")) == 5, "five periods")
             assert bob.price_history(5, "default")[-1].cpu is not None
             assert bob.version()
@@ -238,7 +238,7 @@ class TestRights:
                 with pytest.raises(ForbiddenError) as refused:
                     ask()
                 assert "Not authorized" in str(refused.value)
-            assert [one.id for one in bob.tenants()] == [site.users["bob"]]
+            assert [tenant.id for tenant in bob.tenants()] == [site.users["bob"]]
             with pytest.raises(MissingError):
                 bob.bid(999, cpu=1.0)
         with site.merkat(site.admin) as admin:
@@ -270,7 +270,7 @@ class TestRights:
             assert (changed.balance, changed.budget, changed.replenishment) == (40.25, 40.25, 1.0)
             with pytest.raises(Exception, match="can't be moved"):
                 ann.set_budget(owned, budget=1e9)
-            assert {one.application: one.balance for one in ann.budgets()}[owned] == 40.25
+            assert {budget.application: budget.balance for budget in ann.budgets()}[owned] == 40.25
             statement = ann.statement()
             moved = statement.opening + sum(statement.movements.values())
             assert moved == pytest.approx(statement.closing, abs=1e-5)

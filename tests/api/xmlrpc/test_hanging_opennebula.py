@@ -72,7 +72,7 @@ class TestWhileOpenNebulaHangs:
         assert scene.come("bob:right", HOME) is None
         for _ in range(3):
             self._come(scene, "x:y", EVIL, said)
-        assert [type(one) for one in said] == [TooManyRequestsError] * 3
+        assert [type(error) for error in said] == [TooManyRequestsError] * 3
         scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
         scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
         assert "bob:right" in scene.one.asked

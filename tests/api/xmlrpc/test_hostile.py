@@ -31,7 +31,7 @@ def resting(site: Site) -> Iterator[Site]:
 
 def call(method: str, *arguments: str) -> bytes:
     """Return a call with arguments in their wire format."""
-    values = "".join(f"<param><value>{one}</value></param>" for one in arguments)
+    values = "".join(f"<param><value>{argument}</value></param>" for argument in arguments)
     text = f"<methodCall><methodName>{method}</methodName><params>{values}</params></methodCall>"
     return text.encode()
 
@@ -202,24 +202,24 @@ def test_slow_senders_are_disconnected(resting: Site) -> None:
     """They may send a header line, a byte of a body, or nothing; others are served."""
     head = b"POST /RPC2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
     slow = [connect(resting) for _ in range(20)]
-    for number, one in enumerate(slow):
-        one.sendall((head, head + b"\r\n<", b"P", b"")[number % 4])
+    for number, connection in enumerate(slow):
+        connection.sendall((head, head + b"\r\n<", b"P", b"")[number % 4])
     begin, ended = time.monotonic(), False
     while not ended and time.monotonic() < begin + 8:
         assert resting.raw("merkat.system.version", ANN)[0] is True
-        ended = all(gone(one) for one in slow)
+        ended = all(gone(connection) for connection in slow)
         time.sleep(0.1)
     assert ended
-    for one in slow:
-        one.close()
+    for connection in slow:
+        connection.close()
 
 
-def gone(one: socket.socket) -> bool:
+def gone(connection: socket.socket) -> bool:
     """Return whether the other side has closed; send another byte if not."""
-    one.setblocking(False)
+    connection.setblocking(False)
     try:
-        one.send(b"x")
-        return one.recv(1) == b""
+        connection.send(b"x")
+        return connection.recv(1) == b""
     except BlockingIOError:
         return False
     except OSError:
@@ -232,9 +232,9 @@ def test_a_body_without_an_end_is_refused(resting: Site) -> None:
         (b"Content-Length: 99999999999", 413),
         (b"Transfer-Encoding: chunked", 411),
     ):
-        with connect(resting) as one:
-            one.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % said)
-            with one.makefile("rb") as found:
+        with connect(resting) as connection:
+            connection.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % said)
+            with connection.makefile("rb") as found:
                 assert found.read().startswith(b"HTTP/1.1 %d" % status)
     assert resting.raw("merkat.system.version", ANN)[0] is True
 

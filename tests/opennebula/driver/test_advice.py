@@ -38,7 +38,7 @@ FULL = replace(CLUSTER, automation="full")
 
 def said(facts: ServerFacts, wish: AdviceInput, *levels: Level) -> list[str]:
     """Return the findings of these levels."""
-    return [one.text for one in findings(facts, wish) if one.level in levels]
+    return [finding.text for finding in findings(facts, wish) if finding.level in levels]
 
 
 def warnings_of(facts: ServerFacts, wish: AdviceInput) -> list[str]:
@@ -93,7 +93,7 @@ def test_from_7_on_both_modes_work() -> None:
 def test_problems_are_warnings(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
     """Merkat can work, but with restrictions."""
     warnings = said(facts, wish, Level.WARNING)
-    assert any(words in one for one in warnings), warnings
+    assert any(words in warning for warning in warnings), warnings
     assert said(facts, wish, Level.ERROR) == []
 
 
@@ -141,7 +141,9 @@ def test_an_administrators_server_is_inspected() -> None:
     facts = inquire(call_as(bench, ADMIN))
     assert (facts.version, facts.user, facts.missing) == ("7.4.0", 0, ())
     assert facts.drivers == ()
-    assert [(one.id, one.name, one.hosts) for one in facts.clusters] == [(0, "default", 3)]
+    assert [(cluster.id, cluster.name, cluster.hosts) for cluster in facts.clusters] == [
+        (0, "default", 3)
+    ]
     bench.ok("one.cluster.update", 0, 'ONE_DRS=[AUTOMATION="Full"]', 1)
     assert inquire(call_as(bench, ADMIN)).clusters[0].automation == "full"
     bench.cloud.close()

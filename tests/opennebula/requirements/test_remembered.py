@@ -32,7 +32,7 @@ Hosts = list[tuple[dict[str, list[str]], frozenset[int]]]
 
 def table(hosts: Hosts, before: FactTable | None = None) -> FactTable:
     """Return the facts of these hosts."""
-    return FactTable([one[0] for one in hosts], [one[1] for one in hosts], before)
+    return FactTable([host[0] for host in hosts], [host[1] for host in hosts], before)
 
 
 @given(EXPRESSIONS, RANKS, st.lists(HOSTS, min_size=2, max_size=4), st.booleans())
@@ -73,7 +73,8 @@ class TestOnce:
         for facts in moments:
             hosts = [host(0), host(1)]
             hosts = [
-                type(one)(one.id, one.name, each) for one, each in zip(hosts, facts, strict=True)
+                type(host)(host.id, host.name, each)
+                for host, each in zip(hosts, facts, strict=True)
             ]
             with patch.object(evaluate, "_compare_all", wraps=evaluate._compare_all) as compare:
                 before = judge_feasibility([vm], hosts, SiteFacts(), before).tables

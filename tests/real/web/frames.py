@@ -34,7 +34,7 @@ def script_ms(events: Iterable[Mapping[str, Any]]) -> list[float]:
     This is the time of the thread itself, so other programs on the machine do not count.
     """
     known = sorted(
-        (one for one in events if one.get("ph") == "X" or one["name"] == _FRAME),
+        (event for event in events if event.get("ph") == "X" or event["name"] == _FRAME),
         key=lambda one: (float(one["ts"]), -float(one.get("dur", 0.0))),
     )
     threads = [(one["pid"], one["tid"]) for one in known if one["name"] == _ANIMATED]
