@@ -132,8 +132,8 @@ def test_traces_are_stored_with_three_digits() -> None:
     back = traces_of(json.loads(json.dumps(traces_to_keep(traces))))
     assert back.keys() == traces.keys()
     for vm, before in traces.items():
-        for read, one in zip(known(back[vm]), known(before), strict=True):
-            assert read == pytest.approx(one, rel=6e-3)
+        for read, kept in zip(known(back[vm]), known(before), strict=True):
+            assert read == pytest.approx(kept, rel=6e-3)
 
 
 def test_traces_stored_by_name_are_still_read() -> None:

@@ -40,7 +40,7 @@ def test_the_pages_controller_has_at_most_forty_lines() -> None:
 
 def test_the_page_names_all_methods_to_override_or_call() -> None:
     """No reader has to search the code."""
-    words = {name for one in (Controller, Monitor) for name in vars(one) if name[0] != "_"}
+    words = {name for kind in (Controller, Monitor) for name in vars(kind) if name[0] != "_"}
     for word in words - {"take", "watch"}:
         assert word in PAGE
 

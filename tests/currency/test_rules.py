@@ -220,7 +220,7 @@ class TestWarnings:
     def test_each_stage_of_warnings_is_reached_once(self) -> None:
         """While credits run out, each stage appears once, from days to nothing."""
         left = [time_until_empty(balance, 1.0, 60.0) for balance in range(3000, -1, -1)]
-        stages = [warning_stage(one) for one in left]
+        stages = [warning_stage(left_s) for left_s in left]
         changes = [now for now, before in zip(stages[1:], stages, strict=False) if now != before]
         assert [stages[0], *changes] == [None, *reversed(STAGES_S)]
         assert warning_stage(time_until_empty(5, 0.0, 60.0)) is None

@@ -45,8 +45,8 @@ class Wire:
 
     def __exit__(self, *_: object) -> None:
         self._door.close()
-        for one in (end for pair in self._pairs for end in pair):
-            one.close()
+        for end in (end for pair in self._pairs for end in pair):
+            end.close()
         self._folder.cleanup()
 
     def cut(self) -> None:
@@ -203,5 +203,5 @@ def test_locks_of_a_stopped_daemon_expire_soon(
     with pytest.raises(sa.exc.DBAPIError):
         stopped.execute(sa.text("SELECT 1"))
     stopped.invalidate()
-    for one in (first, second):
-        one.dispose()
+    for each in (first, second):
+        each.dispose()

@@ -46,7 +46,7 @@ def test_a_vm_always_has_at_most_one_outstanding_step(
                 assert bool(moved) == (before in outstanding)
                 expected |= dict.fromkeys(moved, state)
         found = journal.recent(connection, StepFilter(), limit=100)
-        assert {one.id: one.state for one in found} == expected
+        assert {stored.id: stored.state for stored in found} == expected
     engine.dispose()
 
 

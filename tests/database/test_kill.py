@@ -71,7 +71,7 @@ def check_books(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
     """Check that no transaction is partial, repeated or lost."""
     assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
     assert audit(connection).sound
-    stored = {one.number: one.state for one in period_store.recent(connection, 1_000_000)}
+    stored = {period.number: period.state for period in period_store.recent(connection, 1_000_000)}
     begun = [number for what, number in said if what == "begun"]
     assert begun == sorted(set(begun))
     assert stored.keys() >= set(begun)
@@ -83,7 +83,7 @@ def check_books(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
         references = {charge_store.reference_of(number, payer) for payer in payers}
         done = len(entry_store.posted(connection, references))
         assert done == (PAYERS if number in charged else 0)
-        steps = Counter(one.state for one in journal.of_plan(connection, number))
+        steps = Counter(step.state for step in journal.of_plan(connection, number))
         assert steps.total() == VMS
         expected = {
             PeriodState.OBSERVED: {StepState.PLANNED, StepState.EXPIRED},

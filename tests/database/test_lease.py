@@ -58,8 +58,8 @@ def test_writes_of_a_former_holder_are_rolled_back(
     file_engine: sa.Engine,
 ) -> None:
     """The write and the renewal are one transaction, with no moment in between."""
-    with file_engine.begin() as one:
-        token = lease_store.take_lease(one, "a", None)
+    with file_engine.begin() as writing:
+        token = lease_store.take_lease(writing, "a", None)
         assert token is not None
     with file_engine.begin() as other:
         lease_store.take_lease(other, "b", lease_store.read_lease(other))

@@ -113,8 +113,10 @@ def test_recent_periods_come_newest_first(connection: sa.Connection) -> None:
     for _ in range(4):
         begin(connection)
     period_store.failed(connection, 2, 1.0, "why")
-    assert [one.number for one in period_store.recent(connection, 3)] == [4, 3, 2]
-    assert [one.number for one in period_store.recent(connection, 3, PeriodState.FAILED)] == [2]
+    assert [period.number for period in period_store.recent(connection, 3)] == [4, 3, 2]
+    assert [period.number for period in period_store.recent(connection, 3, PeriodState.FAILED)] == [
+        2
+    ]
 
 
 def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:

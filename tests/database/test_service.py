@@ -154,7 +154,7 @@ def test_parameters_of_a_transaction_are_never_logged(engine: sa.Engine, clock: 
     done.addErrback(expected)
     said = [formatEvent(event) for event in logged]
     assert len(said) == 2
-    assert all("lost failed and is retried" in one and "hush" not in one for one in said)
+    assert all("lost failed and is retried" in line and "hush" not in line for line in said)
 
 
 # PyMySQL leaves the socket of a failed attempt to the garbage collector.

@@ -35,10 +35,10 @@ def test_tenants_have_distinct_initials() -> None:
 
 def test_more_hosts_get_more_vms() -> None:
     """Every number of hosts has contention, and every tenant has at least one VM."""
-    vms = [sum(one.vms for one in story(1, hosts)) for hosts in (1, 4, 40)]
+    vms = [sum(player.vms for player in story(1, hosts)) for hosts in (1, 4, 40)]
     assert vms == sorted(vms)
     assert vms[2] == 10 * vms[1]
-    assert all(one.vms >= 1 for one in story(1, 1))
+    assert all(player.vms >= 1 for player in story(1, 1))
 
 
 def test_a_template_has_bids_and_work() -> None:

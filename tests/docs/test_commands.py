@@ -79,7 +79,7 @@ def each(said: list[str]) -> list[list[str]]:
     """Return each alternative of `host drain|undrain HOST`."""
     for at, word in enumerate(said):
         if re.fullmatch(r"[a-z]+([|/][a-z]+)+", word):
-            return [[*said[:at], one, *said[at + 1 :]] for one in re.split(r"[|/]", word)]
+            return [[*said[:at], choice, *said[at + 1 :]] for choice in re.split(r"[|/]", word)]
     return [said]
 
 

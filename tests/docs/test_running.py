@@ -83,9 +83,9 @@ def commands(page: Path) -> list[list[str]]:
         for command in block.commands
         if program(command) == "merkatd"
     ]
-    said = [words(one) for one in [*found, *inline(page)] if program(one) == "merkatd"]
-    given = [one for several in said for one in each(several) if one not in ALONE]
-    return [one for at, one in enumerate(given) if one not in given[:at]]
+    said = [words(command) for command in [*found, *inline(page)] if program(command) == "merkatd"]
+    given = [command for several in said for command in each(several) if command not in ALONE]
+    return [command for at, command in enumerate(given) if command not in given[:at]]
 
 
 @pytest.mark.parametrize("name", [*ADMINISTRATORS, *OTHERS])

@@ -196,7 +196,9 @@ class Books(RuleBasedStateMachine):
     @rule(data=st.data())
     def reserves(self, data: st.DataObject) -> None:
         """Decide a period and reserve its highest cost, as far as credits suffice."""
-        payers = [one for one in account_store.every(self.connection) if one.owner is not None]
+        payers = [
+            account for account in account_store.every(self.connection) if account.owner is not None
+        ]
         if not payers:
             return
         number = self.decided()
@@ -221,7 +223,9 @@ class Books(RuleBasedStateMachine):
     def charges(self, data: st.DataObject) -> None:
         """Charge a period to some accounts; a repeated charge has no effect."""
         payers = {
-            one.id: one for one in account_store.every(self.connection) if one.owner is not None
+            account.id: account
+            for account in account_store.every(self.connection)
+            if account.owner is not None
         }
         if not payers:
             return
@@ -322,11 +326,11 @@ class Books(RuleBasedStateMachine):
         kept: Counter[int] = Counter()
         for amounts in self.reserved.values():
             kept.update(amounts)
-        for one in account_store.every(self.connection):
-            assert one.reserved == kept[one.id]
-            if one.owner is not None:
-                assert 0 <= one.reserved <= one.balance
-                assert not (self.debts[one.owner] and one.free)
+        for account in account_store.every(self.connection):
+            assert account.reserved == kept[account.id]
+            if account.owner is not None:
+                assert 0 <= account.reserved <= account.balance
+                assert not (self.debts[account.owner] and account.free)
         assert {
             tenant.owner: tenant.debt for tenant in tenants(self.connection) if tenant.debt
         } == {owner: debt for owner, debt in self.debts.items() if debt}
@@ -367,8 +371,8 @@ class Books(RuleBasedStateMachine):
         """Pay debts from all movable credits of their owners: in the model from the total."""
         for owner, debt in self.debts.items():
             kept = sum(
-                amounts[one.id]
-                for one in account_store.of_owner(self.connection, owner)
+                amounts[account.id]
+                for account in account_store.of_owner(self.connection, owner)
                 for amounts in self.reserved.values()
             )
             paid = min(debt, self.holdings[owner] - kept)

@@ -85,13 +85,13 @@ def test_a_statement_takes_a_constant_number_of_queries(
     assert many == few < 20
     mine = account_store.of_owner(connection, ANN)
     moved: Counter[str] = Counter()
-    for one in mine:
-        sums = entry_store.sums(connection, one.id, MAY.begin_s, MAY.end_s)
+    for account in mine:
+        sums = entry_store.sums(connection, account.id, MAY.begin_s, MAY.end_s)
         moved.update({str(kind): amount for kind, amount in sums.items()})
     assert found.movements == {kind: amount for kind, amount in moved.items() if amount}
-    assert found.closing == sum(one.balance for one in mine)
+    assert found.closing == sum(account.balance for account in mine)
     assert found.opening == found.closing - sum(moved.values())
-    assert {line.account for line in found.lines} == {one.id for one in mine[1:]}
+    assert {line.account for line in found.lines} == {account.id for account in mine[1:]}
     assert found.missing == 3 * 22
 
 
@@ -103,6 +103,6 @@ def test_a_tenants_page_takes_a_constant_number_of_queries(connection: sa.Connec
     many, found = count_queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
     assert many == few < 5
     mine = account_store.of_owner(connection, ANN)
-    each = [entry_store.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]
+    each = [entry_store.of_account(connection, account.id, MAY.begin_s, 1e12) for account in mine]
     moved = [BalanceMovement(entry.at_s, entry.amount / MICRO) for all_ in each for entry in all_]
-    assert found == BalanceChanges(sum(one.balance for one in mine) / MICRO, moved)
+    assert found == BalanceChanges(sum(account.balance for account in mine) / MICRO, moved)

@@ -51,10 +51,10 @@ def connection() -> Iterator[sa.Connection]:
 
 def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None:
     """Called in every period, a replenishment moves credits once an interval."""
-    one = open_application(connection, 1, "web", 100 * MICRO, 10 * MICRO, 0.0).application
+    application = open_application(connection, 1, "web", 100 * MICRO, 10 * MICRO, 0.0).application
     assert replenish(connection, 3600.0, 0.0) == 0
-    set_budget(connection, one, 20 * MICRO, None, "r", "test", 0.0)
-    set_budget(connection, one, None, 10 * MICRO, "s", "test", 0.0)
+    set_budget(connection, application, 20 * MICRO, None, "r", "test", 0.0)
+    set_budget(connection, application, None, 10 * MICRO, "s", "test", 0.0)
     moved = []
     for at_s in (60.0, 3599.0, 3600.0, 3660.0, 7199.0, 7200.0):
         connection.execute(sa.text("UPDATE budgets SET initial = 100000000"))
@@ -74,7 +74,7 @@ def test_a_changed_weight_of_a_group_is_noted(connection: sa.Connection) -> None
     set_group_weight(connection, 7, 2.5, "root", 5.0)
     set_group_weight(connection, 7, None, "root", 6.0)
     found = note_store.recent(connection, 9, kind=note_store.NoteKind.WEIGHT)
-    assert [(one.at_s, one.who, one.text) for one in found] == [
+    assert [(note.at_s, note.who, note.text) for note in found] == [
         (6.0, "root", "group 7: weight 2.5 -> 1"),
         (5.0, "root", "group 7: weight 1 -> 2.5"),
     ]
@@ -162,7 +162,7 @@ def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> No
         assert errors == []
         assert database.transaction(engine, audit).sound
         held = database.transaction(engine, tenants)
-        assert all(one.balance >= 0 and one.in_applications >= 0 for one in held)
+        assert all(tenant.balance >= 0 and tenant.in_applications >= 0 for tenant in held)
     finally:
         engine.dispose()
         mariadb.drop("races")

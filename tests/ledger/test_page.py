@@ -120,11 +120,11 @@ def reconcile(site: Site) -> None:
     """Check that the statements explain all holdings, to the micro-credit."""
     read = site.frontend.read
     may = Month(2026, 5)
-    for one in read(tenants):
-        found = read(lambda c, owner=one.owner: statement(c, owner, may))
+    for row in read(tenants):
+        found = read(lambda c, owner=row.owner: statement(c, owner, may))
         assert (found.opening, found.difference) == (0, 0)
-        later = read(lambda c, owner=one.owner: statement(c, owner, may.next))
+        later = read(lambda c, owner=row.owner: statement(c, owner, may.next))
         assert later.opening == found.closing
-        assert later.closing == one.holdings
+        assert later.closing == row.holdings
         assert replace(later, lines=found.lines).charged == found.charged > 0
     assert read(audit).sound

@@ -32,7 +32,9 @@ PERIODS = 80
 def fill(connection: sa.Connection) -> None:
     """Store enough rows that a full scan is not the fastest plan."""
     update_tenants(connection, range(VMS), MoneySettings(), 0.0)
-    payers = [one.id for one in account_store.every(connection) if one.owner is not None]
+    payers = [
+        account.id for account in account_store.every(connection) if account.owner is not None
+    ]
     for number in range(1, PERIODS + 1):
         at_s = number * 3600.0
         begun = period_store.begin(connection, at_s, at_s, hosts=1, vms=VMS)

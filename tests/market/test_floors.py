@@ -20,8 +20,8 @@ AMOUNTS = st.floats(0, 1e6)
 
 def paid(floor: float, bid: float, price: float, reserve: float) -> float:
     """Return the paid floor of one VM and one good."""
-    one = (np.array([[float(value)]]) for value in (floor, bid, price, reserve))
-    return float(paid_floors(*one)[0, 0])
+    columns = (np.array([[float(value)]]) for value in (floor, bid, price, reserve))
+    return float(paid_floors(*columns)[0, 0])
 
 
 def test_where_others_bid_a_claim_holds_only_as_far_as_its_bid_pays() -> None:

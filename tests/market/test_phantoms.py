@@ -172,7 +172,7 @@ def test_vms_that_pay_for_their_sizes_lose_nothing_by_the_reserve_price(seed: in
     snapshot = market_of(seed)
     reserve = np.array(list(RESERVE.values()))
     bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))
-    before, after = (decided(one, PriceRule.CLEARING) for one in (snapshot, bounded))
+    before, after = (decided(scene, PriceRule.CLEARING) for scene in (snapshot, bounded))
     pays = (snapshot.vms.bid >= snapshot.vms.cap * reserve)[:, 0]
     gained = after.allocations[pays, 0] - before.allocations[pays, 0]
     assert (gained >= -1e-9 * HOST).all()

@@ -117,7 +117,9 @@ class TestShadow:
             site.bench.ok("one.vm.deploy", vm, 0)
         with capturedLogs() as said:
             site.minutes(2)
-        texts = [text for one in said if (text := formatEvent(one)) and "here it would be" in text]
+        texts = [
+            text for event in said if (text := formatEvent(event)) and "here it would be" in text
+        ]
         assert sorted(text.split(";")[0].split(" on ")[0] for text in texts) == [
             f"VM {vm} was placed" for vm in vms
         ]
@@ -137,8 +139,8 @@ class TestShadow:
         site.minutes(1)
         vm = site.vm(MEMORY=8000, MERKAT_MIN_MEMORY=8000, MERKAT_BID_MEMORY=100)
         first = [site.vm(MEMORY=2000, MERKAT_MIN_MEMORY=2000) for _ in range(3)]
-        for host, one in enumerate(first):
-            site.bench.ok("one.vm.deploy", one, host)
+        for host, pending in enumerate(first):
+            site.bench.ok("one.vm.deploy", pending, host)
         site.minutes(1)
         site.bench.ok("one.vm.deploy", vm, 1, False)
         site.minutes(1)

@@ -58,7 +58,7 @@ def test_a_group_can_be_created_edited_and_deleted(place: Managed, ann: Shell) -
     def running(count: int) -> list[int]:
         """Return the VMs, the oldest first, whose numbers may be in any order."""
         alive = place.until_running(group, count)
-        vms = [one["vm"] for one in ann.until_running(group, count)["vms"]]
+        vms = [vm["vm"] for vm in ann.until_running(group, count)["vms"]]
         assert sorted(vms) == alive
         return vms
 

@@ -84,7 +84,7 @@ class TestPages:
     @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
     def test_manual_pages_are_valid(self, name: str, called: Called) -> None:
         """Groff has no warnings, and each page shows its subject."""
-        for verb in ((), *((one,) for one in VERBS)):
+        for verb in ((), *((verb_name,) for verb_name in VERBS)):
             shown = subprocess.run(
                 ["groff", "-man", "-Tutf8", "-ww"],
                 input=called(name, "manual", *verb)[0],

@@ -356,7 +356,7 @@ def test_a_user_with_invalid_xml_affects_no_other(users: list[tuple[bool, str, s
     with capturedLogs():
         found = read_users(f"<USER_POOL>{''.join(texts)}</USER_POOL>")
     right = {n for n, (is_bad, _, _) in enumerate(users) if not is_bad}
-    assert {(one, found[one].name) for one in found} == {(n, f"u{n}") for n in right}
+    assert {(user, found[user].name) for user in found} == {(n, f"u{n}") for n in right}
 
 
 def test_a_truncated_pool_of_users_is_rejected() -> None:

@@ -65,7 +65,9 @@ def test_an_action_is_due_once_after_its_time(action: Action, is_due: bool) -> N
 def test_the_longest_waiting_action_and_one_backup_are_due() -> None:
     """A VM has one action at a time, and backups wait for none."""
     late = suspend(ACTION="RESUME", TIME=str(int(NOW) - 90))
-    backups = [suspend(ACTION="backup", ARGS=str(one), TIME=str(int(NOW) - one)) for one in (5, 9)]
+    backups = [
+        suspend(ACTION="backup", ARGS=str(copies), TIME=str(int(NOW) - copies)) for copies in (5, 9)
+    ]
     found = due_actions([suspend(), late, *backups], NOW, 0)
     assert [(action.name, action.arguments) for action in found] == [
         ("resume", ()),

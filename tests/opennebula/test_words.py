@@ -242,7 +242,7 @@ def test_recorded_datastores_are_read() -> None:
     found = {
         datastore.id: datastore for datastore in read_datastores(recorded("datastorepool_info"))
     }
-    assert [found[one].kind for one in (0, 1, 2)] == [1, 0, 2]
+    assert [found[store].kind for store in (0, 1, 2)] == [1, 0, 2]
     system = found[0]
     assert (system.name, system.usable, system.shared) == ("system", True, True)
     assert (system.free_mib, system.total_mib) == (3333260, 4796800)

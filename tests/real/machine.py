@@ -14,7 +14,9 @@ from tests.real.walking import Walker
 
 PATIENCE_S = 180.0
 SERVICE = "merkatd.service"
-JOURNAL = tuple(f"systemd-journald{one}" for one in (".service", ".socket", "-dev-log.socket"))
+JOURNAL = tuple(
+    f"systemd-journald{suffix}" for suffix in (".service", ".socket", "-dev-log.socket")
+)
 DATABASE = """\
 [Service]
 Type=notify

@@ -19,7 +19,9 @@ _OF_ITS_OWN = "demo"
 def commands() -> list[list[str]]:
     """Return the page's commands in order, each once."""
     found = [(block or inline).split() for block, inline in _COMMANDS.findall(PAGE.read_text())]
-    return [one for at, one in enumerate(found) if one[0] != _OF_ITS_OWN and one not in found[:at]]
+    return [
+        line for at, line in enumerate(found) if line[0] != _OF_ITS_OWN and line not in found[:at]
+    ]
 
 
 def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_path: Path) -> None:

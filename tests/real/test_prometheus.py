@@ -92,7 +92,7 @@ class Prometheus:
     def up(self) -> bool:
         """Return whether Prometheus answers and reads the daemon."""
         try:
-            return [one["value"][1] for one in self.ask('up{job="merkat"}')] == ["1"]
+            return [sample["value"][1] for sample in self.ask('up{job="merkat"}')] == ["1"]
         except OSError:
             assert self._process.poll() is None, self.log.read_text()
             return False

@@ -88,7 +88,7 @@ def at_work(daemon: Docker) -> None:
     until(lambda: value(daemon, running) >= VMS, "the workload runs", patience_s=PATIENCE_S)
     assert value(daemon, 'merkat_price_credits{resource="cpu"}') > 0
     assert value(daemon, 'merkat_calls_total{server="database",outcome="answered"}') > 0
-    assert {one["metric"]["group"] for one in asked(daemon, "merkat_group_vms > 0")} == {
+    assert {sample["metric"]["group"] for sample in asked(daemon, "merkat_group_vms > 0")} == {
         "physics",
         "biology",
     }

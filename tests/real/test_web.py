@@ -171,11 +171,11 @@ class TestCharts:
         whens = "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
         said = admin.run(whens)
         assert len(said) > 1
-        assert {one.partition(",")[0] for one in said} == {"period 6"}
+        assert {title.partition(",")[0] for title in said} == {"period 6"}
         admin.until(f"{last} >= {newest + 3}", "three more periods")
         assert admin.run(whens) == said
         admin.press("ArrowLeft", 37)
-        assert {one.partition(",")[0] for one in admin.run(whens)} == {"period 5"}
+        assert {title.partition(",")[0] for title in admin.run(whens)} == {"period 5"}
 
     def test_the_arrow_keys_go_through_the_periods(self, admin: Chromium, shown: Shown) -> None:
         """Screen readers receive each value; Enter opens the period."""

@@ -67,7 +67,7 @@ class Walker:
 
     def left(self, page: str, heading: str) -> tuple[str, ...]:
         """Return the commands of a section whose programs are missing, with names filled in."""
-        return tuple(self.filled(one) for one in left_out(page, heading))
+        return tuple(self.filled(command) for command in left_out(page, heading))
 
     def type(self, command: str, typed: str | None = None, *, user: str = "root") -> str:
         """Return the output of a command; with input, run it on a terminal."""

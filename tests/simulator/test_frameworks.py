@@ -76,7 +76,7 @@ def test_every_job_is_done(first: list[Job], second: list[Job]) -> None:
         framework(sorted(second, key=lambda job: job.submit_s), "two"),
     ]
     simulate(both, SETTING)
-    for one, jobs in zip(both, (first, second), strict=True):
-        assert one.begun - one.lost == len(jobs)
+    for run, jobs in zip(both, (first, second), strict=True):
+        assert run.begun - run.lost == len(jobs)
     for sights in zip(*(framework.seen for framework in both), strict=True):
         assert sum(sight.part for sight in sights) <= 1.0 + 1e-9

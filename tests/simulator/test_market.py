@@ -94,8 +94,8 @@ def test_hopeless_applications_never_start() -> None:
 
 def test_partial_work_counts_for_partial_deadlines() -> None:
     """A partial-deadline tenant's application runs until its deadline."""
-    one = replace(application(0, 300.0, 4, 152.0), tenant=TenantKind.PARTIAL_DEADLINE)
-    (found,) = run(one).outcomes
+    late = replace(application(0, 300.0, 4, 152.0), tenant=TenantKind.PARTIAL_DEADLINE)
+    (found,) = run(late).outcomes
     assert found.done == pytest.approx(0.5, abs=0.02)
     assert found.satisfaction == pytest.approx(300.0, abs=10.0)
 

@@ -201,4 +201,4 @@ def test_only_existing_files_are_cached() -> None:
         assert asset("../" * number + "page.css") is None or number == 0
     kept = [value for value in vars(responses).values() if hasattr(value, "cache_info")]
     assert kept
-    assert all(one.cache_info().currsize <= len(responses.NAMES) for one in kept)
+    assert all(cached.cache_info().currsize <= len(responses.NAMES) for cached in kept)

@@ -102,7 +102,9 @@ class TestHistories:
 
     def test_a_tenant_has_a_history(self) -> None:
         """Earlier balances are the present one minus the movements since."""
-        moved = [BalanceMovement(*one) for one in ((250.0, -4.0), (150.0, 30.0), (300.0, -1.0))]
+        moved = [
+            BalanceMovement(*values) for values in ((250.0, -4.0), (150.0, 30.0), (300.0, -1.0))
+        ]
         found = of_tenant(self.PAST, 7, BalanceChanges(60.0, moved), RESOURCES)
         assert line(found, "Credits", "left") == [35.0, 65.0, 60.0]
         assert line(found, "Money", "pays") == [2.0, 2.0, 2.0]

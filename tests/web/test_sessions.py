@@ -28,7 +28,7 @@ def test_each_user_keeps_its_newest_sessions(users: list[int], most: int) -> Non
     made = sessions(most)
     tokens = [(user, made.begin(f"user{user}:x", user)) for user in users]
     for user in set(users):
-        own = [token for one, token in tokens if one == user]
+        own = [token for name, token in tokens if name == user]
         assert [alive(made, token) for token in own] == [
             at >= len(own) - most for at in range(len(own))
         ]

@@ -103,7 +103,7 @@ def test_release_leaves_no_trace(
     whole = [FullSize(guest.vm, 0, 200.0, MEMORY_MIB, guest.vcpus) for guest in guests]
     for other in opened(real_time, xen):
         released = real_time.run(other.hypervisors.release(whole))
-        assert [one.problem for one in released.values()] == ["", ""]
+        assert [outcome.problem for outcome in released.values()] == ["", ""]
     for one in guests:
         assert one.scheduling == OWN
         assert one.affinity == ["all", "all"]

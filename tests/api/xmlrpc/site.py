@@ -72,16 +72,16 @@ class Site:
         until(lambda: self.period() is not None, "a period")
         self.endpoint = (self.state / "merkat_xmlrpc").read_text().strip()
         self.admin = (self.state / "one_auth").read_text().strip()
-        one: Any = xmlrpc.client.ServerProxy((self.state / "one_xmlrpc").read_text().strip())
+        proxy: Any = xmlrpc.client.ServerProxy((self.state / "one_xmlrpc").read_text().strip())
         self.users = {
-            name: self._one(one.one.user.allocate(self.admin, name, PASSWORD, "core"))
+            name: self._one(proxy.one.user.allocate(self.admin, name, PASSWORD, "core"))
             for name in ("ann", "bob")
         }
         for name, session, bid in (("a", ANN, 2), ("b", BOB, 6)):
-            self._one(one.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
+            self._one(proxy.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
         until(self._running, "both VMs running")
-        self._one(one.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
-        one("close")()
+        self._one(proxy.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
+        proxy("close")()
 
     @staticmethod
     def _one(answer: Any) -> Any:
@@ -135,8 +135,8 @@ class Site:
     def opennebula(self, session: str, method: str, *arguments: Any) -> Any:
         """Return the cloud's value of a call that must succeed."""
         endpoint = (self.state / "one_xmlrpc").read_text().strip()
-        with xmlrpc.client.ServerProxy(endpoint) as one:
-            return self._one(getattr(one, method)(session, *arguments))
+        with xmlrpc.client.ServerProxy(endpoint) as proxy:
+            return self._one(getattr(proxy, method)(session, *arguments))
 
     def kept(self) -> str:
         """Return a hash of all rows in the database."""

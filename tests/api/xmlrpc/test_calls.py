@@ -248,18 +248,18 @@ class TestRights:
 
     def test_permissions_by_group_are_respected(self, site: Site) -> None:
         """USE allows reading and MANAGE changing, until they are revoked."""
-        one = xmlrpc_of(site)
+        raw_calls = xmlrpc_of(site)
         with site.merkat(BOB) as bob:
-            one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 0, 0, 0, 0, 0)
+            raw_calls.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 0, 0, 0, 0, 0)
             assert bob.bid_of(0).id == 0
             with pytest.raises(ForbiddenError, match="MANAGE VM"):
                 bob.bid(0, memory=1.0)
-            one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 1, 0, 0, 0, 0)
+            raw_calls.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 1, 0, 0, 0, 0)
             assert bob.bid(0, memory=1.0)[1].new == 1.0
-            one.one.vm.chmod(ANN, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0)
+            raw_calls.one.vm.chmod(ANN, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0)
             with pytest.raises(ForbiddenError):
                 bob.bid_of(0)
-        one("close")()
+        raw_calls("close")()
 
     def test_budgets_are_changed_by_their_tenants(self, site: Site) -> None:
         """The credits come from the tenant, exact to the micro-credit, and return to it."""

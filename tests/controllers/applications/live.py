@@ -74,7 +74,7 @@ class Live(Site):
 
     def said(self, platform: int, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
-        return [body for one, body in self.asked if one == platform and isinstance(body, kind)]
+        return [body for asker, body in self.asked if asker == platform and isinstance(body, kind)]
 
     def _turn(self, news: News) -> None:
         assignment = self.notes.running[news.platform]

@@ -176,7 +176,7 @@ def test_a_platform_waits_for_a_lost_vm(site: Live) -> None:
     for _ in range(60):
         if site.said(platform, WorkDone):
             break
-        made_s = [len(one.log) for vm in site.vms(platform) if (one := site.guest(vm))]
+        made_s = [len(guest.log) for vm in site.vms(platform) if (guest := site.guest(vm))]
         site.periods(1)
     assert site.said(platform, WorkDone)
     assert len(made_s) == 2

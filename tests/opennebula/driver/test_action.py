@@ -53,10 +53,10 @@ def test_names_chosen_by_users_do_not_mislead() -> None:
 
 @pytest.mark.parametrize("one", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
 @pytest.mark.parametrize("where", ["<USER_TEMPLATE>", "<DATASTORE_POOL><DATASTORE>"])
-def test_any_number_of_such_names_does_not_mislead(where: str, one: str) -> None:
+def test_any_number_of_such_names_does_not_mislead(where: str, name: str) -> None:
     """This holds where users write, and where only administrators do."""
     assert where in RECORDED
-    assert read(RECORDED.replace(where, where + one * 20_000, 1)) == read(RECORDED)
+    assert read(RECORDED.replace(where, where + name * 20_000, 1)) == read(RECORDED)
 
 
 @pytest.mark.parametrize(

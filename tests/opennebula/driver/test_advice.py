@@ -55,7 +55,9 @@ def test_a_correct_cloud_has_no_warnings(facts: ServerFacts, wish: AdviceInput) 
 def test_up_to_6_10_only_the_daemon_mode_works() -> None:
     """The scheduler must be masked."""
     assert "systemctl mask --now opennebula-scheduler" in said(OLD, DAEMON, Level.NOTE)[0]
-    assert ["cloud.mode must be daemon" in one for one in said(OLD, DRIVER, Level.ERROR)] == [True]
+    assert ["cloud.mode must be daemon" in line for line in said(OLD, DRIVER, Level.ERROR)] == [
+        True
+    ]
 
 
 def test_from_7_on_both_modes_work() -> None:
@@ -151,7 +153,7 @@ def test_an_administrators_server_is_inspected() -> None:
 
 def _rules_first() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield the rights, starting with the one to read the rules."""
-    yield from sorted(NEEDED, key=lambda one: one[0] != ("ACL",))
+    yield from sorted(NEEDED, key=lambda entry: entry[0] != ("ACL",))
 
 
 def test_missing_rights_are_named_as_commands() -> None:
@@ -167,7 +169,12 @@ def test_missing_rights_are_named_as_commands() -> None:
     assert said(facts, DAEMON, Level.ERROR) == [f"the login lacks a right: {numbered}"]
     for given, (names, needed) in enumerate(_rules_first()):
         resource = sum(1 << kinds[name] for name in names) + 0x400000000
-        numbers = (0x100000000 + user, resource, sum(rights[one] for one in needed), 0x400000000)
+        numbers = (
+            0x100000000 + user,
+            resource,
+            sum(rights[right] for right in needed),
+            0x400000000,
+        )
         bench.ok("one.acl.addrule", *(f"{number:x}" for number in numbers))
         facts = inquire(call_as(bench, "merkat:secret"))
         assert len(facts.missing) == len(NEEDED) - 1 - given

@@ -177,7 +177,7 @@ class Containers(Cloud):
         file = self.directory / "template.toml"
         file.write_text(template)
         self.command("platform", "submit", str(file), "--tenant", tenant)
-        return max(one.id for one in self.read(platform_store.listed))
+        return max(platform.id for platform in self.read(platform_store.listed))
 
     def platform(self, platform: int) -> PlatformRow:
         """Return the platform's row in the database."""
