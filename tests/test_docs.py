@@ -96,9 +96,9 @@ def test_the_troubleshooting_page_quotes_messages_of_the_daemon() -> None:
     """Each quote is in the source; dots and numbers stand for values."""
     page = (ROOT / "docs/troubleshooting.md").read_text()
     source = " ".join(path.read_text() for path in sorted((ROOT / "merkatd").rglob("*.py")))
-    said = re.sub(r'"\s*\n\s*f?"', "", source)
+    text = re.sub(r'"\s*\n\s*f?"', "", source)
     quotes = re.findall(r'"([^"\n]+)"', page.replace('"YES"', ""))
     assert len(quotes) > 10
     for quote in quotes:
         for part in re.split(r" \.\.\. | \d+ ", quote):
-            assert part in said, part
+            assert part in text, part

@@ -184,8 +184,8 @@ def test_greeting_again_on_one_connection_keeps_the_session() -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         first = await raw.greet()
         assert (await raw.greet()).session == first.session
-        said = Envelope(BIDS, first.session, 2, "once")
-        assert isinstance(await raw.ask(said), ActionOutcome)
+        envelope = Envelope(BIDS, first.session, 2, "once")
+        assert isinstance(await raw.ask(envelope), ActionOutcome)
         elsewhere = Raw(site, site.hub.passport(1, CONTROLLER))
         assert (await elsewhere.greet()).session != first.session
 

@@ -40,8 +40,8 @@ def test_a_replayed_message_is_rejected() -> None:
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         session = (await raw.greet()).session
-        said = Envelope(BIDS, session, 5, "first")
-        assert await raw.ask(said) == ActionOutcome(accepted=True, why="the 1th")
+        envelope = Envelope(BIDS, session, 5, "first")
+        assert await raw.ask(envelope) == ActionOutcome(accepted=True, why="the 1th")
         with capturedLogs() as logged:
             for number in (5, 4, 0):
                 answer = await raw.ask(Envelope(BIDS, session, number, f"id {number}"))
@@ -239,11 +239,11 @@ def test_another_protocol_version_is_rejected_at_once() -> None:
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        said = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(
+        packed = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(
             b'"v":%d' % VERSION, b'"v":1'
         )
         with capturedLogs() as logged:
-            answer = await raw.ask(said)
+            answer = await raw.ask(packed)
         assert answer == Refused(why=f"speaks version 1; expected version {VERSION}")
         assert any("version 1" in str(event.get("why")) for event in logged)
 

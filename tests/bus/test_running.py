@@ -128,8 +128,8 @@ def test_a_controller_that_always_fails_is_given_up(tmp_path: Path) -> None:
         log = tmp_path / "platforms" / "1" / "controller.log"
         wanted = f"ended with code 1: RuntimeError: a bug of mine (log: {log})"
         assert {why for _, why, _ in house.notes.ends} == {wanted}
-        said = log.read_text()
-        assert said.count("RuntimeError: a bug of mine") == 3
+        text = log.read_text()
+        assert text.count("RuntimeError: a bug of mine") == 3
 
     in_house(tmp_path, story, failing=FAILING)
 
@@ -202,9 +202,9 @@ def test_an_unknown_kind_of_controller_is_reported(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.do(house.processes.start(assignment(1, "no-such")))
         await until(lambda: house.notes.ends, "an end")
-        said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
-        assert "the kind of a controller must be one of best_effort" in said
-        assert "(got 'no-such')" in said
+        text = (tmp_path / "platforms" / "1" / "controller.log").read_text()
+        assert "the kind of a controller must be one of best_effort" in text
+        assert "(got 'no-such')" in text
 
     in_house(tmp_path, story, failing=FAILING)
 

@@ -251,5 +251,5 @@ class TestDaemon:
 
     def test_an_unwritable_file_is_an_error(self, asked: Shell, tmp_path: Path) -> None:
         """The error has the path and the reason."""
-        said = asked.refused(f"snapshot save {tmp_path}/no/where")
-        assert f"{tmp_path}/no/where: No such file" in said
+        message = asked.refused(f"snapshot save {tmp_path}/no/where")
+        assert f"{tmp_path}/no/where: No such file" in message

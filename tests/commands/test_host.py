@@ -17,9 +17,9 @@ def hosts_of(daemon: Daemon) -> set[int]:
 def test_a_drained_host_is_emptied_and_shown_as_drained(daemon: Daemon, shell: Shell) -> None:
     """A period respects its limits on migrations; name and id both work."""
     assert hosts_of(daemon) == {0, 1}
-    said = shell.ok("host drain host001").out
-    assert said.startswith("host001 is drained: ")
-    assert "VMs will be moved away" in said
+    output = shell.ok("host drain host001").out
+    assert output.startswith("host001 is drained: ")
+    assert "VMs will be moved away" in output
     daemon.period(4)
     assert hosts_of(daemon) == {0}
     rows = shell.ok("list hosts --csv -l ID,STAT,NOTE").lines

@@ -84,9 +84,9 @@ class TestRelease:
                 return True
 
         monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-        said = shell("release")
-        assert said.code == 1
-        assert said.err.endswith("merkatd release: nothing was done\n")
+        result = shell("release")
+        assert result.code == 1
+        assert result.err.endswith("merkatd release: nothing was done\n")
         assert not daemon.frontend.scheduler.paused
         monkeypatch.setattr("sys.stdin", Terminal("y\n"))
         assert shell("release").code == 0
@@ -96,10 +96,10 @@ class TestRelease:
         """They appear in the VM's row and in the exit code."""
         daemon.frontend.cloud.guests.set_limits(0, vcpu_quota=5_000)
         daemon.frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "embedded.limits.set"))
-        said = shell("release", "--yes", "--csv")
-        assert said.code == 1
-        assert "5 VMs are not fully restored" in said.err
-        assert len(said.lines) == 6
+        result = shell("release", "--yes", "--csv")
+        assert result.code == 1
+        assert "5 VMs are not fully restored" in result.err
+        assert len(result.lines) == 6
 
     def test_only_a_paused_daemon_releases_limits(self, daemon: Daemon) -> None:
         """A running daemon would set the limits again."""

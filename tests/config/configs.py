@@ -67,7 +67,7 @@ def sections(default: Any, without: frozenset[str] = frozenset()) -> SearchStrat
             )
         else:
             parts[setting.name] = values(setting)
-    return st.fixed_dictionaries(parts).map(lambda said: replace(default, **said))
+    return st.fixed_dictionaries(parts).map(lambda values: replace(default, **values))
 
 
 def configs() -> SearchStrategy[Config]:

@@ -154,8 +154,8 @@ def test_amounts_are_the_present_bids_only(connection: sa.Connection) -> None:
 def test_thousands_of_bids_are_recorded_at_once(connection: sa.Connection) -> None:
     """More first bids than an IN list holds, and then as many second ones, are recorded."""
     for at_s in (0.0, 1.0):
-        said = bid_store.record_bids(
+        recorded = bid_store.record_bids(
             connection, [make_bid(vm, at_s + vm, at_s) for vm in range(MANY)]
         )
-        assert len(said) == MANY
+        assert len(recorded) == MANY
     assert bid_store.newest_bids(connection, [MANY - 1])[MANY - 1].bid == {"cpu": float(MANY)}

@@ -67,9 +67,9 @@ class Wire:
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while said := source.recv(65_536):
+        while data := source.recv(65_536):
             with contextlib.suppress(OSError):  # a cut connection drops the data
-                target.sendall(said)
+                target.sendall(data)
 
 
 def _count_notes(connection: sa.Connection) -> int:

@@ -152,9 +152,9 @@ def test_parameters_of_a_transaction_are_never_logged(engine: sa.Engine, clock: 
         clock.advance(1.0)
         clock.advance(2.0)
     done.addErrback(expected)
-    said = [formatEvent(event) for event in logged]
-    assert len(said) == 2
-    assert all("lost failed and is retried" in line and "hush" not in line for line in said)
+    lines = [formatEvent(event) for event in logged]
+    assert len(lines) == 2
+    assert all("lost failed and is retried" in line and "hush" not in line for line in lines)
 
 
 # PyMySQL leaves the socket of a failed attempt to the garbage collector.

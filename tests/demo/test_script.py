@@ -44,8 +44,8 @@ def test_more_hosts_get_more_vms() -> None:
 def test_a_template_has_bids_and_work() -> None:
     """It has a bid for both resources, and the work in core-seconds."""
     text = vm_template("ana-1", 60.0, 3.0)
-    for said in ('NAME="ana-1"', 'MERKAT_BID_CPU="3"', 'MERKAT_BID_MEMORY="0.75"', 'WORK="3600"'):
-        assert said in text
+    for part in ('NAME="ana-1"', 'MERKAT_BID_CPU="3"', 'MERKAT_BID_MEMORY="0.75"', 'WORK="3600"'):
+        assert part in text
 
 
 @pytest.mark.parametrize(

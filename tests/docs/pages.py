@@ -129,5 +129,5 @@ def inline(page: Path) -> list[str]:
 def words(command: str) -> list[str]:
     """Return the arguments, without the optional parts of a synopsis."""
     command = re.sub(r"\$\([^)]*\)", "X", command)  # the output of another command
-    said = shlex.split(re.sub(r"\s*\[[^\]]*\]", "", command))[1:]
-    return [STANDS_FOR.get(word, word) for word in said]
+    parts = shlex.split(re.sub(r"\s*\[[^\]]*\]", "", command))[1:]
+    return [STANDS_FOR.get(word, word) for word in parts]

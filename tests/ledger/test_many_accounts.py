@@ -63,15 +63,15 @@ def populate(connection: sa.Connection, numbers: range) -> None:
 
 def count_queries(connection: sa.Connection, work: Any) -> tuple[int, Any]:
     """Return the number of statements that the work executes, and its result."""
-    said: list[str] = []
+    statements: list[str] = []
 
     def listen(_conn: Any, _cursor: Any, text: str, *_rest: Any) -> None:
-        said.append(text)
+        statements.append(text)
 
     sa.event.listen(connection, "before_cursor_execute", listen)
     found = work()
     sa.event.remove(connection, "before_cursor_execute", listen)
-    return len(said), found
+    return len(statements), found
 
 
 def test_a_statement_takes_a_constant_number_of_queries(

@@ -111,8 +111,8 @@ def test_the_page_shows_the_real_output(
             if days is not None:
                 site.pass_days(float(days[1]))
                 continue
-            said = shell.ok(typed.removeprefix("$ merkatd "))
-            assert said.out == shown, typed
+            result = shell.ok(typed.removeprefix("$ merkatd "))
+            assert result.out == shown, typed
     reconcile(site)
 
 

@@ -88,18 +88,18 @@ LARGE = {"transactions", "entries", "uses", "periods", "prices", "details"}
 @pytest.mark.parametrize("what", ASKED)
 def test_no_large_table_is_read_whole(engine: sa.Engine, what: str) -> None:
     """For each large table, EXPLAIN names a key and never a full scan."""
-    said: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def listen(_conn: Any, _cursor: Any, text: str, values: Any, *_rest: Any) -> None:
         if text.startswith(("SELECT", "DELETE", "UPDATE")):
-            said.append((text, values))
+            statements.append((text, values))
 
     with engine.connect() as connection:
         sa.event.listen(connection, "before_cursor_execute", listen)
         ASKED[what](connection)
         sa.event.remove(connection, "before_cursor_execute", listen)
-        assert said
-        for text, values in said:
+        assert statements
+        for text, values in statements:
             for row in connection.exec_driver_sql(f"EXPLAIN {text}", values).mappings():
                 if row["table"] in LARGE:
                     assert row["key"] is not None, (text, dict(row))

@@ -102,8 +102,8 @@ class TestNoChanges:
         site.start_daemon()
         site.minutes(2)
         assert site.state(vm) == "RUNNING"
-        said = site.ask("mode", to="configured", who="root")
-        assert (said["mode"], said["changed"], said["ordered"]) == (mode, True, None)
+        answer = site.ask("mode", to="configured", who="root")
+        assert (answer["mode"], answer["changed"], answer["ordered"]) == (mode, True, None)
 
 
 class TestShadow:
@@ -115,10 +115,10 @@ class TestShadow:
         site.minutes(1)
         for vm in vms:
             site.bench.ok("one.vm.deploy", vm, 0)
-        with capturedLogs() as said:
+        with capturedLogs() as events:
             site.minutes(2)
         texts = [
-            text for event in said if (text := formatEvent(event)) and "here it would be" in text
+            text for event in events if (text := formatEvent(event)) and "here it would be" in text
         ]
         assert sorted(text.split(";")[0].split(" on ")[0] for text in texts) == [
             f"VM {vm} was placed" for vm in vms

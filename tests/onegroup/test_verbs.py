@@ -58,8 +58,8 @@ class TestEditing:
         for typed in ("", "n\n", "maybe\n"):
             assert f"group {group} was not deleted" in shell.refused(f"delete {group}", 1, typed)
         assert shell.show(group)["state"] == "active"
-        said = shell.ok(f"delete {group}", "y\n")
-        assert said.startswith(f"Delete group {group} (group-{group}) and end its")
+        output = shell.ok(f"delete {group}", "y\n")
+        assert output.startswith(f"Delete group {group} (group-{group}) and end its")
 
     def test_two_users_edit_the_same_group(self, shell: Shell) -> None:
         """The last edit applies, and the number of VMs is exact."""

@@ -58,10 +58,10 @@ class Server:
     def __getattr__(self, name: str) -> Callable[[], Any]:
         async def ask() -> str:
             self.asked.append(name)
-            said = self.says[name]
-            if isinstance(said, Exception):
-                raise said
-            return said
+            answer = self.says[name]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
         ask.__name__ = name
         return ask
@@ -95,9 +95,9 @@ def test_an_unreadable_pool_keeps_its_last_content(fault: str) -> None:
     # A slow pool may have been slow only once.
     tries = 2 if fault == "too slow" else 1
     assert server.asked.count("user_pool") == 1 + tries
-    said = [event["why"] for event in logged if event.get("pool") == "user_pool"]
-    assert len(said) == tries
-    assert "keeps its last known content" in said[0]
+    reasons = [event["why"] for event in logged if event.get("pool") == "user_pool"]
+    assert len(reasons) == tries
+    assert "keeps its last known content" in reasons[0]
     server.users(user(1), user(2))
     server.clock.advance(301.0)
     assert set(server.read().estate.users) == {1, 2}

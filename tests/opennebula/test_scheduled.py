@@ -77,16 +77,16 @@ def test_the_longest_waiting_action_and_one_backup_are_due() -> None:
 
 def test_a_done_action_is_not_due_again() -> None:
     """Its time is recorded, and an old message is removed."""
-    said = done(suspend(MESSAGE="x"), NOW, 0)
-    assert said == suspend(DONE=str(int(NOW)))
-    assert due_names(said) == []
+    after = done(suspend(MESSAGE="x"), NOW, 0)
+    assert after == suspend(DONE=str(int(NOW)))
+    assert due_names(after) == []
 
 
 def test_a_failed_action_is_retried() -> None:
     """Its message has the reason."""
-    said = failed(suspend(), NOW, "no such VM")
-    assert said["MESSAGE"] == "Wed Mar 15 12:00:00 2023 : no such VM"
-    assert due_names(said) == ["suspend"]
+    after = failed(suspend(), NOW, "no such VM")
+    assert after["MESSAGE"] == "Wed Mar 15 12:00:00 2023 : no such VM"
+    assert due_names(after) == ["suspend"]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_a_failed_action_is_retried() -> None:
 def test_a_repeated_action_gets_its_next_time(repeat: str, days: str, after_days: float) -> None:
     """Days are weekly, monthly or yearly, and hours are hourly."""
     before = suspend(REPEAT=repeat, DAYS=days, END_TYPE="0")
-    said = done(before, NOW, 0)
-    assert int(said["TIME"]) - int(before["TIME"]) == after_days * DAY
-    assert due_names(said) == []
-    later = float(said["TIME"]) + 1
-    assert [action.name for action in due_actions([said], later, 0)] == ["suspend"]
+    after = done(before, NOW, 0)
+    assert int(after["TIME"]) - int(before["TIME"]) == after_days * DAY
+    assert due_names(after) == []
+    later = float(after["TIME"]) + 1
+    assert [action.name for action in due_actions([after], later, 0)] == ["suspend"]
 
 
 def test_an_action_may_repeat_a_number_of_times() -> None:
@@ -138,8 +138,8 @@ def test_an_action_may_repeat_until_a_date() -> None:
 def test_an_overdue_action_runs_once() -> None:
     """It does not run once for each missed time."""
     action = suspend(REPEAT="3", DAYS="1", END_TYPE="0", TIME=str(int(NOW) - 5 * DAY - 60))
-    said = done(action, NOW, 0)
-    assert NOW < int(said["TIME"]) <= NOW + HOUR
+    after = done(action, NOW, 0)
+    assert NOW < int(after["TIME"]) <= NOW + HOUR
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_an_old_action_costs_no_more_than_others(time: str, repeat: str, days: s
     """This holds for any age and any number of days, and it still catches up."""
     action = suspend(TIME=time, REPEAT=repeat, DAYS=days, END_TYPE="0")
     began = process_time()
-    said = done(action, NOW, NOW - DAY)
+    after = done(action, NOW, NOW - DAY)
     assert process_time() - began < 0.1
-    assert int(said["TIME"]) > NOW
+    assert int(after["TIME"]) > NOW
 
 
 class Refusing:

@@ -64,8 +64,8 @@ def test_requirements_and_ranks_are_read() -> None:
 
 def test_equal_requirements_are_one_object() -> None:
     """Most VMs of a cloud have the same."""
-    said = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
-    one, two, other = read_page(pool(vm(3, template=said), vm(2, template=said), vm(1))).vms
+    given = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
+    one, two, other = read_page(pool(vm(3, template=given), vm(2, template=given), vm(1))).vms
     assert one.wants is two.wants
     assert one.wants != other.wants
 
@@ -239,9 +239,7 @@ def test_used_cores_are_read() -> None:
 
 def test_recorded_datastores_are_read() -> None:
     """They have kind, space, cluster and rights."""
-    found = {
-        datastore.id: datastore for datastore in read_datastores(recorded("datastorepool_info"))
-    }
+    found = {store.id: store for store in read_datastores(recorded("datastorepool_info"))}
     assert [found[store].kind for store in (0, 1, 2)] == [1, 0, 2]
     system = found[0]
     assert (system.name, system.usable, system.shared) == ("system", True, True)

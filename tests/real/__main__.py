@@ -105,7 +105,7 @@ def _killed(trees: Sequence[_Tree], *_: object) -> None:
 def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree]:
     """Start a pytest and end it at the end; print a quiet one's output once it has ended."""
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(tempfile.TemporaryFile())
+        output = stack.enter_context(tempfile.TemporaryFile())
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{group}-"))
         controls.make(group, heavy=True)
         stack.callback(controls.remove, group)
@@ -116,7 +116,7 @@ def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree
             ],
             cwd=ROOT,
             env=os.environ | {"MERKAT_REAL": place},
-            stdout=said if quiet else None,
+            stdout=output if quiet else None,
             stderr=subprocess.STDOUT if quiet else None,
         )
         try:
@@ -124,8 +124,8 @@ def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree
         finally:
             process.kill()
             process.wait()
-            said.seek(0)
-            sys.stdout.buffer.write(said.read())
+            output.seek(0)
+            sys.stdout.buffer.write(output.read())
             sys.stdout.flush()
 
 

@@ -142,8 +142,8 @@ class Docker:
             timeout=_PATIENCE_S,
             check=False,
         )
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, f"{' '.join(words)}: {said[-_MOST_SAID:]}"
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, f"{' '.join(words)}: {output[-_MOST_SAID:]}"
         return done.stdout
 
     def _environment(self) -> dict[str, str]:

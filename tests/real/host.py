@@ -207,8 +207,8 @@ class RealHost:
 
     def changes(self) -> int:
         """Return the number of all calls to libvirtd that changed a guest."""
-        said = (self.directory / "log" / _CALLS).read_text(errors="replace")
-        return len(_SETTING.findall(said))
+        calls = (self.directory / "log" / _CALLS).read_text(errors="replace")
+        return len(_SETTING.findall(calls))
 
     def run(self, *words: str) -> str:
         """Return the output of a command that runs on the host as one of its own processes."""

@@ -132,9 +132,9 @@ def configure(reader: Walker, port: int) -> None:
     (table,) = re.findall(r"## 3\. .*?```toml\n(.*?)```", page, re.DOTALL)
     text = table.replace("2633", str(port)) + SHORTER
     reader.system.put("/etc/merkat/merkatd.toml", text)
-    said = reader.walk(PAGE, "3. The configuration", user="merkat")["merkatd check"]
-    assert "lacks a right" not in said
-    assert "own scheduler runs" in said
+    output = reader.walk(PAGE, "3. The configuration", user="merkat")["merkatd check"]
+    assert "lacks a right" not in output
+    assert "own scheduler runs" in output
 
 
 def stop_the_other(reader: Walker) -> None:

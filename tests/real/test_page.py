@@ -42,9 +42,9 @@ def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_pat
         assert shown == dict(zip(vms, ((25.0, 25.0), (75.0, 75.0)), strict=True))
 
         names = {"web-3": str(vms[0]), "node-7": "host000"}
-        said = commands()
-        assert {words[0] for words in said} >= NEEDED
-        for words in said:
+        commands_run = commands()
+        assert {words[0] for words in commands_run} >= NEEDED
+        for words in commands_run:
             more = ["--yes"] if words[0] == "release" else []
             assert site.command(*(names.get(word, word) for word in words), *more)
         assert not site.failed

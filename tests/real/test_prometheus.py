@@ -139,8 +139,8 @@ class Merkat:
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
             cloud: Any = proxy
             for number in range(6):
-                said = cloud.one.vm.allocate(session, _vm(number), False)
-                assert said[0] is True, said
+                answer = cloud.one.vm.allocate(session, _vm(number), False)
+                assert answer[0] is True, answer
             self._said("6 VMs on 3 hosts, 0 steps sent")
             until(lambda: cloud.one.vm.action(session, "resched", 0)[0], "VM 0 runs")
             self._said(r"migrate of VM \d+: accepted")

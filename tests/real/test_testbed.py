@@ -94,8 +94,8 @@ def at_work(daemon: Docker) -> None:
     }
     placed = json.loads(daemon.inside("merkat", "merkatd", *_LIST))
     assert len(placed) >= VMS
-    said = daemon.inside("database", "mariadb", "merkat", "-Ne", "SELECT COUNT(*) FROM periods")
-    assert re.fullmatch(r"[1-9]\d*", said.strip())
+    output = daemon.inside("database", "mariadb", "merkat", "-Ne", "SELECT COUNT(*) FROM periods")
+    assert re.fullmatch(r"[1-9]\d*", output.strip())
 
 
 _LIST = ("list", "vms", "--json", "--config", "/etc/merkat/embedded.toml")
@@ -121,8 +121,8 @@ def test_docker_compose_accepts_every_profile(
 ) -> None:
     """It accepts both profiles, also with Grafana and with hardware virtualisation."""
     named = [word for file in files for word in ("--file", file)]
-    said = daemon.compose(*named, "config", profiles=(profile, "grafana"))
-    services = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", said, re.MULTILINE))
+    output = daemon.compose(*named, "config", profiles=(profile, "grafana"))
+    services = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", output, re.MULTILINE))
     ours = {"embedded": {"cloud", "merkat", "workload"}, "opennebula": {"frontend", *_HOSTS}}
     assert {"database", "prometheus", "grafana", *ours[profile]} <= services.keys()
     given = {name for name, text in services.items() if "/dev/kvm" in text}
@@ -167,8 +167,8 @@ def by_ssh(daemon: Docker) -> str:
     """Return the answer of the first host's libvirtd to the account of OpenNebula's frontend."""
     daemon.inside(_HOSTS[1], "sh", "-euc", _KEYS)
     command = standing(TROUBLE, "virsh -c qemu+ssh://oneadmin@HOST/system list")
-    said = command.replace("HOST", _HOSTS[0])
-    return daemon.inside(_HOSTS[1], "runuser", "-u", "oneadmin", "--", "sh", "-c", said)
+    shell_command = command.replace("HOST", _HOSTS[0])
+    return daemon.inside(_HOSTS[1], "runuser", "-u", "oneadmin", "--", "sh", "-c", shell_command)
 
 
 _KEYS = """\

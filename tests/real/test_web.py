@@ -145,8 +145,8 @@ class TestCharts:
             })()"""
         )
         admin.point(place["x"], place["y"])
-        said = admin.until("document.querySelector('.charts .when').textContent", "a period")
-        period = int(said.removeprefix("period ").partition(",")[0])
+        title = admin.until("document.querySelector('.charts .when').textContent", "a period")
+        period = int(title.removeprefix("period ").partition(",")[0])
         found = json.loads(admin.run("document.querySelector('.charts').dataset.charts"))
         line = found["charts"][0]["lines"][0]["values"]
         value = admin.run("document.querySelector('.charts figure strong').textContent")
@@ -155,7 +155,7 @@ class TestCharts:
         everywhere = admin.run(
             "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
         )
-        assert set(everywhere) == {said}
+        assert set(everywhere) == {title}
         admin.point(2, 2)
         admin.until("document.querySelector('.charts .when').textContent === ''", "no period")
 
@@ -169,11 +169,11 @@ class TestCharts:
             admin.press("ArrowRight", 39)
         newest = admin.run(last)
         whens = "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
-        said = admin.run(whens)
-        assert len(said) > 1
-        assert {title.partition(",")[0] for title in said} == {"period 6"}
+        titles = admin.run(whens)
+        assert len(titles) > 1
+        assert {title.partition(",")[0] for title in titles} == {"period 6"}
         admin.until(f"{last} >= {newest + 3}", "three more periods")
-        assert admin.run(whens) == said
+        assert admin.run(whens) == titles
         admin.press("ArrowLeft", 37)
         assert {title.partition(",")[0] for title in admin.run(whens)} == {"period 5"}
 

@@ -82,8 +82,8 @@ class Interfaces:
 
     def control(self, question: str, **arguments: Any) -> Any:
         """Return the answer of the control socket, or the text of its error."""
-        said = self._control.buildProtocol(None)._reply(question, arguments)
-        reply = json.loads(self.frontend.result(ensureDeferred(said)))
+        answer = self._control.buildProtocol(None)._reply(question, arguments)
+        reply = json.loads(self.frontend.result(ensureDeferred(answer)))
         return reply.get("answer", reply.get("error"))
 
     def call(self, login: str, method: str, *arguments: Any) -> tuple[Any, int]:

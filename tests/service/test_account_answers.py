@@ -102,13 +102,13 @@ def test_a_changed_budget_has_its_author(asked: Accounts) -> None:
 
 def test_errors_have_the_same_text(asked: Accounts) -> None:
     """Each interface has its own code for the same text."""
-    said = asked.control("budget", application=99, amount=1)
+    message = asked.control("budget", application=99, amount=1)
     found, code = asked.call(SESSION, "merkat.budget.set", 99, {"budget": 1.0})
-    assert (found, code) == (f"[merkat.budget.set] {said}", Code.NO_EXISTS)
+    assert (found, code) == (f"[merkat.budget.set] {message}", Code.NO_EXISTS)
     (row,) = asked.control("budgets", tenant="ann")
-    said = asked.control("budget", application=row["application"], amount=1e12)
+    message = asked.control("budget", application=row["application"], amount=1e12)
     found, code = asked.call(ANN, "merkat.budget.set", row["application"], {"budget": 1e12})
-    assert (found, code) == (f"[merkat.budget.set] {said}", Code.RPC_API)
+    assert (found, code) == (f"[merkat.budget.set] {message}", Code.RPC_API)
     assert asked.page(SESSION, "/tenants/77").status == 404
 
 

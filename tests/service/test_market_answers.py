@@ -147,8 +147,8 @@ def test_errors_are_the_same_everywhere(
     for question in ("bid", "quote"):
         assert text in asked.control(question, vm="0", **bid)
     for method in ("merkat.bid.set", "merkat.quote.bid"):
-        said, code = asked.call(ANN, method, 0, bid)
-        assert (text in said, code) == (True, Code.RPC_API)
+        text_answered, code = asked.call(ANN, method, 0, bid)
+        assert (text in text_answered, code) == (True, Code.RPC_API)
     if "cpu" in bid:
         assert asked.page(ANN, "/vms/0/bid", cpu="-1").status == 422
     assert asked.control("bid", vm="0") == before

@@ -65,9 +65,9 @@ class Browser:
             answer = Answer(connection.getresponse())
         finally:
             connection.close()
-        said = answer.headers["Set-Cookie"]
-        if said:
-            self.cookie = said.partition(";")[0]
+        cookie = answer.headers["Set-Cookie"]
+        if cookie:
+            self.cookie = cookie.partition(";")[0]
         return answer
 
     def get(self, path: str) -> Answer:

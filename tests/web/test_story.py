@@ -34,14 +34,14 @@ def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any
 class TestStory:
     def test_administrators_read_about_all_tenants(self) -> None:
         """The price and its change, the largest tenant, and deadlines in danger."""
-        said = story(
+        text = story(
             [tenant("ann", 300.0), tenant("bob", 1000.0)],
             [GOAL, LATE],
             prices(0.02, None, 0.05),
             {3: "bob"},
             of_all=True,
         )
-        assert said == (
+        assert text == (
             "A core costs 5.00 credits a period, 2.5 times as much as one period ago."
             " Two tenants share 13 cores; bob gets most, 10 cores, and pays 10.00 credits a period."
             " One of two deadlines will be met; late: bob."
@@ -49,8 +49,8 @@ class TestStory:
 
     def test_a_tenant_reads_about_itself(self) -> None:
         """It has the tenant's share and cost, and how long credits last."""
-        said = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
-        assert said == (
+        text = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
+        assert text == (
             "A core costs 1.00 credits a period, 80% less than one period ago. You get 1 core and"
             " 2.00 GiB for 1.00 credits a period, which your credits last for 1 h."
             " The deadline will be met."

@@ -79,9 +79,9 @@ def ask(
 def test_every_answer_has_hsts(page: TlsPage) -> None:
     """It is valid for at least half a year."""
     for path in ("/sign-in", "/files/page.css", "/nowhere", "/"):
-        said = ask(page, path).headers.get_all("Strict-Transport-Security") or []
-        assert len(said) == 1, path
-        found = re.fullmatch(r"max-age=(\d+)", said[0])
+        headers = ask(page, path).headers.get_all("Strict-Transport-Security") or []
+        assert len(headers) == 1, path
+        found = re.fullmatch(r"max-age=(\d+)", headers[0])
         assert found is not None
         assert int(found[1]) > 180 * 86_400
 
@@ -151,9 +151,9 @@ def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:
     pem.write_text("no certificate")
     site.program.reload()
     until(lambda: site.order("status")["configuration"], "the word on it")
-    said = site.order("status")["configuration"]
-    assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
-    assert "api.certificate" in said
+    message = site.order("status")["configuration"]
+    assert message.startswith("in force, but the old certificate stays in use: web.certificate: ")
+    assert "api.certificate" in message
     assert [served_certificate(door) for door in doors] == [new, new]
 
 

@@ -125,5 +125,5 @@ def test_alerts_name_existing_commands() -> None:
     found = re.findall(commands, RULES.read_text())
     assert len(found) > 5
     for words in found:
-        said = words.partition(" has ")[0].partition(" says ")[0]
-        assert parser().parse_args(shlex.split(said)).run is not None
+        command = words.partition(" has ")[0].partition(" says ")[0]
+        assert parser().parse_args(shlex.split(command)).run is not None

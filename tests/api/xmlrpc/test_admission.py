@@ -179,9 +179,9 @@ class TestWrongPasswords:
         scene.clock.advance(11.0)
         scene.one.fails = True
         for session in ("ann:right", "bob:right") * 20:
-            said = scene.come(session, HOME, after_s=0.5)
-            assert isinstance(said, CloudUnreachableError)
-            assert "no leader found" in str(said)
+            answer = scene.come(session, HOME, after_s=0.5)
+            assert isinstance(answer, CloudUnreachableError)
+            assert "no leader found" in str(answer)
         scene.one.fails = False
         assert scene.come("ann:right", HOME) == "ann"
         assert scene.come("bob:right", HOME) == "bob"
@@ -274,9 +274,9 @@ class TestFloods:
         """This holds for the same address and for others."""
         scene = Scene(user_calls=5.0, burst_s=1.0)
         assert scene.come("bob:right", HOME) == "bob"
-        said = [scene.come("ann:right", HOME) for _ in range(100)]
-        assert said.count("ann") == 5
-        assert said.count(Code.ACTION) == 95
+        answers = [scene.come("ann:right", HOME) for _ in range(100)]
+        assert answers.count("ann") == 5
+        assert answers.count(Code.ACTION) == 95
         assert scene.come("bob:right", HOME) == "bob"
 
     def test_slow_work_of_one_user_leaves_turns_for_others(self) -> None:

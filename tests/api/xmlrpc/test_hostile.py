@@ -155,14 +155,14 @@ def test_invalid_calls_get_one_clear_error_and_change_nothing(name: str, resting
     before = resting.kept()
     status, reply = resting.post(body)
     assert status == 200
-    said = resting.value(reply)
+    answer = resting.value(reply)
     assert resting.kept() == before
     if code < 0:
-        assert said == code
+        assert answer == code
     else:
-        assert [type(part) for part in said] == [bool, str, int, int]
-        assert (said[0], said[2]) == (False, code)
-        assert said[1].startswith("[merkat.")
+        assert [type(part) for part in answer] == [bool, str, int, int]
+        assert (answer[0], answer[2]) == (False, code)
+        assert answer[1].startswith("[merkat.")
     assert len(reply) < 1000
     assert b"Traceback" not in reply
 
@@ -171,8 +171,8 @@ def test_another_tenants_bid_is_protected(resting: Site) -> None:
     """This holds for any amount."""
     before = resting.kept()
     for amount in (0, 1.5, 1e15, -1, math.nan):
-        said = resting.raw("merkat.bid.set", BOB, 0, {"cpu": amount})
-        assert said[2] == 512
+        answer = resting.raw("merkat.bid.set", BOB, 0, {"cpu": amount})
+        assert answer[2] == 512
     assert resting.kept() == before
 
 
@@ -228,12 +228,12 @@ def gone(connection: socket.socket) -> bool:
 
 def test_a_body_without_an_end_is_refused(resting: Site) -> None:
     """An endless length or chunked body is refused at once."""
-    for said, status in (
+    for request, status in (
         (b"Content-Length: 99999999999", 413),
         (b"Transfer-Encoding: chunked", 411),
     ):
         with connect(resting) as connection:
-            connection.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % said)
+            connection.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % request)
             with connection.makefile("rb") as found:
                 assert found.read().startswith(b"HTTP/1.1 %d" % status)
     assert resting.raw("merkat.system.version", ANN)[0] is True

@@ -79,10 +79,10 @@ class Scene:
 
     def send(self, body: bytes, address: str) -> list[Any]:
         """Make a call and return the list that receives its answer."""
-        said: list[Any] = []
-        Deferred.fromCoroutine(self.dispatch.answer(body, address)).addCallback(said.append)
-        self.said.append(said)
-        return said
+        answers: list[Any] = []
+        Deferred.fromCoroutine(self.dispatch.answer(body, address)).addCallback(answers.append)
+        self.said.append(answers)
+        return answers
 
     def know(self, address: str) -> None:
         """Sign the user in from this address."""
@@ -111,8 +111,8 @@ def test_the_bytes_parsed_for_a_stranger_are_limited(scene: Scene, size: int) ->
         scene.clock.advance(1.0)
     assert 0 < scene.total <= BURST_BYTES + 3 * PER_S_BYTES + BIG
     # Each call is answered, calls over the limit later.
-    assert all(len(said) == 1 for said in scene.said)
-    assert any(isinstance(said[0], HeldConnection) for said in scene.said)
+    assert all(len(answers) == 1 for answers in scene.said)
+    assert any(isinstance(answers[0], HeldConnection) for answers in scene.said)
 
 
 def test_another_address_waits_for_pieces_instead_of_calls(scene: Scene) -> None:
@@ -125,7 +125,7 @@ def test_another_address_waits_for_pieces_instead_of_calls(scene: Scene) -> None
     assert large == [[]] * 7
     while scene.dispatch._parsing._waiting:
         scene.clock.turn()
-    assert all(b"faultCode" in said[0] for said in large)
+    assert all(b"faultCode" in answers[0] for answers in large)
 
 
 def test_a_user_is_served_at_an_address_over_its_limit(scene: Scene) -> None:

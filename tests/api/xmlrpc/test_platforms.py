@@ -48,14 +48,14 @@ class TestRights:
         wrong = PLATFORM.replace("credits", "credit")
         assert "did you mean 'credits'?" in site.raw("merkat.platform.submit", ANN, wrong)[1]
         mine = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
-        for change, said in (
+        for change, message in (
             ({"deadline": "soon"}, "6h"),
             ({"deadline": 5}, "6h"),
             ({"budget": -1.0}, "a number from 0"),
             ({"owner": 0}, "known: deadline, performance"),
             ({}, "a deadline, a performance"),
         ):
-            assert said in site.raw("merkat.platform.update", ANN, mine, change)[1]
+            assert message in site.raw("merkat.platform.update", ANN, mine, change)[1]
         assert site.raw("merkat.platform.info", ANN, 999)[2] == 1024
 
 
@@ -107,11 +107,11 @@ class TestOpenNebulasTemplates:
                 assert "<MEMORY><![CDATA[64]]></MEMORY>" in shown
                 assert '<NOTE><![CDATA[from "here"]]></NOTE>' in shown
                 platforms.stop(made.id)
-            for source, session, said in (
+            for source, session, message in (
                 (f"template_id = {template}", bobs, "Not authorized to perform USE TEMPLATE"),
                 ("template_id = 4711", merkat, "template [4711]"),
                 ('template_name = "none"', merkat, "0 templates are named 'none'"),
                 (f"template_id = {its}", merkat, "RAW is for administrators to set"),
             ):
-                with pytest.raises(BadCallError, match=re.escape(said)):
+                with pytest.raises(BadCallError, match=re.escape(message)):
                     Platforms(session).submit(asked.replace(own, source))

@@ -50,9 +50,9 @@ def test_two_platforms_that_fit_run_at_full_speed(site: Live) -> None:
     claims = news_of(site, first).market.claims
     assert [claim.units for claim in claims] == [200.0, 200.0]
     assert claims[0].price < claims[1].price
-    said = [message.price for message in site.said(first, Claim)]
-    assert claims[0].price in said
-    assert said == sorted(said)
+    prices = [message.price for message in site.said(first, Claim)]
+    assert claims[0].price in prices
+    assert prices == sorted(prices)
 
 
 def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Live) -> None:

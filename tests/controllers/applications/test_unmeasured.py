@@ -26,8 +26,8 @@ def site() -> Iterator[Live]:
 
 def cpu_bids(site: Live, platform: int, reason: str = "") -> list[float]:
     """Return the controller's total CPU bids with this reason."""
-    said = [message for message in site.said(platform, SetBids) if reason in message.reason]
-    return [sum(bid["cpu"] for bid in message.bids.values()) for message in said]
+    messages = [message for message in site.said(platform, SetBids) if reason in message.reason]
+    return [sum(bid["cpu"] for bid in message.bids.values()) for message in messages]
 
 
 def test_without_an_ideal_run_time_the_pace_is_measured(site: Live) -> None:

@@ -199,8 +199,8 @@ esac
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = ["sh", "-c", GridEngine().forget(["one-6", "one-7"])]
     answer = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
-    said = (tmp_path / "told").read_text().splitlines()
-    assert [line[: len(word)] for line, word in zip(said, words, strict=True)] == words
+    lines = (tmp_path / "told").read_text().splitlines()
+    assert [line[: len(word)] for line, word in zip(lines, words, strict=True)] == words
     assert left_of(answer.decode()) == frozenset(left)
 
 

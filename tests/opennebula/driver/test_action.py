@@ -51,12 +51,12 @@ def test_names_chosen_by_users_do_not_mislead() -> None:
     assert action.room == read(RECORDED).room
 
 
-@pytest.mark.parametrize("one", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
+@pytest.mark.parametrize("text", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
 @pytest.mark.parametrize("where", ["<USER_TEMPLATE>", "<DATASTORE_POOL><DATASTORE>"])
-def test_any_number_of_such_names_does_not_mislead(where: str, name: str) -> None:
+def test_any_number_of_such_names_does_not_mislead(where: str, text: str) -> None:
     """This holds where users write, and where only administrators do."""
     assert where in RECORDED
-    assert read(RECORDED.replace(where, where + name * 20_000, 1)) == read(RECORDED)
+    assert read(RECORDED.replace(where, where + text * 20_000, 1)) == read(RECORDED)
 
 
 @pytest.mark.parametrize(

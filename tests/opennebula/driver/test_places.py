@@ -193,8 +193,8 @@ def test_a_paused_daemon_answers_with_an_empty_plan(oned: Oned) -> None:
 
 def test_garbage_is_answered_with_the_empty_plan(oned: Oned) -> None:
     """The answer has the reason."""
-    said, plan = oned.ask(None, b"????").splitlines()
-    assert said.startswith("WARN: merkatd can't read the question")
+    message, plan = oned.ask(None, b"????").splitlines()
+    assert message.startswith("WARN: merkatd can't read the question")
     assert plan == EMPTY
 
 
@@ -203,8 +203,8 @@ def test_an_unreachable_cloud_gives_the_empty_plan(oned: Oned) -> None:
     oned.frontend.vm()
     question = oned.question(PENDING)
     oned.frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.*pool*"})
-    said, plan = oned.ask(None, question).splitlines()
-    assert said.startswith("WARN: merkatd can't read the cloud")
+    message, plan = oned.ask(None, question).splitlines()
+    assert message.startswith("WARN: merkatd can't read the cloud")
     assert plan == EMPTY
 
 

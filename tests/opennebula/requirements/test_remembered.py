@@ -152,7 +152,7 @@ class TestBounds:
     def test_the_owner_gets_the_reason(self, wants: dict[str, Any], name: str) -> None:
         """It has the attribute and the limit."""
         estate = SiteFacts(datastores=[datastore(5, "a")], networks=[network(1, "lan")])
-        said = reason([host(0)], estate, wants=VmRequirements(**wants))
-        assert said.startswith(f"{name} can't be understood: ")
-        assert "the most that are accepted" in said
-        assert len(said) < 200
+        why = reason([host(0)], estate, wants=VmRequirements(**wants))
+        assert why.startswith(f"{name} can't be understood: ")
+        assert "the most that are accepted" in why
+        assert len(why) < 200

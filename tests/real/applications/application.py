@@ -72,8 +72,8 @@ def step_s(folder: Path) -> float:
 
 def made(log: Path) -> list[tuple[int, float]]:
     """Return each step of a log, with its duration."""
-    said = log.read_text() if log.exists() else ""
-    return [(int(step), float(took)) for step, took in _STEP.findall(said)]
+    text = log.read_text() if log.exists() else ""
+    return [(int(step), float(took)) for step, took in _STEP.findall(text)]
 
 
 class Run:
@@ -173,10 +173,10 @@ class Run:
         """Return the information that a failed test prints."""
         report = self.site.platform(self.id).report
         consoles = self.site.directory.glob("vm-*/console")
-        said = "\n".join(
+        consoles_text = "\n".join(
             f"{console}: {console.read_text()[-2000:]}" for console in sorted(consoles)
         )
-        return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}\n{said}"
+        return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}\n{consoles_text}"
 
     def shown(self) -> str:
         """Return the output of `merkatd platform show`."""

@@ -195,14 +195,14 @@ class Batch:
 
     def told(self) -> str:
         """Return the information of the batch system and of the platform."""
-        said = [self.say(*words.split()) or "" for words in self.system.TOLD]
-        said.append(self.site.command("platform", "show", str(self.id)))
-        said.append(f"began: {self.began()}\nended: {self.ended()}")
-        said += [
+        outputs = [self.say(*words.split()) or "" for words in self.system.TOLD]
+        outputs.append(self.site.command("platform", "show", str(self.id)))
+        outputs.append(f"began: {self.began()}\nended: {self.ended()}")
+        outputs += [
             f"{path}:\n{path.read_text()[-3000:]}"
             for path in sorted((self.folder / "log").iterdir())
         ]
-        return "\n".join(said)
+        return "\n".join(outputs)
 
 
 @contextlib.contextmanager

@@ -69,8 +69,8 @@ def demo(folder: Path, period: int) -> Iterator[Shown]:
     """
     log = folder / "demo.log"
     with _program(log, *_DEMO) as program:
-        said = _until_said(program, log, _SAID)
-        address, admin = said["address"], f"{said['user']}:{said['password']}"
+        addresses = _until_said(program, log, _SAID)
+        address, admin = addresses["address"], f"{addresses['user']}:{addresses['password']}"
         _until_said(program, log, re.compile(rf"period {max(period - 12, 3)}:"))
         ana = Browser(address)
         ana.sign_in(_OWNER)
