@@ -54,8 +54,8 @@ class Raw:
 
 async def readable(socket: zmq.asyncio.Socket, wait_ms: int) -> bool:
     """Return whether the socket becomes readable in time."""
-    found: Any = await socket.poll(wait_ms)  # a poller's result has no type
-    return bool(found)
+    events: Any = await socket.poll(wait_ms)  # a poller's result has no type
+    return bool(events)
 
 
 async def await_subscription(site: Site, peer: Peer, platform: int = 1) -> None:

@@ -80,10 +80,10 @@ def role_of(pid: int) -> str:
 
 def processes_by_role(home: Path) -> dict[str, list[int]]:
     """Return all processes of the daemon, by role."""
-    found: dict[str, list[int]] = {}
+    pids: dict[str, list[int]] = {}
     for pid in sorted(program.marked(str(home))):
-        found.setdefault(role_of(pid), []).append(pid)
-    return found
+        pids.setdefault(role_of(pid), []).append(pid)
+    return pids
 
 
 def complete(home: Path) -> bool:

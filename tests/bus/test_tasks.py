@@ -51,8 +51,8 @@ def test_a_lone_surrogate_is_rejected(parts: dict[str, str]) -> None:
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
     """A valid pair is accepted, because the text can be sent on."""
-    found = unpack(action_json("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
-    assert found.id == "\N{GRINNING FACE}"
+    envelope = unpack(action_json("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
+    assert envelope.id == "\N{GRINNING FACE}"
 
 
 def test_raw_surrogates_are_rejected() -> None:

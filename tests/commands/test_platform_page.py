@@ -52,8 +52,10 @@ def test_the_pages_file_and_commands_work(
         daemon.period(5)
         verb = command.split()[1]
         assert daemon.answer("platform", platform=1)["state"] == AFTER[verb], command
-    found = daemon.answer("platform", platform=1)
-    assert found["budget"] == 800
+    details = daemon.answer("platform", platform=1)
+    assert details["budget"] == 800
     assert any(
-        action["text"].count(";") == 2 for action in found["actions"] if action["what"] == "update"
+        action["text"].count(";") == 2
+        for action in details["actions"]
+        if action["what"] == "update"
     )

@@ -82,7 +82,7 @@ def test_every_kind_of_value_is_read() -> None:
 
 def test_all_problems_are_reported_with_their_lines() -> None:
     """They come in the order of the file, not only the first one."""
-    found = problems(
+    reported = problems(
         "[period]\n"
         'interval = "6x"\n'
         'intervall = "60s"\n'
@@ -95,7 +95,7 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         "[market.web]\n"
         'strategy = "tabo"\n'
     )
-    assert [(problem.line, ".".join(problem.path)) for problem in found] == [
+    assert [(problem.line, ".".join(problem.path)) for problem in reported] == [
         (2, "period.interval"),
         (3, "period.intervall"),
         (5, "perod"),
@@ -239,8 +239,8 @@ def test_an_invalid_key_causes_no_further_problems() -> None:
 
 def test_lines_are_correct_beside_multiline_texts() -> None:
     """A key inside of a text over several lines does not count."""
-    found = problems('[daemon]\ncontrol_socket = """\n[period]\ninterval = 1\n"""\nlevel = 1\n')
-    assert [(problem.line, problem.path[-1]) for problem in found] == [(6, "level")]
+    reported = problems('[daemon]\ncontrol_socket = """\n[period]\ninterval = 1\n"""\nlevel = 1\n')
+    assert [(problem.line, problem.path[-1]) for problem in reported] == [(6, "level")]
 
 
 def test_a_file_is_named_in_its_problems(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from merkatd.base.quantities import UNITS, Unit, key_of, unit_of
 
 def unit(name: str) -> Unit:
     """Return the unit of a setting of this name."""
-    found = unit_of(name)
-    assert found is not None
-    return found
+    unit = unit_of(name)
+    assert unit is not None
+    return unit
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def test_the_newest_bid_applies_whatever_its_source(connection: sa.Connection) -
     bid_store.record_bids(connection, [template_bid(1, 1.0, 0.0, "a")])
     bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
     bid_store.record_bids(connection, [make_bid(1, 3.0, 20.0, BidSource.CONTROLLER)])
-    found = bid_store.newest_bids(connection)[1]
-    assert (found.bid, found.source, found.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
+    bid = bid_store.newest_bids(connection)[1]
+    assert (bid.bid, bid.source, bid.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
 
 
 def test_an_outdated_template_bid_is_only_recorded(connection: sa.Connection) -> None:

@@ -45,8 +45,8 @@ def test_a_vm_always_has_at_most_one_outstanding_step(
                 moved, state = end_step(connection, verb, step.id)
                 assert bool(moved) == (before in outstanding)
                 expected |= dict.fromkeys(moved, state)
-        found = journal.recent(connection, StepFilter(), limit=100)
-        assert {stored.id: stored.state for stored in found} == expected
+        steps = journal.recent(connection, StepFilter(), limit=100)
+        assert {stored.id: stored.state for stored in steps} == expected
     engine.dispose()
 
 

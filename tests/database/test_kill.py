@@ -38,9 +38,9 @@ def workers(url: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.database.worker", url]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as found:
-        yield found
-        found.communicate(timeout=60)
+    ) as process:
+        yield process
+        process.communicate(timeout=60)
 
 
 def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[str, int]]:

@@ -111,11 +111,11 @@ def test_the_audit_finds_changed_rows(connection: sa.Connection) -> None:
     (account,) = open_accounts(connection, [100])
     assert audit(connection).sound
     connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == account).values(balance=101))
-    found = audit(connection)
-    assert (found.total, found.wrong, found.sound) == (1, (account,), False)
+    result = audit(connection)
+    assert (result.total, result.wrong, result.sound) == (1, (account,), False)
     connection.execute(sa.update(ENTRIES).where(ENTRIES.c.account_id == account).values(amount=101))
-    found = audit(connection)
-    assert (found.wrong, len(found.unbalanced)) == ((), 1)
+    result = audit(connection)
+    assert (result.wrong, len(result.unbalanced)) == ((), 1)
 
 
 def test_a_charge_takes_at_most_the_balance(connection: sa.Connection) -> None:

@@ -178,8 +178,8 @@ def test_old_transactions_are_merged_by_kind(connection: sa.Connection) -> None:
     sums = entry_store.sums(connection, treasury.id, 0.0, None)
     while delete_old_rows(connection, Horizon(0, 0.0, 8.0), most=3):
         pass
-    found = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
-    assert found == {"carried/issue", "issue/8", "issue/9"}
+    references = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
+    assert references == {"carried/issue", "issue/8", "issue/9"}
     assert entry_store.sums(connection, treasury.id, 0.0, None) == sums
     assert audit(connection).sound
 

@@ -231,11 +231,11 @@ def test_returning_a_cursor_is_an_error(engine: sa.Engine, clock: Clock) -> None
 def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> None:
     """Commits survive a power failure, and foreign keys are enforced."""
     with engine.connect() as connection:
-        found = {
+        pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys")
         }
-    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
 class Later:

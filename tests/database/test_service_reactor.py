@@ -77,8 +77,8 @@ def run_on_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]])
     loop.close()
     if isinstance(outcome[0], Failure):
         outcome[0].raiseException()
-    found: Result = outcome[0]
-    return found
+    result: Result = outcome[0]
+    return result
 
 
 def test_transactions_run_in_threads_beside_the_reactor(tmp_path: Path) -> None:

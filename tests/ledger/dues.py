@@ -120,8 +120,8 @@ def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
     market = arrays["market"][rows]
     floor = np.minimum(arrays["floor"][rows], arrays["allocation"][rows])
     most = np.maximum(arrays["bid"][rows], arrays["reserve"][market] * floor)
-    found: Floats = np.minimum(whole, most)
-    return found
+    taken: Floats = np.minimum(whole, most)
+    return taken
 
 
 def _elapsed(period: PeriodRow, stored: dict[int, PeriodRow]) -> float:

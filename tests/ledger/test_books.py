@@ -317,8 +317,8 @@ class Books(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         """Check that the sum is zero, balances equal entries, and holdings equal the model."""
         assert audit(self.connection).sound
-        found = {tenant.owner: tenant.holdings for tenant in tenants(self.connection)}
-        assert found == dict(self.holdings)
+        holdings = {tenant.owner: tenant.holdings for tenant in tenants(self.connection)}
+        assert holdings == dict(self.holdings)
 
     @invariant()
     def reservations_and_debts_are_right(self) -> None:
@@ -341,9 +341,9 @@ class Books(RuleBasedStateMachine):
         for owner, held in self.holdings.items():
             balance, charged, month = 0, 0, Month(1970, 1)
             while month.begin_s <= self.at_s:
-                found = statement(self.connection, owner, month)
-                assert (found.opening, found.difference) == (balance, 0)
-                balance, charged, month = found.closing, charged + found.charged, month.next
+                stated = statement(self.connection, owner, month)
+                assert (stated.opening, stated.difference) == (balance, 0)
+                balance, charged, month = stated.closing, charged + stated.charged, month.next
             assert (balance, charged) == (held, self.charged[owner])
 
     @property

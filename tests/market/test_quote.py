@@ -77,9 +77,9 @@ def test_quotes_on_disabled_hosts_equal_a_recomputation(seed: int, rule: PriceRu
                 if place is None or place.now is None:
                     continue
                 for bid in ([0.01, 0.01], [5.0, 5.0]):
-                    found = quotes.quote(place, bid)
+                    quoted_now = quotes.quote(place, bid)
                     _, _, owed = recompute(closed, market, host, row, np.array(bid), rule)
-                    assert agrees([quote.cost for quote in found], owed, closed.hosts.capacity)
+                    assert agrees([quote.cost for quote in quoted_now], owed, closed.hosts.capacity)
 
 
 @pytest.mark.parametrize("rule", PriceRule)
@@ -127,7 +127,7 @@ def test_one_changed_row_equals_a_full_division(
 def test_bid_for_a_share_gets_that_share(seed: int) -> None:
     """The returned bid gets any usable share; if no bid is returned, no bid gets it."""
     rng = np.random.default_rng(seed)
-    found = [0, 0]
+    counts = [0, 0]
     clouds = (tangled(seed), crowded(4, seed))
     for snapshot in (*clouds, *map(bounded, clouds)):
         quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
@@ -148,8 +148,8 @@ def test_bid_for_a_share_gets_that_share(seed: int) -> None:
                     assert quotes.quote(place, [bid * 0.9] * 2)[column].share < wanted[column]
                 else:
                     assert got >= wanted[column] * (1 - 1e-9)
-                found[bid is None] += 1
-    assert found[0] > 50
+                counts[bid is None] += 1
+    assert counts[0] > 50
 
 
 def test_unobtainable_shares_have_no_bid_and_free_ones_cost_nothing() -> None:

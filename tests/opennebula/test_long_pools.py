@@ -68,11 +68,11 @@ class Server:
 
     def read(self) -> EstateReading:
         """Return the present facts; raise what the daemon counts as an outage."""
-        found: list[Any] = []
-        ensureDeferred(self.pools.read()).addBoth(found.append)
-        if hasattr(found[0], "raiseException"):
-            found[0].raiseException()
-        known: EstateReading = found[0]
+        results: list[Any] = []
+        ensureDeferred(self.pools.read()).addBoth(results.append)
+        if hasattr(results[0], "raiseException"):
+            results[0].raiseException()
+        known: EstateReading = results[0]
         return known
 
 
@@ -123,8 +123,8 @@ def test_a_pool_that_was_never_read_counts_as_hidden(fault: str) -> None:
     server = Server()
     server.says["user_pool"] = FAULTS[fault]
     with capturedLogs():
-        found = server.read().estate
-    assert (dict(found.users), dict(found.group_names)) == ({}, {1: "users"})
+        estate = server.read().estate
+    assert (dict(estate.users), dict(estate.group_names)) == ({}, {1: "users"})
 
 
 def test_an_unreachable_server_delays_no_pool() -> None:

@@ -42,9 +42,9 @@ class Names:
 
     def tokens(self, owner: Owner) -> int:
         """Return the number of the owner's tokens in OpenNebula."""
-        found = self.frontend.cloud.world.users.named(owner.name)
-        assert found is not None
-        return len(found.tokens)
+        user = self.frontend.cloud.world.users.named(owner.name)
+        assert user is not None
+        return len(user.tokens)
 
     def lose(self, count: int) -> None:
         """Lose the answers to a number of token calls."""

@@ -68,8 +68,8 @@ def test_the_longest_waiting_action_and_one_backup_are_due() -> None:
     backups = [
         suspend(ACTION="backup", ARGS=str(copies), TIME=str(int(NOW) - copies)) for copies in (5, 9)
     ]
-    found = due_actions([suspend(), late, *backups], NOW, 0)
-    assert [(action.name, action.arguments) for action in found] == [
+    actions = due_actions([suspend(), late, *backups], NOW, 0)
+    assert [(action.name, action.arguments) for action in actions] == [
         ("resume", ()),
         ("backup", ("9",)),
     ]
@@ -153,16 +153,16 @@ def test_an_overdue_action_runs_once() -> None:
 )
 def test_an_action_becomes_a_call(name: str, arguments: str, expected: object) -> None:
     """It has oned's method and arguments."""
-    (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
-    assert call(found, 7) == expected
+    (action,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
+    assert call(action, 7) == expected
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("fly", ""), ("backup", ""), ("backup", "x")])
 def test_an_invalid_action_is_an_error(name: str, arguments: str) -> None:
     """The error belongs to that action."""
-    (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
+    (action,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
     with pytest.raises(ValueError, match=r"not an action|needs|invalid literal"):
-        call(found, 7)
+        call(action, 7)
 
 
 def test_times_are_limited() -> None:
@@ -175,12 +175,12 @@ def test_times_are_limited() -> None:
 
 def test_an_unknown_actions_name_is_safe_for_logs() -> None:
     """It is short and on one line, whatever a tenant writes."""
-    (found,) = due_actions([suspend(ACTION="\n\x1b[2J\u202e" * 9_000)], NOW, 0)
-    assert found.name.isprintable()
-    assert found.name.isascii()
-    assert len(found.name) < 250
+    (action,) = due_actions([suspend(ACTION="\n\x1b[2J\u202e" * 9_000)], NOW, 0)
+    assert action.name.isprintable()
+    assert action.name.isascii()
+    assert len(action.name) < 250
     with pytest.raises(ValueError, match="is not an action") as refused:
-        call(found, 1)
+        call(action, 1)
     assert str(refused.value).isprintable()
 
 

@@ -239,9 +239,9 @@ def test_used_cores_are_read() -> None:
 
 def test_recorded_datastores_are_read() -> None:
     """They have kind, space, cluster and rights."""
-    found = {store.id: store for store in read_datastores(recorded("datastorepool_info"))}
-    assert [found[store].kind for store in (0, 1, 2)] == [1, 0, 2]
-    system = found[0]
+    stores = {store.id: store for store in read_datastores(recorded("datastorepool_info"))}
+    assert [stores[store].kind for store in (0, 1, 2)] == [1, 0, 2]
+    system = stores[0]
     assert (system.name, system.usable, system.shared) == ("system", True, True)
     assert (system.free_mib, system.total_mib) == (3333260, 4796800)
     assert (system.clusters, system.permissions) == (frozenset({0}), 0o640)
@@ -260,13 +260,13 @@ def test_a_limited_local_datastore_is_read() -> None:
 def test_networks_are_read() -> None:
     """Their leases are the rest of all address ranges."""
     ranges = "<AR><SIZE>10</SIZE></AR><AR><SIZE>5</SIZE></AR>"
-    (found,) = read_networks(
+    (network,) = read_networks(
         "<VNET_POOL><VNET><ID>3</ID><UID>2</UID><GID>1</GID><NAME>n</NAME><CLUSTERS><ID>0</ID>"
         "</CLUSTERS><PERMISSIONS><OTHER_U>1</OTHER_U></PERMISSIONS><USED_LEASES>4</USED_LEASES>"
         f"<TEMPLATE><COLOUR>red</COLOUR></TEMPLATE><AR_POOL>{ranges}</AR_POOL></VNET></VNET_POOL>"
     )
-    assert (found.free_leases, found.permissions) == (11, 0o004)
-    assert found.values["COLOUR"] == ["red"]
+    assert (network.free_leases, network.permissions) == (11, 0o004)
+    assert network.values["COLOUR"] == ["red"]
 
 
 def test_users_groups_rules_and_clusters_are_read() -> None:
@@ -285,14 +285,14 @@ def test_users_groups_rules_and_clusters_are_read() -> None:
 
 def test_vm_groups_are_read() -> None:
     """They have roles with hosts, and rules between roles."""
-    (found,) = read_vm_groups(
+    (group,) = read_vm_groups(
         "<VM_GROUP_POOL><VM_GROUP><ID>2</ID><NAME>g</NAME><ROLES><ROLE><ID>0</ID><NAME>a</NAME>"
         "<POLICY>anti_affined</POLICY><HOST_AFFINED>1, 2</HOST_AFFINED></ROLE><ROLE><ID>1</ID>"
         "<NAME>b</NAME><HOST_ANTI_AFFINED>3</HOST_ANTI_AFFINED></ROLE></ROLES><TEMPLATE>"
         "<AFFINED>a, b</AFFINED><ANTI_AFFINED>a,c</ANTI_AFFINED><ANTI_AFFINED>b,c</ANTI_AFFINED>"
         "</TEMPLATE></VM_GROUP></VM_GROUP_POOL>"
     )
-    assert found == GroupRule(
+    assert group == GroupRule(
         2,
         "g",
         (
@@ -332,17 +332,17 @@ def test_an_unreadable_object_affects_only_itself() -> None:
 )
 def test_a_vm_in_an_operation_of_its_owner_still_computes(words: str) -> None:
     """It stays limited for as long as the operation lasts."""
-    (found,) = [
+    (meaning,) = [
         meaning for meaning in map(partial(state_meaning, 3), range(80)) if meaning.words == words
     ]
-    assert found.state is VmState.BUSY
-    assert found.stays
+    assert meaning.state is VmState.BUSY
+    assert meaning.stays
 
 
 @pytest.mark.parametrize("words", ["PROLOG", "BOOT", "MIGRATE", "SAVE_SUSPEND", "RUNNING"])
 def test_vms_in_other_states_are_left_alone_or_limited_anyway(words: str) -> None:
     """A guest that arrives or leaves cannot be limited."""
-    (found,) = [
+    (meaning,) = [
         meaning for meaning in map(partial(state_meaning, 3), range(80)) if meaning.words == words
     ]
-    assert not found.stays
+    assert not meaning.stays

@@ -89,8 +89,8 @@ class Interfaces:
     def call(self, login: str, method: str, *arguments: Any) -> tuple[Any, int]:
         """Return the answer of XML-RPC and its code, 0 for success."""
         body = xmlrpc.client.dumps((login, *arguments), method).encode()
-        found = self.frontend.result(ensureDeferred(self._dispatch.answer(body, "192.0.2.1")))
-        answer: Any = xmlrpc.client.loads(found)[0][0]
+        raw_answer = self.frontend.result(ensureDeferred(self._dispatch.answer(body, "192.0.2.1")))
+        answer: Any = xmlrpc.client.loads(raw_answer)[0][0]
         _, value, code = answer[:3]
         return value, code
 

@@ -37,11 +37,11 @@ def asked() -> Iterator[Interfaces]:
 def read_whole(asked: Interfaces, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The whole tables that were read, by the functions that read them."""
     del asked  # its periods read whole tables
-    found: list[str] = []
+    names: list[str] = []
 
     def noting(name: str, real: Any) -> Any:
         def work(*arguments: Any, **named: Any) -> Any:
-            found.append(name)
+            names.append(name)
             return real(*arguments, **named)
 
         return work
@@ -49,7 +49,7 @@ def read_whole(asked: Interfaces, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for module, name in WHOLE_TABLES:
         shown = f"{module.__name__}.{name}"
         monkeypatch.setattr(module, name, noting(shown, getattr(module, name)))
-    return found
+    return names
 
 
 def test_a_tenant_reads_no_other_tenants(asked: Interfaces, read_whole: list[str]) -> None:

@@ -24,9 +24,9 @@ def test_only_the_present_owner_bids(given: Interfaces) -> None:
     """The new owner pays for the next period, so the former owner may not raise the bid."""
     assert given.call(ANN, "merkat.bid.set", 0, {"cpu": 900.0})[1] == _DENIED
     assert given.page(ANN, "/vms/0/bid", cpu="900").status == 404
-    found, code = given.call(BOB, "merkat.bid.set", 0, {"cpu": 3.0})
+    answer, code = given.call(BOB, "merkat.bid.set", 0, {"cpu": 3.0})
     assert code == 0
-    assert found["resources"][0]["old"] == 2.0
+    assert answer["resources"][0]["old"] == 2.0
 
 
 def test_the_former_owner_still_sees_the_period(given: Interfaces) -> None:

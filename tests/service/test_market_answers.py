@@ -28,9 +28,9 @@ def asked() -> Iterator[Interfaces]:
 
 def text_of(asked: Interfaces, login: str, path: str) -> str:
     """Return the text of a page."""
-    found = asked.page(login, path)
-    assert found.status == 200
-    return unescape(found.body.decode())
+    page = asked.page(login, path)
+    assert page.status == 200
+    return unescape(page.body.decode())
 
 
 def test_prices_are_the_same_everywhere(asked: Interfaces) -> None:
@@ -48,11 +48,11 @@ def test_prices_are_the_same_everywhere(asked: Interfaces) -> None:
 @pytest.mark.parametrize("login", [SESSION, ANN])
 def test_an_explanation_is_the_same_everywhere(asked: Interfaces, login: str) -> None:
     """XML-RPC has all of it, and the page has the sentence and the reasons."""
-    found, code = asked.call(login, "merkat.vm.explain", 0)
-    assert (found, code) == (without_none(asked.control("explain", vm="0")), 0)
+    answer, code = asked.call(login, "merkat.vm.explain", 0)
+    assert (answer, code) == (without_none(asked.control("explain", vm="0")), 0)
     page = text_of(asked, login, "/vms/0")
-    assert found["sentence"] in page
-    assert all(resource["why_not_more"] in page for resource in found["resources"])
+    assert answer["sentence"] in page
+    assert all(resource["why_not_more"] in page for resource in answer["resources"])
 
 
 def test_a_vms_balance_is_its_owners(asked: Interfaces) -> None:
@@ -93,11 +93,11 @@ def test_a_bid_is_the_same_everywhere(asked: Interfaces) -> None:
 
 def bids(asked: Interfaces, vm: int) -> tuple[float, float, str]:
     """Return the bid for CPU from each interface."""
-    found, _ = asked.call(ANN, "merkat.bid.info", vm)
+    answer, _ = asked.call(ANN, "merkat.bid.info", vm)
     field = text_of(asked, ANN, f"/vms/{vm}").partition('name="cpu"')[2]
     return (
         asked.control("bid", vm=str(vm))["resources"][0]["old"],
-        found["resources"][0]["bid"],
+        answer["resources"][0]["bid"],
         field.partition('value="')[2].partition('"')[0],
     )
 
@@ -229,8 +229,8 @@ def test_the_reason_of_a_move_tells_nothing_of_anothers_vm(same: bool) -> None:
     frontend.clock.advance(30)
     asked = Interfaces(frontend)
     asked.periods(3)
-    found, _ = asked.call(ANN, "merkat.vm.explain", moved)
-    reason = found["why_here"]["reason"]
+    answer, _ = asked.call(ANN, "merkat.vm.explain", moved)
+    reason = answer["why_here"]["reason"]
     own = f"makes room on host000: VM {gains} gets 400 cpu instead of 300"
     assert reason == (own if same else "makes room on host000 for a VM of another owner")
     assert unescape(reason) in text_of(asked, ANN, "/decisions")

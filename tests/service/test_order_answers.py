@@ -90,14 +90,14 @@ def test_impossible_orders_have_the_same_text(asked: Orders) -> None:
     asked.periods(3)
     message = asked.control("platform_suspend", platform=asked.platform)
     assert message == f"platform {asked.platform} is cancelled"
-    found, code = asked.call(ANN, "merkat.platform.suspend", asked.platform)
-    assert (found, code) == (f"[merkat.platform.suspend] {message}", Code.RPC_API)
+    text, code = asked.call(ANN, "merkat.platform.suspend", asked.platform)
+    assert (text, code) == (f"[merkat.platform.suspend] {message}", Code.RPC_API)
     page = asked.page(ANN, f"/platforms/{asked.platform}/suspend", deadline="")
     assert page.status == 422
     wrong = template(budget="[budget]\ncredits = 99999999")
     message = asked.control("platform_submit", tenant="ann", template=wrong)
-    found, code = asked.call(ANN, "merkat.platform.submit", wrong)
-    assert (found, code) == (f"[merkat.platform.submit] {message}", Code.RPC_API)
+    text, code = asked.call(ANN, "merkat.platform.submit", wrong)
+    assert (text, code) == (f"[merkat.platform.submit] {message}", Code.RPC_API)
     answer = asked.page(ANN, "/platforms/submit", template=wrong)
     assert (answer.status, message in unescape(answer.body.decode())) == (422, True)
     message = asked.control("platform", platform=99)
@@ -165,8 +165,8 @@ def test_the_mode_and_its_plan_are_the_same_everywhere(asked: Orders) -> None:
     """One interface sets the mode, all show it, and errors have the same text."""
     assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
     shown = asked.control("mode")
-    found, _ = asked.call(SESSION, "merkat.mode.info")
-    assert found == {name: without_none(shown)[name] for name in found}
+    mode, _ = asked.call(SESSION, "merkat.mode.info")
+    assert mode == {name: without_none(shown)[name] for name in mode}
     assert (shown["mode"], shown["ordered"]) == ("ask", "ask")
     asked.site.vm(2.0, owner=ANN)
     asked.periods(2)

@@ -101,10 +101,10 @@ class TestExpiry:
         kept = repr(sessions._kept)
         assert "hush" not in kept
         assert token not in kept
-        found = sessions.of(token, by_hand=True)
-        assert found is not None
-        assert found.login == "ann:hush"
-        assert "hush" not in repr(found)
+        session = sessions.of(token, by_hand=True)
+        assert session is not None
+        assert session.login == "ann:hush"
+        assert "hush" not in repr(session)
 
 
 class TestForgery:

@@ -66,9 +66,11 @@ class TestServed:
 @given(name=st.text(max_size=40), port=st.none() | st.integers(0, 99999))
 def test_host_name_removes_the_port(name: str, port: int | None) -> None:
     """Any header gives None or a part of it in lower case, also when it is repeated."""
-    found = host_name(name if port is None else f"{name}:{port}")
-    assert found is None or found in name.lower()
-    assert found is None or ":" in found or host_name(found) == found.removesuffix(".")
+    name_read = host_name(name if port is None else f"{name}:{port}")
+    assert name_read is None or name_read in name.lower()
+    assert (
+        name_read is None or ":" in name_read or host_name(name_read) == name_read.removesuffix(".")
+    )
 
 
 @pytest.mark.parametrize(

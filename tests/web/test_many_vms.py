@@ -51,8 +51,8 @@ def render(monkeypatch: Any, request: BrowserRequest) -> str:
 def test_a_platforms_page_shows_a_hundred_vms_at_a_time(monkeypatch: Any, page: int) -> None:
     """It has 100 VMs and links to the others, for platforms of any size."""
     text = render(monkeypatch, asked("/platforms/7", page=str(page)))
-    found = [vm for vm in range(VMS) if f'"/vms/{vm}"' in text]
-    assert found == list(range((page - 1) * ROWS, page * ROWS))
+    shown = [vm for vm in range(VMS) if f'"/vms/{vm}"' in text]
+    assert shown == list(range((page - 1) * ROWS, page * ROWS))
     assert f'href="/platforms/7?page={page + 1}"' in text
 
 

@@ -48,9 +48,9 @@ def test_a_script_in_a_name_stays_text(text: str) -> None:
 def test_data_for_scripts_stay_inside_their_attribute() -> None:
     """The data survive, whatever names they contain."""
     box = element("div", data_hosts=compact([{"name": f"'{SCRIPT}\"&quot;\n"}]))
-    found = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
-    assert found is not None
-    assert json.loads(unescape(found[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
+    match = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
+    assert match is not None
+    assert json.loads(unescape(match[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
 
 
 def test_text_stays_inside_its_attribute() -> None:

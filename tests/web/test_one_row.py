@@ -54,10 +54,10 @@ def test_everything_works_beside_a_broken_row(
 
 def _kept(site: PageSite) -> tuple[object, ...]:
     with sqlite3.connect(site.state / "merkat.db", timeout=30) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT deadline_s, template, report, id FROM platforms WHERE id = ?", [site.platform]
         )
-        return tuple(found.fetchone())
+        return tuple(rows.fetchone())
 
 
 def _write(site: PageSite, query: str, *values: object) -> None:

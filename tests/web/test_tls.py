@@ -81,9 +81,9 @@ def test_every_answer_has_hsts(page: TlsPage) -> None:
     for path in ("/sign-in", "/files/page.css", "/nowhere", "/"):
         headers = ask(page, path).headers.get_all("Strict-Transport-Security") or []
         assert len(headers) == 1, path
-        found = re.fullmatch(r"max-age=(\d+)", headers[0])
-        assert found is not None
-        assert int(found[1]) > 180 * 86_400
+        match = re.fullmatch(r"max-age=(\d+)", headers[0])
+        assert match is not None
+        assert int(match[1]) > 180 * 86_400
 
 
 def test_the_cookie_is_bound_to_this_host_and_to_https(page: TlsPage) -> None:
@@ -125,7 +125,7 @@ def test_the_interface_accepts_only_tls(page: TlsPage) -> None:
 
 def test_without_trust_the_header_is_ignored(page: TlsPage) -> None:
     """Different addresses in the header count as one."""
-    found = [
+    statuses = [
         ask(
             page,
             "/sign-in",
@@ -134,7 +134,7 @@ def test_without_trust_the_header_is_ignored(page: TlsPage) -> None:
         ).status
         for number in range(8)
     ]
-    assert set(found) == {401, 429}, found
+    assert set(statuses) == {401, 429}, statuses
 
 
 def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:

@@ -92,10 +92,10 @@ class Site:
         """Return the number of the latest period, or None without an answer."""
         assert self.program.running, self.log.read_text()
         try:
-            found: int | None = ask(self.state / "control.sock", "status")["period"]
+            period: int | None = ask(self.state / "control.sock", "status")["period"]
         except ControlError:
             return None
-        return found
+        return period
 
     def _running(self) -> bool:
         rows = ask(self.state / "control.sock", "vms")
@@ -141,14 +141,14 @@ class Site:
     def kept(self) -> str:
         """Return a hash of all rows in the database."""
         path = f"file:{self.state / 'merkat.db'}?mode=ro"
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         connection = sqlite3.connect(path, uri=True)
         try:
             for line in connection.iterdump():
-                found.update(line.encode())
+                digest.update(line.encode())
         finally:
             connection.close()
-        return found.hexdigest()
+        return digest.hexdigest()
 
     def post(self, body: bytes, *, verb: str = "POST", path: str = "/RPC2") -> tuple[int, bytes]:
         """Return the status and the body of the answer to any bytes."""
@@ -171,10 +171,10 @@ class Site:
     def value(body: bytes) -> Any:
         """Return the value of an answer, or the code of a fault."""
         try:
-            (found,), _ = xmlrpc.client.loads(body)
+            (answer,), _ = xmlrpc.client.loads(body)
         except xmlrpc.client.Fault as fault:
             return fault.faultCode
-        return found
+        return answer
 
     def end(self) -> None:
         """Stop the daemon as an administrator does."""

@@ -247,15 +247,15 @@ class TestTextsOfStrangers:
 
 def _texts_of(root: object) -> int:
     """Return the characters of all texts that an object holds, at any depth."""
-    found: dict[int, object] = {}
+    seen: dict[int, object] = {}
     todo = [root]
     while todo:
         thing = todo.pop()
-        if id(thing) in found or isinstance(thing, type | ModuleType | FunctionType | Clock):
+        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType | Clock):
             continue
-        found[id(thing)] = thing
+        seen[id(thing)] = thing
         todo += gc.get_referents(thing)
-    return sum(len(thing) for thing in found.values() if isinstance(thing, str))
+    return sum(len(thing) for thing in seen.values() if isinstance(thing, str))
 
 
 class TestFloods:

@@ -42,9 +42,9 @@ def application(site: Site, owner: int) -> int:
 
     engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
     with engine.begin() as connection:
-        found = open_application(connection, owner, "runs", 100_000_000, 0, time.time())
+        budget = open_application(connection, owner, "runs", 100_000_000, 0, time.time())
     engine.dispose()
-    return found.application
+    return budget.application
 
 
 def waiting_plan(site: Site) -> int:
@@ -61,10 +61,10 @@ def waiting_plan(site: Site) -> int:
         step = plan_store_module.ProposedStep(kind="deploy", vm=0, host=0, reason="it waits")
         plan_store_module.withdraw(connection, time.time())
         plan_store_module.put(connection, 1, [step], time.time())
-        found = plan_store_module.newest(connection)
+        plan = plan_store_module.newest(connection)
     engine.dispose()
-    assert found is not None
-    return found.id
+    assert plan is not None
+    return plan.id
 
 
 def stands_for(site: Site, method: Method) -> dict[str, Any]:

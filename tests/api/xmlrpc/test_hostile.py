@@ -193,9 +193,9 @@ def test_other_paths_do_not_exist(resting: Site) -> None:
 def connect(site: Site) -> socket.socket:
     """Return a plain connection."""
     host, port = site.endpoint.removeprefix("http://").removesuffix("/RPC2").split(":")
-    found = socket.create_connection((host, int(port)))
-    found.settimeout(10)
-    return found
+    connection = socket.create_connection((host, int(port)))
+    connection.settimeout(10)
+    return connection
 
 
 def test_slow_senders_are_disconnected(resting: Site) -> None:
@@ -234,8 +234,8 @@ def test_a_body_without_an_end_is_refused(resting: Site) -> None:
     ):
         with connect(resting) as connection:
             connection.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % request)
-            with connection.makefile("rb") as found:
-                assert found.read().startswith(b"HTTP/1.1 %d" % status)
+            with connection.makefile("rb") as answer:
+                assert answer.read().startswith(b"HTTP/1.1 %d" % status)
     assert resting.raw("merkat.system.version", ANN)[0] is True
 
 

@@ -159,12 +159,12 @@ def test_a_large_call_gives_the_same_result_as_a_small_one(scene: Scene) -> None
     """It is parsed piece by piece, with values and faults."""
     big = wire.dumps((GOOD_LOGIN, ["x" * 100, 1.5, "ä<&"] * 1_000), "merkat.none").encode()
     assert codec.call_of(big, 16).arguments[0] == GOOD_LOGIN
-    found: list[Any] = []
+    results: list[Any] = []
     taking = Deferred.fromCoroutine(scene.dispatch._parsing.call_of(big, HOME))
-    taking.addCallback(found.append)
-    while not found:
+    taking.addCallback(results.append)
+    while not results:
         scene.clock.turn()
-    assert found == [codec.call_of(big, 16)]
+    assert results == [codec.call_of(big, 16)]
 
 
 @pytest.mark.parametrize("session", ["ann:pw", "ann:<&>\"'", "änn:ß😀", "", "a b:  c"])

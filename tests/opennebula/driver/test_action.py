@@ -217,6 +217,6 @@ def test_attributes_named_like_pools_do_no_harm(in_vm: str, in_group: str) -> No
     group = f"<VM_GROUP><ID>0</ID><TEMPLATE>{in_group}</TEMPLATE></VM_GROUP>"
     text = RECORDED.replace("<USER_TEMPLATE>", f"<USER_TEMPLATE>{in_vm}", 1)
     text = text.replace("<VM_GROUP_POOL/>", f"<VM_GROUP_POOL>{group}</VM_GROUP_POOL>")
-    found = read_action(base64.b64encode(text.encode()))
+    action = read_action(base64.b64encode(text.encode()))
     plain = read_action(base64.b64encode(RECORDED.encode()))
-    assert (found.hosts, found.room, found.stores) == (plain.hosts, plain.room, plain.stores)
+    assert (action.hosts, action.room, action.stores) == (plain.hosts, plain.room, plain.stores)

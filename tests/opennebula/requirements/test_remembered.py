@@ -58,8 +58,8 @@ def test_a_change_of_one_value_is_detected(data: st.DataObject) -> None:
     assert answered("A = 1", OF_USERS, before).holds.all()
     row = data.draw(st.integers(0, 3))
     hosts[row] = ({"A": ["2"]}, frozenset())
-    found = answered("A = 1", OF_USERS, table(hosts, before)).holds
-    assert found.tolist() == [at != row for at in range(4)]
+    holds = answered("A = 1", OF_USERS, table(hosts, before)).holds
+    assert holds.tolist() == [at != row for at in range(4)]
 
 
 class TestOnce:
