@@ -161,12 +161,12 @@ def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: flo
     table.end()
 
     def make(rng: np.random.Generator) -> tuple[Application, ...]:
-        found: list[SwfJob] = (
+        trace_jobs: list[SwfJob] = (
             [job for job in read_swf(path.parent / trace, jobs) if job.procs <= largest]
             if trace
             else list(lublin(jobs, min(largest, cloud.cores), rng))
         )
-        applications = assign(_scaled(found, span_s, mean_run_s), terms, rng)
+        applications = assign(_scaled(trace_jobs, span_s, mean_run_s), terms, rng)
         return bursts(applications, burst, spread_s) if burst > 1 else applications
 
     return make

@@ -137,21 +137,21 @@ def _check(names: int) -> None:
 
 def _expanded(nodes: str) -> list[str]:
     """Return the names in a list like `w[1-3,7],x4`."""
-    found: list[str] = []
+    listed: list[str] = []
     rest = nodes
     while rest:
         head, bracket, tail = rest.partition("[")
         names = head.split(",")
         if not bracket:
-            return found + [name for name in names if name]
+            return listed + [name for name in names if name]
         *plain, prefix = names
-        found += [name for name in plain if name]
+        listed += [name for name in plain if name]
         inside, _, rest = tail.partition("]")
         for part in inside.split(","):
             first, _, last = part.partition("-")
             width, numbers = len(first), range(int(first), int(last or first) + 1)
             # Check the number before creating the names.
-            _check(len(found) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
-            found += [f"{prefix}{number:0{width}d}" for number in numbers]
+            _check(len(listed) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
+            listed += [f"{prefix}{number:0{width}d}" for number in numbers]
         rest = rest.removeprefix(",")
-    return found
+    return listed
