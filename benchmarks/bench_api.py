@@ -170,16 +170,16 @@ class BenchmarkCaller:
     def __init__(self, port: int) -> None:
         self._sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
         self._selector = selectors.DefaultSelector()
-        for one in self._sockets:
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._selector.register(one, selectors.EVENT_READ, bytearray())
+        for connection in self._sockets:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._selector.register(connection, selectors.EVENT_READ, bytearray())
 
     def call(self, body: bytes, expected: bytes) -> None:
         """Make `CALLS` calls as fast as they are answered; each answer must contain `expected`."""
         request = b"POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\n"
         request += b"Content-Length: %d\r\n\r\n" % len(body) + body
-        for one in self._sockets:
-            one.sendall(request)
+        for connection in self._sockets:
+            connection.sendall(request)
         answered, asked = 0, len(self._sockets)
         while answered < asked:
             for key, _ in self._selector.select():
@@ -193,8 +193,8 @@ class BenchmarkCaller:
     def close(self) -> None:
         """Close the connections."""
         self._selector.close()
-        for one in self._sockets:
-            one.close()
+        for connection in self._sockets:
+            connection.close()
 
     @staticmethod
     def _whole(ready: socket.socket, held: bytearray, expected: bytes) -> bool:
@@ -244,9 +244,9 @@ def over_the_wire(figures: Figures) -> None:
     empty = np.array(laps.pop("empty"))
     typical = 1e6 * float(np.median(empty))
     figures.plain("an empty method of Twisted's XML-RPC, CPU us a call", typical)
-    for name, found in laps.items():
-        figures.plain(f"{name}, CPU us a call", 1e6 * float(np.median(found)))
-        part = float(np.median(empty / found))
+    for name, times in laps.items():
+        figures.plain(f"{name}, CPU us a call", 1e6 * float(np.median(times)))
+        part = float(np.median(empty / times))
         figures.at_least(f"rate of {name} / of the empty method", part, LEAST)
 
 
@@ -270,9 +270,9 @@ def in_this_process(figures: Figures) -> None:
                 quotes.quote(cast("QuotedPlace", quotes.place_of(row)), [1.0, 2.0])
             laps[vms].append((time.process_time() - begin) / len(rows))
     small, large = (np.array(laps[vms]) for vms in markets)
-    for vms, found in laps.items():
+    for vms, times in laps.items():
         name = f"a quote among {vms:,} VMs, clearing prices, CPU us"
-        figures.plain(name, 1e6 * float(np.median(found)))
+        figures.plain(name, 1e6 * float(np.median(times)))
     growth = float(np.median(large / small))
     figures.at_most("a quote among 100,000 VMs / among 1,000", growth, GROWTH)
 

@@ -72,22 +72,22 @@ class Crowd:
             text=True,
         )
         to_it: Any = process.stdin
-        to_it.write(json.dumps([(row, one.written()) for row, one in peers]) + "\n")
+        to_it.write(json.dumps([(row, passport.written()) for row, passport in peers]) + "\n")
         to_it.flush()
         return process
 
     def check(self) -> None:
         """Raise AssertionError if a process has ended."""
-        if any(one.poll() is not None for one in self._running):
+        if any(process.poll() is not None for process in self._running):
             raise AssertionError("some of the peers have ended")
 
     def end(self) -> None:
         """End the processes, and wait until they have ended."""
-        for one in self._running:
-            if one.stdin is not None:
-                one.stdin.close()
-        for one in self._running:
-            one.wait()
+        for process in self._running:
+            if process.stdin is not None:
+                process.stdin.close()
+        for process in self._running:
+            process.wait()
 
 
 async def all_there(
@@ -128,8 +128,8 @@ async def round_trip(passport: Passport) -> float:
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, "--trips", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    said, _ = await process.communicate(json.dumps(passport.written()).encode() + b"\n")
-    took: list[float] = json.loads(said)
+    output, _ = await process.communicate(json.dumps(passport.written()).encode() + b"\n")
+    took: list[float] = json.loads(output)
     return median(took)
 
 
@@ -195,7 +195,9 @@ def main(words: list[str]) -> int:
         pairs = json.loads(sys.stdin.readline())
         board = ArrivalTimes(words[1], PEERS)
         asyncio.run(
-            attend(board, [row for row, _ in pairs], [Passport.read(one) for _, one in pairs])
+            attend(
+                board, [row for row, _ in pairs], [Passport.read(passport) for _, passport in pairs]
+            )
         )
         return 0
     if words[:1] == ["--listeners"]:

@@ -33,15 +33,15 @@ def opened(connection: sa.Connection) -> list[int]:
     """Open an account with credits for each application, and return their ids."""
     issuance = account_store.issuance(connection).id
     rows = [
-        {"kind": AccountKind.APPLICATION, "owner": one, "name": "app", "balance": 0}
-        for one in range(APPLICATIONS)
+        {"kind": AccountKind.APPLICATION, "owner": owner, "name": "app", "balance": 0}
+        for owner in range(APPLICATIONS)
     ]
     connection.execute(sa.insert(ACCOUNTS), rows)
-    found = [one.id for one in account_store.every(connection, AccountKind.APPLICATION)]
+    accounts = [account.id for account in account_store.every(connection, AccountKind.APPLICATION)]
     account_store.treasury(connection)
-    moves = {issuance: -HELD * len(found), **dict.fromkeys(found, HELD)}
+    moves = {issuance: -HELD * len(accounts), **dict.fromkeys(accounts, HELD)}
     entry_store.post(connection, [Posting(TransactionKind.ISSUE, "issue/0", moves)], 0.0)
-    return found
+    return accounts
 
 
 def bare(connection: sa.Connection, number: int, payers: list[int], treasury: int) -> None:
@@ -52,12 +52,12 @@ def bare(connection: sa.Connection, number: int, payers: list[int], treasury: in
     cursor.executemany(
         "INSERT INTO transactions (id, at_s, kind, reference) VALUES (%s, %s, %s, %s)",
         [
-            (one, 1.0, "charge", f"bare/{number}/{payer}")
-            for one, payer in zip(ids, payers, strict=True)
+            (transaction, 1.0, "charge", f"bare/{number}/{payer}")
+            for transaction, payer in zip(ids, payers, strict=True)
         ],
     )
-    rows = [(payer, one, -7) for one, payer in zip(ids, payers, strict=True)]
-    rows += [(treasury, one, 7) for one in ids]
+    rows = [(payer, transaction, -7) for transaction, payer in zip(ids, payers, strict=True)]
+    rows += [(treasury, transaction, 7) for transaction in ids]
     cursor.executemany(
         "INSERT INTO entries (account_id, transaction_id, amount) VALUES (%s, %s, %s)",
         rows,

@@ -67,11 +67,11 @@ class Bench:
 
     def calls(self) -> Counter[str]:
         """Return the calls made since the last call of this method."""
-        found: Counter[str] = Counter()
+        calls: Counter[str] = Counter()
         for host in self.hosts:
-            found += host.calls
+            calls += host.calls
             host.calls.clear()
-        return found
+        return calls
 
     async def timed(self, name: str, running: Any) -> None:
         """Await `running`, and store the number of its calls and its time."""
@@ -117,13 +117,15 @@ def told(rounds: Sequence[Bench], figures: Figures) -> None:
     threads = rounds[0].settings.threads
     figures.plain("threads", threads)
     for name in (FIRST, CHANGED, FULL):
-        calls, took_s = min((one.took[name] for one in rounds), key=lambda pair: pair[1] / pair[0])
+        calls, took_s = min(
+            (each.took[name] for each in rounds), key=lambda pair: pair[1] / pair[0]
+        )
         figures.plain(f"{name}: calls", calls)
         figures.plain(f"{name}: ms", took_s * 1e3)
         ratio = took_s / (calls * LATENCY_S / threads)
         figures.at_most(f"{name}: time / (calls x latency / threads)", ratio, ALLOWED)
     figures.plain("nothing changed: calls of a period's read", rounds[0].reads)
-    figures.at_most("nothing changed: other calls", max(one.others for one in rounds), 0)
+    figures.at_most("nothing changed: other calls", max(each.others for each in rounds), 0)
 
 
 def main() -> int:

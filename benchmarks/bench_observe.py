@@ -56,17 +56,17 @@ def read(pages: Sequence[str], hosts: str, sampled: str) -> Pools:
 
 def snapshot(seen: Observation) -> None:
     """Build the snapshot of an observation, as in a first period without known bids."""
-    said = {vm: template_bids(text, RESOURCES) for vm, text in seen.attributes.items()}
+    wishes = {vm: template_bids(text, RESOURCES) for vm, text in seen.attributes.items()}
     nothing = np.zeros(0)
     no_ids = np.zeros(0, dtype=np.int64)
     none = np.zeros(0, dtype=bool)
     in_force = EnforcedLimits(no_ids, no_ids, no_ids, no_ids, nothing, none, none)
     use = GuestUse(no_ids, nothing, nothing, nothing, in_force)
-    found = snapshot_of(
-        1, seen, use, StoredInputs(bids={}, wishes=said, waiting=()), (MarketRules(),)
+    cloud = snapshot_of(
+        1, seen, use, StoredInputs(bids={}, wishes=wishes, waiting=()), (MarketRules(),)
     )
-    if (len(found.hosts), len(found.vms)) != (HOSTS, VMS):
-        raise AssertionError(f"{len(found.hosts)} hosts and {len(found.vms)} VMs were read")
+    if (len(cloud.hosts), len(cloud.vms)) != (HOSTS, VMS):
+        raise AssertionError(f"{len(cloud.hosts)} hosts and {len(cloud.vms)} VMs were read")
 
 
 def cpu_s(works: Sequence[Callable[[], object]]) -> list[float]:

@@ -31,9 +31,9 @@ def probed_s(pool: SshPool, places: Mapping[int, SshTarget]) -> float:
     began_s = time.perf_counter()
     heard = asyncio.run(pool.ask(places, lambda _: "cat /proc/loadavg"))
     took_s = time.perf_counter() - began_s
-    for vm, one in heard.items():
-        if not isinstance(one, CommandResult):
-            raise TypeError(f"VM {vm}: {one}")
+    for vm, outcome in heard.items():
+        if not isinstance(outcome, CommandResult):
+            raise TypeError(f"VM {vm}: {outcome}")
     return took_s
 
 
@@ -44,12 +44,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, running(Path(folder), KEYS, VMS) as sshds:
         places = {
             vm: SshTarget(
-                address=one.address,
-                port=one.port,
+                address=daemon.address,
+                port=daemon.port,
                 user=user(),
                 host_key=KEYS.host_key(f"key-{vm}"),
             )
-            for vm, one in enumerate(sshds, start=1)
+            for vm, daemon in enumerate(sshds, start=1)
         }
         pool = SshPool(key_of(KEYS.ours), limits)
         try:

@@ -37,8 +37,8 @@ def main() -> int:
         with remote("--state", str(directory / "cloud.db")) as cloud:
             probe = (sys.executable, "-m", "tests.daemon.reactor_probe")
             asked = (*probe, name, cloud.endpoint, str(PERIODS))
-            said = subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.PIPE)
-        measured = json.loads(said.stdout)
+            finished = subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+        measured = json.loads(finished.stdout)
     limit_s = 1.25 * max(measured["reference_s"], 0.04)
     figures.plain("reference, s", measured["reference_s"])
     figures.plain("start, longest hold, s", measured["start_s"])

@@ -92,7 +92,8 @@ def texts() -> list[str]:
     """Return the distinct requirements, each with the expression that oned adds."""
     automatic = " | ".join(f"CLUSTER_ID = {cluster}" for cluster in range(CLUSTERS))
     return [
-        f"({automatic}) & !(PUBLIC_CLOUD = YES) & ({requirement(one)})" for one in range(DISTINCT)
+        f"({automatic}) & !(PUBLIC_CLOUD = YES) & ({requirement(number)})"
+        for number in range(DISTINCT)
     ]
 
 
@@ -132,13 +133,13 @@ def estate() -> SiteFacts:
 def one_by_one(hosts: Sequence[BenchmarkHost]) -> int:
     """Evaluate every requirement for every host, one by one."""
     expressions = [parse(text) for text in texts()]
-    facts = [(one.facts.values, one.facts.vms) for one in hosts]
-    return sum(holds(one, *fact) for one in expressions for fact in facts)
+    facts = [(host.facts.values, host.facts.vms) for host in hosts]
+    return sum(holds(expression, *fact) for expression in expressions for fact in facts)
 
 
 def at_once(hosts: Sequence[BenchmarkHost]) -> int:
     """Evaluate the same with columns, which are built each time."""
-    table = FactTable([one.facts.values for one in hosts], [one.facts.vms for one in hosts])
+    table = FactTable([host.facts.values for host in hosts], [host.facts.vms for host in hosts])
     return sum(int(hosts_where(parse(text), table).sum()) for text in texts())
 
 

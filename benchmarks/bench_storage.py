@@ -70,14 +70,14 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
     limits = [
         Limit(
             period=begun,
-            vm=one,
+            vm=vm,
             reason="its share of CPU is 142.7 % of a core, and was 139.2",
-            vcpu_quota_us=int(shares[one, 0] * 100),
+            vcpu_quota_us=int(shares[vm, 0] * 100),
             global_quota_us=None,
             quota_period_us=100_000,
             shares=1024,
         )
-        for one in range(STEPS)
+        for vm in range(STEPS)
     ]
     journal.record(connection, limits, number * 60.0)
     period_store.decided(connection, begun, number * 60.0, "tabu", {})
@@ -88,7 +88,7 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         owed=rng.integers(1_000, 1_000_000, (VMS, 2)),
         allocation=shares,
         seconds=np.full(VMS, 60.0),
-        names=[f"vm-{one}" for one in range(VMS)],
+        names=[f"vm-{vm}" for vm in range(VMS)],
     )
     settle_bill(connection, bill, number * 60.0)
     period_store.charged(connection, begun, number * 60.0)
@@ -102,11 +102,11 @@ def lasting(connection: sa.Connection) -> None:
     row |= {"charged_s": 4.0, "hosts": 1_000, "vms": VMS, "strategy": "tabu"}
     connection.execute(
         sa.insert(PERIODS_TABLE),
-        [row | {"number": one, "started_s": one * 60.0} for one in numbers],
+        [row | {"number": number, "started_s": number * 60.0} for number in numbers],
     )
     kept = [
-        {"period": one, "market": "default", "resource": resource, "price": 0.01}
-        for one in numbers
+        {"period": number, "market": "default", "resource": resource, "price": 0.01}
+        for number in numbers
         for resource in ("cpu", "memory")
     ]
     connection.execute(sa.insert(price_store.PRICES), kept)
@@ -138,8 +138,8 @@ def main() -> int:
         owners = dict.fromkeys(range(APPLICATIONS))
         transaction(engine, lambda c: update_tenants(c, owners, money, 0.0))
         payers = [
-            one.id
-            for one in transaction(engine, lambda c: account_store.every(c, AccountKind.TENANT))
+            account.id
+            for account in transaction(engine, lambda c: account_store.every(c, AccountKind.TENANT))
         ]
         empty = sizes(engine)
         for number in range(1, PERIODS + 1):

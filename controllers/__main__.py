@@ -48,9 +48,9 @@ def _loaded(path: Path) -> ModuleType:
 
 def _only(module: ModuleType, base: type) -> type:
     classes = [
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, base) and one.__module__ == module.__name__
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, base) and kind.__module__ == module.__name__
     ]
     if len(classes) != 1:
         raise UnknownError(

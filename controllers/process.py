@@ -55,12 +55,14 @@ async def _current(peer: Peer) -> AsyncIterator[News | Measured]:
     """Yield the published events; if several news are waiting, only the newest of them."""
     async for first in peer.news():
         waiting = [first]
-        while (one := peer.waiting()) is not None:
-            waiting.append(one)
-        newest = max((row for row, one in enumerate(waiting) if isinstance(one, News)), default=-1)
-        for row, one in enumerate(waiting):
-            if isinstance(one, Measured) or (isinstance(one, News) and row == newest):
-                yield one
+        while (message := peer.waiting()) is not None:
+            waiting.append(message)
+        newest = max(
+            (row for row, message in enumerate(waiting) if isinstance(message, News)), default=-1
+        )
+        for row, message in enumerate(waiting):
+            if isinstance(message, Measured) or (isinstance(message, News) and row == newest):
+                yield message
 
 
 async def run_monitor(kind: type[Monitor], passport: Passport) -> None:
@@ -99,7 +101,7 @@ async def _until_told(peer: Peer, work: Coroutine[Any, Any, None]) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    tasks = [asyncio.ensure_future(one) for one in (told.wait(), peer.lost(), work)]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in (told.wait(), peer.lost(), work)]
     ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()

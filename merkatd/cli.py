@@ -49,8 +49,8 @@ COMMANDS = tuple(_PLACES)
 
 
 def _verb(name: str) -> Verb:
-    found: Verb = getattr(import_module(f"merkatd.commands.{_PLACES[name]}"), name.upper())
-    return found
+    verb: Verb = getattr(import_module(f"merkatd.commands.{_PLACES[name]}"), name.upper())
+    return verb
 
 
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:

@@ -47,13 +47,13 @@ def template(word: str) -> TemplateArgument:
     return {"template_name": word}
 
 
-def _checked(word: str, found: bytes) -> str:
-    if len(found) > MAX_TEMPLATE_LENGTH:
+def _checked(word: str, content: bytes) -> str:
+    if len(content) > MAX_TEMPLATE_LENGTH:
         raise TemplateArgumentError(
             f"{shortened(word)}: a template must have at most {MAX_TEMPLATE_LENGTH} bytes"
         )
     try:
-        return found.decode()
+        return content.decode()
     except UnicodeDecodeError:
         raise TemplateArgumentError(f"{shortened(word)}: must be a text in UTF-8") from None
 
@@ -114,7 +114,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    given = [one for one in (arguments.word, arguments.template) if one is not None]
+    given = [text for text in (arguments.word, arguments.template) if text is not None]
     if arguments.rate is None or arguments.count is None:
         why = (
             "-s RATE and -n COUNT are required; to create a group of users, run"

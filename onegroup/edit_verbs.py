@@ -86,9 +86,9 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 def _ask(groups: Groups, group: int) -> None:
     """Ask for a confirmation. Raise NotDoneError unless the answer is yes."""
-    one = groups.info(group)
-    name = plain(one.name)
-    print(f"Delete group {group} ({name}) and end its {len(one.vms)} VMs? [y/N] ", end="")
+    details = groups.info(group)
+    name = plain(details.name)
+    print(f"Delete group {group} ({name}) and end its {len(details.vms)} VMs? [y/N] ", end="")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise NotDoneError(f"group {group} was not deleted")

@@ -145,7 +145,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _rows(groups: Groups) -> Any:
-    return [asdict(one) for one in groups.list()]
+    return [asdict(group) for group in groups.list()]
 
 
 def _row(groups: Groups, word: str) -> Any:
@@ -158,7 +158,7 @@ def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
     filters = chosen_filters(GROUPS, arguments)
     while True:
         answer = fetch()
-        one = isinstance(answer, dict)
+        single = isinstance(answer, dict)
         lines = lines_in_form(
             arguments,
             GROUPS,
@@ -166,8 +166,8 @@ def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
             filters,
             answer,
             lambda answer: [answer] if isinstance(answer, dict) else answer,
-            _page if one else None,
-            whole=one,
+            _page if single else None,
+            whole=single,
         )
         print_lines(lines, again=arguments.delay is not None)
         if arguments.delay is None:

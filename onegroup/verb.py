@@ -75,13 +75,13 @@ def id_of(groups: Groups, word: str) -> int:
     """
     if word.isascii() and word.isdigit() and len(word) <= 9:
         return int(word)
-    named = [one for one in groups.list() if one.name == word]
+    named = [group for group in groups.list() if group.name == word]
     if not named:
         raise NotDoneError(f"no group has the name {shortened(word)}")
     if len(named) > 1:
         user = default_session().partition(":")[0]
-        named = [one for one in named if one.user == user] or named
+        named = [group for group in named if group.user == user] or named
     if len(named) > 1:
-        some = ", ".join(str(one.id) for one in named[:5])
+        some = ", ".join(str(group.id) for group in named[:5])
         raise NotDoneError(f"several groups have the name {shortened(word)}: use an id ({some})")
     return named[0].id

@@ -53,14 +53,15 @@ class Scenario:
     def applications(self, seed: int, level: float) -> tuple[Application, ...]:
         """Return all applications by submission, with new numbers; each part has its own seed."""
         seeds = np.random.SeedSequence(seed).spawn(len(self.parts))
-        found = [
-            one
+        applications = [
+            application
             for make, own in zip(self.parts, seeds, strict=True)
-            for one in make(np.random.default_rng(own))
+            for application in make(np.random.default_rng(own))
         ]
-        found.sort(key=lambda one: one.submit_s)
+        applications.sort(key=lambda application: application.submit_s)
         return tuple(
-            replace(one, number=at, submit_s=one.submit_s * level) for at, one in enumerate(found)
+            replace(application, number=at, submit_s=application.submit_s * level)
+            for at, application in enumerate(applications)
         )
 
 
@@ -83,14 +84,18 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
     systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
     # Queues count only cores: with them, a task may need at most the memory of its core's part.
     most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) != {MARKET} else 1.0)
-    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload", MAX_COUNT)]
-    alone = [_application(one, cloud, most_mib) for one in table.tables("application", MAX_COUNT)]
+    parts = [
+        _workload(entry, path, cloud, most_mib) for entry in table.tables("workload", MAX_COUNT)
+    ]
+    alone = [
+        _application(entry, cloud, most_mib) for entry in table.tables("application", MAX_COUNT)
+    ]
     if alone:
         given = tuple(alone)
         parts.append(lambda _rng: given)
     if not parts:
         table.problems.append("[[workload]] or [[application]]: at least one table is required")
-    found = Scenario(
+    scenario = Scenario(
         name=table.take("name", name, path.stem),
         systems=systems,
         levels=table.take("levels", _several(_positive), (1.0,)),
@@ -98,18 +103,18 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
         parts=tuple(parts),
     )
     table.end()
-    return found
+    return scenario
 
 
 def _cloud(table: TomlTable) -> SimulatedCloud:
     costs = table.table("costs")
     default = OperationCosts()
     given = {
-        one.name: costs.take(one.name, number, getattr(default, one.name))
-        for one in fields(OperationCosts)
+        field.name: costs.take(field.name, number, getattr(default, field.name))
+        for field in fields(OperationCosts)
     }
     costs.end()
-    found = SimulatedCloud(
+    cloud = SimulatedCloud(
         nodes=table.take("nodes", _at_least_one, HPC2N.nodes),
         cpu=table.take("cores", _at_least_one, int(HPC2N.cpu / CORE)) * CORE,
         memory_mib=table.take("memory_mib", _positive, HPC2N.memory_mib),
@@ -124,7 +129,7 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
         costs=OperationCosts(**given),
     )
     table.end()
-    return found
+    return cloud
 
 
 def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: float) -> Make:
@@ -156,12 +161,12 @@ def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: flo
     table.end()
 
     def make(rng: np.random.Generator) -> tuple[Application, ...]:
-        found: list[SwfJob] = (
+        trace_jobs: list[SwfJob] = (
             [job for job in read_swf(path.parent / trace, jobs) if job.procs <= largest]
             if trace
             else list(lublin(jobs, min(largest, cloud.cores), rng))
         )
-        applications = assign(_scaled(found, span_s, mean_run_s), terms, rng)
+        applications = assign(_scaled(trace_jobs, span_s, mean_run_s), terms, rng)
         return bursts(applications, burst, spread_s) if burst > 1 else applications
 
     return make
@@ -184,7 +189,7 @@ def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Ap
     """Return the application of an [[application]] table."""
     run_s = table.need("run", _some_time, 1.0)
     ideal_s = run_s + cloud.costs.boot_s
-    found = Application(
+    application = Application(
         number=0,
         submit_s=table.take("submit", duration, 0.0),
         run_s=run_s,
@@ -196,11 +201,11 @@ def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Ap
         tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
     )
     table.end()
-    if found.tasks > cloud.cores:
+    if application.tasks > cloud.cores:
         table.wrong("tasks", f"must be at most the cloud's cores, {cloud.cores}")
-    if found.memory_mib > most_mib * (1 + 1e-9):
+    if application.memory_mib > most_mib * (1 + 1e-9):
         table.wrong("memory_mib", f"must be at most {most_mib:g}: {_most(most_mib, cloud)}")
-    return found
+    return application
 
 
 def _most(most_mib: float, cloud: SimulatedCloud) -> str:
@@ -238,6 +243,6 @@ def _several(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def each(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
             raise ValueError("must be a list of at least one value")
-        return tuple(read(one) for one in value)
+        return tuple(read(value) for value in value)
 
     return each

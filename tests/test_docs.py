@@ -79,7 +79,9 @@ def test_links_into_pages_lead_to_headings(page: Path) -> None:
             continue
         text = (page.parent / target).read_text() if target else page.read_text()
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-        known = {re.sub(r"[^a-z0-9_ -]", "", one.lower()).replace(" ", "-") for one in headings}
+        known = {
+            re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings
+        }
         assert anchor in known, f"{target}#{anchor}"
 
 
@@ -94,9 +96,9 @@ def test_the_troubleshooting_page_quotes_messages_of_the_daemon() -> None:
     """Each quote is in the source; dots and numbers stand for values."""
     page = (ROOT / "docs/troubleshooting.md").read_text()
     source = " ".join(path.read_text() for path in sorted((ROOT / "merkatd").rglob("*.py")))
-    said = re.sub(r'"\s*\n\s*f?"', "", source)
+    text = re.sub(r'"\s*\n\s*f?"', "", source)
     quotes = re.findall(r'"([^"\n]+)"', page.replace('"YES"', ""))
     assert len(quotes) > 10
     for quote in quotes:
         for part in re.split(r" \.\.\. | \d+ ", quote):
-            assert part in said, part
+            assert part in text, part

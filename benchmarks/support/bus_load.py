@@ -87,23 +87,23 @@ class TimedPeer(Peer):
         if market is not None and market.period != self._priced:
             self._priced = market.period
             self._board.note(self._row, ArrivalTimes.PRICE + market.period - 1, now)
-        for one in events:
-            if isinstance(one, News):
-                self._board.note(self._row, ArrivalTimes.NEWS + one.period - 1, now)
+        for message in events:
+            if isinstance(message, News):
+                self._board.note(self._row, ArrivalTimes.NEWS + message.period - 1, now)
 
 
 async def attend(board: ArrivalTimes, rows: Sequence[int], passports: Sequence[Passport]) -> None:
     """Act as these peers until standard input ends."""
     context = zmq.asyncio.Context()
     pairs = zip(rows, passports, strict=True)
-    peers = [TimedPeer(board, row, one, context) for row, one in pairs]
-    for one in peers:
-        await one.open()
+    peers = [TimedPeer(board, row, passport, context) for row, passport in pairs]
+    for peer in peers:
+        await peer.open()
     for row in rows:
         board.note(row, ArrivalTimes.READY, 1.0)
     await ended()
-    for one in peers:
-        await one.close()
+    for peer in peers:
+        await peer.close()
     context.term()
 
 

@@ -169,4 +169,4 @@ def _moved(
     Iterations made while effort was not counted must not change the measurement.
     """
     last_s, last = marks[-1]
-    return tuple((one_s + effort_s - last_s, one + done - last) for one_s, one in marks)
+    return tuple((one_s + effort_s - last_s, mark + done - last) for one_s, mark in marks)

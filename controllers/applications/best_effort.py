@@ -62,15 +62,15 @@ def wish(
         return WantedSize(size, {})
     means = SpendingLimit(bid_min=LEAST_BID, bid_max=spending / len(mine))
     if means.bid_max <= LEAST_BID * len(names):
-        return WantedSize(size, {one.vm: dict.fromkeys(names, 0.0) for one in mine})
+        return WantedSize(size, {vm.vm: dict.fromkeys(names, 0.0) for vm in mine})
     adapted = {
-        one.vm: adapt(_standing(terms, one, market, names), _WANTING, means, traces.get(one.vm, ()))
-        for one in mine
+        vm.vm: adapt(_standing(terms, vm, market, names), _WANTING, means, traces.get(vm.vm, ()))
+        for vm in mine
     }
     return WantedSize(
         size,
-        {vm: dict(zip(names, one.bid, strict=True)) for vm, one in adapted.items()},
-        {vm: one.traces for vm, one in adapted.items()},
+        {vm: dict(zip(names, bidding.bid, strict=True)) for vm, bidding in adapted.items()},
+        {vm: bidding.traces for vm, bidding in adapted.items()},
     )
 
 
@@ -91,7 +91,7 @@ def _size(
     if not terms.ceiling.keys() >= {*names}:
         return max(len(vms), terms.least)  # the cost of a full size is unknown
     bound = upper_bound(terms.most, spending, most(terms, names), market).vms
-    if any(one.state == _PENDING for one in vms):
+    if any(vm.state == _PENDING for vm in vms):
         bound = min(bound, len(vms))
     return max(terms.least, min(bound, len(vms) + 1))
 
@@ -106,9 +106,9 @@ class BestEffort(Controller):
         horizon_s = number(self.assignment.parameters, "horizon_s")
         spending = part(self.assignment, news, horizon_s)
         market, names = market_without(news), tuple(news.prices)
-        whole = sum(one.most for one in self.assignment.clusters)
+        whole = sum(cluster.most for cluster in self.assignment.clusters)
         for terms in self.assignment.clusters:
-            mine = [one for one in news.vms if one.cluster == terms.name]
+            mine = [vm for vm in news.vms if vm.cluster == terms.name]
             traces = traces_of(self.memory.get(terms.name, {}))
             wished = wish(terms, mine, names, market, spending * terms.most / whole, traces)
             await self._say(terms, news.sizes.get(terms.name), wished, spending)

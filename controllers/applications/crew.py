@@ -58,20 +58,20 @@ class CrewTerms:
     @classmethod
     def of(cls, assignment: Assignment) -> "CrewTerms":
         """Read the terms from an assignment. Raise ValueError if they are invalid."""
-        said = assignment.parameters
-        found = cls(
-            head=head_of(said),
-            workers=workers_of(said),
-            aim=aim_of(said),
-            target_s=number(said, "target_s"),
-            slots=whole(said, "slots"),
-            growth=whole(said, "growth"),
-            patience=whole(said, "patience"),
-            drain_limit_s=number(said, "drain_limit_s"),
+        parameters = assignment.parameters
+        terms = cls(
+            head=head_of(parameters),
+            workers=workers_of(parameters),
+            aim=aim_of(parameters),
+            target_s=number(parameters, "target_s"),
+            slots=whole(parameters, "slots"),
+            growth=whole(parameters, "growth"),
+            patience=whole(parameters, "patience"),
+            drain_limit_s=number(parameters, "drain_limit_s"),
         )
-        for problem in missing(said, [one.name for one in assignment.clusters]):
+        for problem in missing(parameters, [cluster.name for cluster in assignment.clusters]):
             raise ValueError(problem)
-        return found
+        return terms
 
 
 def head_bids(

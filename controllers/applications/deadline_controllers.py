@@ -89,7 +89,9 @@ class Patient(FullDeadline):
             max(limit, before.price / TEMPER.running_factor), funds, units, TEMPER
         )
         others = other_claims(news.market.claims, before)
-        book = ClaimBook(capacity, [*((one.price, one.units) for one in others), (price, units)])
+        book = ClaimBook(
+            capacity, [*((other.price, other.units) for other in others), (price, units)]
+        )
         if units > 0 and must_yield(book, price) and rested(decision_input.case):
             room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
@@ -123,12 +125,12 @@ class Patient(FullDeadline):
 
 def other_claims(claims: Sequence[Claim], own: Claim) -> list[Claim]:
     """Return all claims except the own claim, which may be published with fewer units."""
-    mine = [one for one in claims if one.price == own.price and one.units <= own.units]
+    mine = [claim for claim in claims if claim.price == own.price and claim.units <= own.units]
     if not mine:
         return list(claims)
-    found = list(claims)
-    found.remove(max(mine, key=lambda claim: claim.units))
-    return found
+    others = list(claims)
+    others.remove(max(mine, key=lambda claim: claim.units))
+    return others
 
 
 def units_of(assignment: Assignment, news: News) -> float:

@@ -113,7 +113,7 @@ class Elastic(Controller):
 
     async def _bid_unseen(self, news: News) -> None:
         """Bid before the first look: a head without an allocation never answers."""
-        there = {one.vm: None for one in news.vms if one.cluster == self.wants.workers}
+        there = {vm.vm: None for vm in news.vms if vm.cluster == self.wants.workers}
         crew = Crew(there=there, size=max(self._size(news), len(there)))
         await self._scaled(news, crew, _UNSEEN)
 
@@ -121,12 +121,12 @@ class Elastic(Controller):
         """Return the workers; release those that are lost."""
         # A controller that was killed may have released workers and only remember their drain.
         drained_now = {*map(int, self.memory.get(_DRAINING, ()))}
-        ends = {one.vm for one in news.vms if one.leaving} & drained_now
+        ends = {vm.vm for vm in news.vms if vm.leaving} & drained_now
         gone = self._released(ends)
         workers = [
-            one
-            for one in news.vms
-            if one.cluster == self.wants.workers and one.vm not in gone and not one.leaving
+            vm
+            for vm in news.vms
+            if vm.cluster == self.wants.workers and vm.vm not in gone and not vm.leaving
         ]
         size = max(self._size(news), len(workers))
         looked_s = float(self.memory.get(_SEEN_S, news.at_s))
@@ -140,7 +140,7 @@ class Elastic(Controller):
             if outcome.accepted:
                 self._released(lost)
                 size = left
-        there = {one.vm: jobs.get(one.vm) for one in workers if one.vm not in lost}
+        there = {worker.vm: jobs.get(worker.vm) for worker in workers if worker.vm not in lost}
         return Crew(
             there=there,
             size=max(size, len(there)),
@@ -208,10 +208,10 @@ class Elastic(Controller):
             patience=self.wants.patience,
         )
         self.memory[_WAITING] = scaled.waiting
-        bids = {one.vm: _each(names, head, len(heads), spending) for one in heads}
+        bids = {vm.vm: _each(names, head, len(heads), spending) for vm in heads}
         bids |= {
-            one.vm: dict(zip(names, scaled.bid, strict=True))
-            for one in bidding(news.vms, self.wants.workers)
+            vm.vm: dict(zip(names, scaled.bid, strict=True))
+            for vm in bidding(news.vms, self.wants.workers)
         }
         if bids:
             await self.set_bids(bids, f"its spending limit is {spending:g} credits per period")
@@ -263,7 +263,7 @@ class Elastic(Controller):
             released = {*plan.release} if outcome.accepted else set()
         over = released.union(restored)
         await self._plan({vm: at_s for vm, at_s in going.items() if vm not in over})
-        present = {one.vm for one in news.vms if one.cluster == self.wants.workers}
+        present = {vm.vm for vm in news.vms if vm.cluster == self.wants.workers}
         self._released(released)
         await self._forget(present)
 
@@ -272,7 +272,7 @@ class Elastic(Controller):
         last_s = float(self.memory.get(_AT_S, news.at_s))
         self.memory[_AT_S] = news.at_s
         kept = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
-        present = {one.vm for one in news.vms}
+        present = {vm.vm for vm in news.vms}
         known = {*map(int, self.memory.get(_GONE, ()))}
         since = by_clock(kept, last_s, news.at_s, 2 * self.assignment.interval_s)
         return {
@@ -302,8 +302,8 @@ class Elastic(Controller):
         ending = [vm for vm in released if vm in present]
         gone = [vm for vm in released if vm not in present]
         now, later = gone[:PORTION], gone[PORTION:]
-        said = await self._say(self.batch.forget, now)
-        left = None if said is None else left_of(said.out.decode(errors="replace"))
+        output = await self._say(self.batch.forget, now)
+        left = None if output is None else left_of(output.out.decode(errors="replace"))
         refused = [vm for vm in now if left is None or self._name(vm) in left]
         self.memory[_GONE] = [*ending, *[*later, *refused][:MOST_GONE]]
 
@@ -315,14 +315,14 @@ class Elastic(Controller):
         """Send an order for these workers; return the head's answer, None if it failed."""
         if not vms or self.head is None:
             return None
-        said = await self.head.say(what([self._name(vm) for vm in vms]))
-        return said if said is not None and said.status == 0 else None
+        output = await self.head.say(what([self._name(vm) for vm in vms]))
+        return output if output is not None and output.status == 0 else None
 
     def _name(self, vm: int) -> str:
         return str(self.assignment.parameters.get("worker", WORKER)).replace("{vm}", str(vm))
 
     def _terms(self, name: str) -> ClusterTerms:
-        return next(one for one in self.assignment.clusters if one.name == name)
+        return next(cluster for cluster in self.assignment.clusters if cluster.name == name)
 
 
 def _told(seen: Mapping[str, float], what: str) -> dict[int, int]:

@@ -141,14 +141,14 @@ class Iterative(Controller):
 
     async def _ended(self, parts: Mapping[str, Progress]) -> bool:
         """End the platform if a part has failed or all parts have ended; return whether it ends."""
-        exits = [one.exit for one in parts.values() if one.exit is not None]
+        exits = [part.exit for part in parts.values() if part.exit is not None]
         code = max(exits, key=abs, default=0)
         if code:
             await self.give_up(f"the application ended with code {code}")
             return True
-        if not all(one.over(self.steps) for one in parts.values()):
+        if not all(part.over(self.steps) for part in parts.values()):
             return False
-        done = min(one.done for one in parts.values())
+        done = min(part.done for part in parts.values())
         ended = f"the application ended successfully, with {done} of {self.steps} iterations seen"
         await self.done(ended if exits else f"all {self.steps} iterations are done")
         return True
@@ -166,33 +166,33 @@ class Iterative(Controller):
     def _unheard(self, news: News) -> AbstractSet[str]:
         """Return the clusters whose monitors have not reported yet."""
         heard = UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
-        watched = {one.name for one in self.assignment.clusters if one.monitor is not None}
+        terms = self._terms().items()
+        watched = {name for name, cluster in terms if cluster.monitor is not None}
         return {name for name in watched - heard if news.sizes.get(name, 0)}
 
     async def _replace(self, news: News) -> None:
         """Request the replacement of VMs that never answered or are gone."""
         shares = self._shares()
-        self.memory[_SHARES] = shares.kept({one.vm for one in news.vms})
+        self.memory[_SHARES] = shares.kept({vm.vm for vm in news.vms})
         spared = shares.over(news, self.steps)
         for order in to_make_anew(self.assignment, news, self.memory, spared):
-            there = sum(one.cluster == order.cluster for one in news.vms)
+            there = sum(vm.cluster == order.cluster for vm in news.vms)
             size = news.sizes.get(order.cluster, there)
             await self.set_size(order.cluster, size, victims=order.vms, reason=order.why)
 
     def _standings(self, vms: list[VmNow], market: Prices, news: News) -> dict[int, VmPosition]:
-        terms = self._terms()
-        names = tuple(news.prices)
-        return {one.vm: vm_positions(terms[one.cluster], one, market, names) for one in vms}
+        terms, names = self._terms(), tuple(news.prices)
+        return {vm.vm: vm_positions(terms[vm.cluster], vm, market, names) for vm in vms}
 
     def _terms(self) -> Mapping[str, ClusterTerms]:
-        return {one.name: one for one in self.assignment.clusters}
+        return {cluster.name: cluster for cluster in self.assignment.clusters}
 
     def _case(self, work_s: float, market: Prices, news: News) -> Case:
         """Return the input of the suspension rule, for all VMs that the platform should have."""
         full = [
             sum(
-                one.ceiling.get(name, 0.0) * news.sizes.get(one.name, 0)
-                for one in self.assignment.clusters
+                cluster.ceiling.get(name, 0.0) * news.sizes.get(cluster.name, 0)
+                for cluster in self.assignment.clusters
             )
             for name in news.prices
         ]
@@ -218,7 +218,7 @@ class Iterative(Controller):
         market: Prices,
         news: News,
     ) -> DecisionInput:
-        running = [one.vm for one in vms if one.state == "running" and not one.leaving]
+        running = [vm.vm for vm in vms if vm.state == "running" and not vm.leaving]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
         whole = all_run(news)
         most_s = 2 * self.assignment.interval_s
@@ -312,7 +312,7 @@ class Iterative(Controller):
         for vm, now in standings.items():
             # The daemon sets bids to 0 when a controller fails. A bid of 0 buys nothing, so no
             # pace would ever be measured, and the bid would stay at 0.
-            asked = replace(now, bid=tuple(max(one, means.bid_min) for one in now.bid))
+            asked = replace(now, bid=tuple(max(amount, means.bid_min) for amount in now.bid))
             adapted = adapt(asked, judged, means, traces.get(vm, ()))
             bids[vm] = dict(zip(decision_input.names, adapted.bid, strict=True))
             seen[vm] = adapted.traces

@@ -58,15 +58,16 @@ class Joining:
     ) -> MissingVms:
         """Return the missing workers; the look at `looked_s` showed the workers in `jobs`."""
         joined = self._joined(workers, jobs)
-        unseen = [one for one in workers if one.vm not in jobs and one.state != OFF]
-        roomless = {one.vm for one in unseen if _waits(one) and one.vm not in joined}
+        unseen = [worker for worker in workers if worker.vm not in jobs and worker.state != OFF]
+        roomless = {worker.vm for worker in unseen if _waits(worker) and worker.vm not in joined}
         absent = [
-            one.vm
-            for one in unseen
-            if one.state in SEEN or (one.state in _ON_ITS_WAY and one.vm not in joined | roomless)
+            worker.vm
+            for worker in unseen
+            if worker.state in SEEN
+            or (worker.state in _ON_ITS_WAY and worker.vm not in joined | roomless)
         ]
-        off = [one.vm for one in workers if one.state == OFF]
-        others = {one.vm for one in unseen} - {*absent}
+        off = [worker.vm for worker in workers if worker.state == OFF]
+        others = {worker.vm for worker in unseen} - {*absent}
         since = self._absent_since(looked_s)
         return MissingVms(
             lost={
@@ -80,7 +81,7 @@ class Joining:
     def _joined(self, workers: Iterable[VmNow], jobs: Mapping[int, int]) -> AbstractSet[int]:
         """Record the workers that have joined, and return those of them in the news."""
         known = {*map(int, self._memory.get(_JOINED, ())), *jobs}
-        here = known & {one.vm for one in workers}
+        here = known & {worker.vm for worker in workers}
         self._memory[_JOINED] = [*sorted(known - here)[-_KEPT:], *sorted(here)]
         return here
 

@@ -69,9 +69,9 @@ class UnresponsiveVms:
         limit_s = number(terms.monitor.parameters if terms.monitor else {}, "boot_limit_s")
         missed = self.by_cluster.get(terms.name, {})
         running = {
-            one.vm
-            for one in vms
-            if one.cluster == terms.name and one.state == "running" and not one.leaving
+            vm.vm
+            for vm in vms
+            if vm.cluster == terms.name and vm.state == "running" and not vm.leaving
         }
         late = {
             int(vm): seconds
@@ -103,9 +103,9 @@ def to_make_anew(
     gone = []
     for word, (state, limit, why) in _GONE.items():
         missed = [
-            one.vm
-            for one in news.vms
-            if one.state == state and up and not one.leaving and one.vm not in spared
+            vm.vm
+            for vm in news.vms
+            if vm.state == state and up and not vm.leaving and vm.vm not in spared
         ]
         since = {int(vm): since_s for vm, since_s in memory.get(word, {}).items()}
         counted = by_clock(since, last_s, news.at_s, most_s)
@@ -115,10 +115,10 @@ def to_make_anew(
         gone.append((late, why))
     absent = UnresponsiveVms.of(memory.get(_ABSENT, {}))
     for terms in given.clusters:
-        mine = {one.vm for one in news.vms if one.cluster == terms.name}
-        found = [(absent.to_replace(terms, news.vms), "never answered")]
-        found += [(tuple(vm for vm in late if vm in mine), why) for late, why in gone]
-        yield from (MarketOrder(terms.name, vms, why) for vms, why in found if vms)
+        mine = {vm.vm for vm in news.vms if vm.cluster == terms.name}
+        replaced = [(absent.to_replace(terms, news.vms), "never answered")]
+        replaced += [(tuple(vm for vm in late if vm in mine), why) for late, why in gone]
+        yield from (MarketOrder(terms.name, vms, why) for vms, why in replaced if vms)
 
 
 def overdue_vms(
@@ -193,14 +193,14 @@ def usable_s(left_s: float, interval_s: float) -> float:
 def progress_text(decision_input: DecisionInput, spare_s: float) -> str:
     """Describe the progress and the expected end."""
     work = decision_input.work
-    said = f"{int(work.done)} of {work.steps} iterations, {decision_input.pace_s:.3g} s each"
+    progress = f"{int(work.done)} of {work.steps} iterations, {decision_input.pace_s:.3g} s each"
     away = "" if decision_input.whole else "; not all of its VMs run"
     if isinf(spare_s):
-        return f"{said}{away}"
+        return f"{progress}{away}"
     if spare_s >= 0:
-        return f"{said}: will end {spare_s:.0f} s before the deadline{away}"
+        return f"{progress}: will end {spare_s:.0f} s before the deadline{away}"
     least_s = least_deadline_s(work, decision_input.reachable_step_s)
-    return f"{said}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
+    return f"{progress}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
 
 
 def why_too_late(decision_input: DecisionInput) -> str:
@@ -221,7 +221,7 @@ Sizes = tuple[float, ...]
 def bidding(vms: Iterable[VmNow], cluster: str | None = None) -> list[VmNow]:
     """Return the VMs whose bids count in the next period, of one cluster or of all."""
     there = {"running", "pending"}
-    return [one for one in vms if one.state in there and cluster in {None, one.cluster}]
+    return [vm for vm in vms if vm.state in there and cluster in {None, vm.cluster}]
 
 
 def market_without(news: News) -> Prices:
@@ -314,12 +314,12 @@ def _apart(rows: Any) -> Sequence[Any]:
     return rows.split(";") if isinstance(rows, str) else rows
 
 
-def _read(one: Any) -> BidTrace:
-    if isinstance(one, Mapping):
-        return BidTrace(**one)
+def _read(value: Any) -> BidTrace:
+    if isinstance(value, Mapping):
+        return BidTrace(**value)
     known = {
         name: float(word)
-        for name, word in zip(_ORDER, one.split(), strict=False)
+        for name, word in zip(_ORDER, value.split(), strict=False)
         if word != _UNKNOWN
     }
     return BidTrace(**known | {"run": int(known.get("run", 0))})  # type: ignore[arg-type]
@@ -327,10 +327,10 @@ def _read(one: Any) -> BidTrace:
 
 def all_run(news: News) -> bool:
     """Return whether all VMs that the platform should have are running."""
-    running = Counter(one.cluster for one in news.vms if one.state == "running" and not one.leaving)
+    running = Counter(vm.cluster for vm in news.vms if vm.state == "running" and not vm.leaving)
     return all(running[name] >= size for name, size in news.sizes.items())
 
 
 def cost_of(vms: list[VmNow], news: News) -> float:
     """Return the charge for the next period: prices times allocations, whatever the bids."""
-    return sum(news.prices[name] * amount for one in vms for name, amount in one.allocation.items())
+    return sum(news.prices[name] * amount for vm in vms for name, amount in vm.allocation.items())

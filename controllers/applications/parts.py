@@ -32,12 +32,14 @@ class Parts:
 
     def kept(self) -> dict[str, Any]:
         """Return the progress as values for the controller's memory."""
-        return {name: one.kept() for name, one in self.by_cluster.items()}
+        return {name: progress.kept() for name, progress in self.by_cluster.items()}
 
     def told_of_vms(self, at_s: float, part: float, most_s: float, *, whole: bool) -> "Parts":
         """Return all parts after news about the VMs; parts wait for each other's VMs."""
         now = self.by_cluster.items()
-        return Parts({name: one.told_of_vms(at_s, part, most_s, whole=whole) for name, one in now})
+        return Parts(
+            {name: progress.told_of_vms(at_s, part, most_s, whole=whole) for name, progress in now}
+        )
 
     def after(
         self, cluster: str, at_s: float, values: Mapping[str, float], most_s: float
@@ -53,7 +55,7 @@ class Parts:
         VMs has a log. A cluster whose monitor is `unheard` may take part.
         """
         now = self.by_cluster.items()
-        told = {name: one for name, one in now if one.told or name in unheard}
+        told = {name: progress for name, progress in now if progress.told or name in unheard}
         return told or self.by_cluster
 
 
@@ -63,11 +65,11 @@ def slowest(parts: Iterable[Progress], steps: int, ideal_run_s: float | None) ->
     A part that has ended has no time left.
     """
 
-    def left(one: Progress) -> tuple[float, int]:
-        if one.over(steps):
-            return 0.0, -one.done
-        work = one.work(steps, ideal_run_s)
-        known = one.measured or ideal_run_s is not None
-        return work.left * one.pace_s(work.ideal_step_s) if known else inf, -one.done
+    def left(progress: Progress) -> tuple[float, int]:
+        if progress.over(steps):
+            return 0.0, -progress.done
+        work = progress.work(steps, ideal_run_s)
+        known = progress.measured or ideal_run_s is not None
+        return work.left * progress.pace_s(work.ideal_step_s) if known else inf, -progress.done
 
     return max(parts, key=left)

@@ -39,13 +39,13 @@ class WorkShare:
 
     def over(self, cluster: str, news: News, steps: int) -> AbstractSet[int]:
         """Return its VMs that have made all iterations, or may have before their power-off."""
-        found = set()
-        for one in news.vms:
-            made, could = self.made.get(one.vm, (0, 0))
-            runs = one.state in {"running", "pending", UNKNOWN}
-            if one.cluster == cluster and not one.leaving and (made if runs else could) >= steps:
-                found.add(one.vm)
-        return found
+        complete = set()
+        for vm in news.vms:
+            made, could = self.made.get(vm.vm, (0, 0))
+            runs = vm.state in {"running", "pending", UNKNOWN}
+            if vm.cluster == cluster and not vm.leaving and (made if runs else could) >= steps:
+                complete.add(vm.vm)
+        return complete
 
     def complete(
         self, cluster: str, news: News, steps: int, missed: AbstractSet[int], *, told_of_all: bool
@@ -56,18 +56,18 @@ class WorkShare:
         `missed` are VMs that never answered. If the monitor does not report each VM, it must have
         reported all of them together.
         """
-        mine = [one for one in news.vms if one.cluster == cluster and not one.leaving]
+        mine = [vm for vm in news.vms if vm.cluster == cluster and not vm.leaving]
         size, over = news.sizes.get(cluster, len(mine)), self.over(cluster, news, steps)
-        absent = {one.vm for one in mine if one.vm in missed and one.state == "running"}
+        absent = {vm.vm for vm in mine if vm.vm in missed and vm.state == "running"}
         if not self.logs:
             return told_of_all and not absent
-        coming = absent | {one.vm for one in mine if one.state in _COMING}
+        coming = absent | {vm.vm for vm in mine if vm.state in _COMING}
         whole = len(mine) >= size and coming <= over
         return whole and len(over) >= min(self.logs, size)
 
     def least(self, cluster: str, news: News) -> int:
         """Return the iterations of its slowest VM; a VM that is still coming has made none."""
-        there = [one.vm for one in news.vms if one.cluster == cluster and not one.leaving]
+        there = [vm.vm for vm in news.vms if vm.cluster == cluster and not vm.leaving]
         made = [self.made[vm][0] for vm in there if vm in self.made]
         return min(made) if len(made) >= max(self.logs, 1) else 0
 
@@ -81,20 +81,20 @@ class Shares:
     @classmethod
     def of(cls, memory: Mapping[str, Any]) -> "Shares":
         """Restore the shares from a controller's memory."""
-        return cls({name: _read(one) for name, one in memory.items()})
+        return cls({name: _read(share) for name, share in memory.items()})
 
     def kept(self, present: AbstractSet[int] | None = None) -> dict[str, Any]:
         """Return the shares as values for a controller's memory, of the `present` VMs if given."""
         return {
             name: {
-                "logs": one.logs,
+                "logs": share.logs,
                 "made": {
                     str(vm): list(made)
-                    for vm, made in one.made.items()
+                    for vm, made in share.made.items()
                     if present is None or vm in present
                 },
             }
-            for name, one in self.by_cluster.items()
+            for name, share in self.by_cluster.items()
         }
 
     def after(self, cluster: str, values: Mapping[str, float], steps: int) -> "Shares":
@@ -119,31 +119,35 @@ class Shares:
         A part that has ended in all running VMs is only as far as its VMs that are away. `whole`
         says whether all VMs of the platform run now.
         """
-        found = dict(parts)
-        for name, one in parts.items():
+        parts_told = dict(parts)
+        for name, progress in parts.items():
             share, missed = self.share(name), {*map(int, absent.by_cluster.get(name, ()))}
-            told_of_all = whole or (one.whole and one.seen_s < news.at_s)
-            if not one.over(steps) or share.complete(
+            told_of_all = whole or (progress.whole and progress.seen_s < news.at_s)
+            if not progress.over(steps) or share.complete(
                 name, news, steps, missed, told_of_all=told_of_all
             ):
                 continue
-            least = share.least(name, news) if share.logs else one.done
-            found[name] = replace(one, done=min(least, steps - 1), exit=one.exit or None)
-        return found
+            least = share.least(name, news) if share.logs else progress.done
+            parts_told[name] = replace(
+                progress, done=min(least, steps - 1), exit=progress.exit or None
+            )
+        return parts_told
 
     def over(self, news: News, steps: int) -> AbstractSet[int]:
         """Return the VMs of all clusters that have no work left."""
-        return {vm for name, one in self.by_cluster.items() for vm in one.over(name, news, steps)}
+        return {
+            vm for name, share in self.by_cluster.items() for vm in share.over(name, news, steps)
+        }
 
 
 def _of_vms(values: Mapping[str, float], prefix: str) -> dict[int, float]:
     """Return the measurements with this prefix, by VM id."""
-    found = {}
+    numbers = {}
     for name, value in values.items():
         vm = name.removeprefix(prefix)
         if vm != name and vm.isdecimal():
-            found[int(vm)] = value
-    return found
+            numbers[int(vm)] = value
+    return numbers
 
 
 def _read(kept: Mapping[str, Any]) -> WorkShare:

@@ -90,7 +90,7 @@ class GuestAccess:
     ) -> Mapping[int, Heard]:
         """Run a command on each VM, and return the answers; close connections to other VMs."""
         self._pool.forget(tuple(vms))
-        places = {vm: self._reach.place(one, self._keys) for vm, one in vms.items()}
+        places = {vm: self._reach.place(now, self._keys) for vm, now in vms.items()}
         return await self._pool.ask(places, command)
 
     def close(self) -> None:
@@ -103,12 +103,12 @@ async def vms_of_cluster(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None
     latest = await hand.ask(LatestRequest())
     if not isinstance(latest, Latest) or latest.standing is None:
         return None
-    return {one.vm: one for one in latest.standing.vms if one.cluster == cluster}
+    return {vm.vm: vm for vm in latest.standing.vms if vm.cluster == cluster}
 
 
 def running(vms: Mapping[int, VmNow]) -> Mapping[int, VmNow]:
     """Return the VMs that run and are not leaving."""
-    return {vm: one for vm, one in vms.items() if one.state == "running" and not one.leaving}
+    return {vm: now for vm, now in vms.items() if now.state == "running" and not now.leaving}
 
 
 def home() -> Path:
@@ -120,8 +120,8 @@ def ssh_settings(parameters: Mapping[str, Any]) -> SshReach | None:
     """Return the SSH settings; None if neither configuration nor template names an address."""
     if SSH not in os.environ:
         return None
-    found = SshReach.read(os.environ[SSH]).but(parameters)
-    return found if found.address else None
+    reach = SshReach.read(os.environ[SSH]).but(parameters)
+    return reach if reach.address else None
 
 
 def site_keys() -> GuestKeys:

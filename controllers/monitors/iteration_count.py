@@ -40,10 +40,10 @@ def next_count(before: Count, lines: Iterable[str], pattern: Pattern, now_s: flo
     """Return the count after more log lines; a restarted application may repeat a step."""
     done, took, at_s = before.done, list(before.took_s), before.at_s
     for line in lines:
-        found = pattern.search(line)
-        if found is None:
+        match = pattern.search(line)
+        if match is None:
             continue
-        groups = found.groupdict()
+        groups = match.groupdict()
         step = _number(groups["step"])
         if step is None:
             continue
@@ -84,13 +84,13 @@ def measured_values(
 ) -> dict[str, float]:
     """Return the measurements for the controller: the slowest VM sets the progress."""
     values = {f"{ABSENT}{vm}": seconds for vm, seconds in absent.items()}
-    values |= {f"{MADE}{vm}": float(one.done) for vm, one in counts.items()}
+    values |= {f"{MADE}{vm}": float(count.done) for vm, count in counts.items()}
     if counts:
-        slowest = min(counts.values(), key=lambda one: one.done)
+        slowest = min(counts.values(), key=lambda count: count.done)
         values["done"] = float(slowest.done)
         if slowest.at_s:
             values["waiting_s"] = max(0.0, now_s - slowest.at_s)
-    steps = [one.step_s for one in counts.values() if one.step_s is not None]
+    steps = [count.step_s for count in counts.values() if count.step_s is not None]
     if steps:
         values["step_s"] = max(steps)
     return values
@@ -169,9 +169,9 @@ def memory_of_vms(
     it runs again.
     """
     kept = {
-        vm: one
-        for vm, one in known.items()
-        if vm not in there and one.up and abs(at_s - one.named_s) <= KEPT_S
+        vm: memory
+        for vm, memory in known.items()
+        if vm not in there and memory.up and abs(at_s - memory.named_s) <= KEPT_S
     }
     for vm, now in there.items():
         before = known.get(vm)
@@ -192,11 +192,11 @@ class Notebook:
         """Return the stored memory; empty without a valid file."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             told = json.loads(self._path.read_text())
-            return {int(vm): ProbeMemory.read(one) for vm, one in told.items()}
+            return {int(vm): ProbeMemory.read(memory) for vm, memory in told.items()}
         return {}
 
     def keep(self, known: Mapping[int, ProbeMemory]) -> None:
         """Store the memory, replacing the old file."""
         half = self._path.with_suffix(".new")
-        half.write_text(json.dumps({str(vm): one.written() for vm, one in known.items()}))
+        half.write_text(json.dumps({str(vm): memory.written() for vm, memory in known.items()}))
         half.replace(self._path)

@@ -40,14 +40,14 @@ def signs_command(status: str) -> str:
 def read_signs(line: bytes) -> VmSigns:
     """Parse the answer to `signs_command`; invalid values count as unknown."""
     load, _, code = line.decode("ascii", "replace").partition(":")
-    found = VmSigns()
+    signs = VmSigns()
     with suppress(ValueError):
         number = float(load)
-        found = VmSigns(load=number if math.isfinite(number) else None)
+        signs = VmSigns(load=number if math.isfinite(number) else None)
     code = code.strip()
     if code.removeprefix("-").isdecimal():
-        found = VmSigns(found.load, int(code) if len(code) <= _DIGITS else _UNREADABLE)
-    return found
+        signs = VmSigns(signs.load, int(code) if len(code) <= _DIGITS else _UNREADABLE)
+    return signs
 
 
 def sign_values(signs: Mapping[int, VmSigns], logs: Collection[int]) -> dict[str, float]:
@@ -57,8 +57,8 @@ def sign_values(signs: Mapping[int, VmSigns], logs: Collection[int]) -> dict[str
     name these VMs.
     """
     there = list(signs.values())
-    loads = [one.load for one in there if one.load is not None]
-    exits = [one.exit for one in there if one.exit is not None]
+    loads = [reading.load for reading in there if reading.load is not None]
+    exits = [reading.exit for reading in there if reading.exit is not None]
     more = {"answering": float(len(there))} if there else {}
     if loads:
         more["load"] = sum(loads) / len(loads)

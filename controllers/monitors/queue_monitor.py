@@ -69,11 +69,11 @@ class QueueMonitor(Monitor):
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
         """Return the time and the measurements; None without a valid answer of the head."""
-        said = await self._head.say(self._batch.look())
-        if said is None:
+        output = await self._head.say(self._batch.look())
+        if output is None:
             return None
         try:
-            queue = self._batch.read(said.out.decode("utf-8", "replace"))
+            queue = self._batch.read(output.out.decode("utf-8", "replace"))
             most = self.assignment.most_vms + MOST_MORE
             return self._now(), queue_values(queue, self._names, most)
         except (ValueError, ArithmeticError):
@@ -92,12 +92,12 @@ def queue_values(queue: Queue, names: WorkerNames, most: int = MOST_MORE) -> dic
         "running": float(queue.running),
     }
     workers = [
-        (vm, one)
-        for one in queue.workers.values()
-        if (vm := names.vm_of(one.name)) is not None and not one.lost
+        (vm, worker)
+        for worker in queue.workers.values()
+        if (vm := names.vm_of(worker.name)) is not None and not worker.lost
     ]
-    for vm, one in sorted(workers, key=itemgetter(0))[-most:]:
-        values[f"{JOBS}{vm}"] = float(one.jobs)
-        if one.drained:
+    for vm, worker in sorted(workers, key=itemgetter(0))[-most:]:
+        values[f"{JOBS}{vm}"] = float(worker.jobs)
+        if worker.drained:
             values[f"{CLOSED}{vm}"] = 1.0
     return values

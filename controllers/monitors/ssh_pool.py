@@ -92,7 +92,7 @@ class SshPool:
             for vm, place in places.items()
         }
         await asyncio.gather(*asked.values())
-        return {vm: one.result() for vm, one in asked.items()}
+        return {vm: task.result() for vm, task in asked.items()}
 
     def forget(self, there: Sequence[int]) -> None:
         """Close the connections to all VMs except these."""

@@ -72,8 +72,8 @@ class ThroughSsh:
             return ProbeResult(at_s=at_s)
         vms = running(there)
         self._known = memory_of_vms(self._known, there, at_s)
-        await self._configure({vm: one for vm, one in vms.items() if not self._known[vm].up})
-        up = {vm: one for vm, one in vms.items() if self._known[vm].up}
+        await self._configure({vm: place for vm, place in vms.items() if not self._known[vm].up})
+        up = {vm: place for vm, place in vms.items() if self._known[vm].up}
         unheard, seen = await self._read(up)
         self._notebook.keep(self._known)
         counts = self._counts(up)
@@ -92,8 +92,8 @@ class ThroughSsh:
 
     async def _configure(self, vms: Mapping[int, VmNow]) -> None:
         heard = await self._guests.ask(vms, lambda _: self._watched.configure) if vms else {}
-        for vm, one in heard.items():
-            if isinstance(one, CommandResult) and one.status == 0:
+        for vm, outcome in heard.items():
+            if isinstance(outcome, CommandResult) and outcome.status == 0:
                 self._known[vm] = replace(self._known[vm], up=True)
 
     def _counts(self, vms: Iterable[int]) -> dict[int, Count]:
@@ -112,8 +112,8 @@ class ThroughSsh:
                 break
             heard = await self._guests.ask(left, lambda vm: self._asked(vm, first=vm not in seen))
             more = {}
-            for vm, one in heard.items():
-                out = _out(one)
+            for vm, outcome in heard.items():
+                out = _out(outcome)
                 if out is not None and vm not in seen:
                     line, _, out = out.partition(b"\n")
                     seen[vm] = log_probe.read_signs(line)

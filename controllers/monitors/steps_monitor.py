@@ -47,9 +47,9 @@ class ThroughCloud:
         if not isinstance(latest, Latest) or latest.standing is None:
             return ProbeResult(at_s=0.0)
         vms = [
-            one.vm
-            for one in latest.standing.vms
-            if one.cluster == self._cluster and one.state == "running" and not one.leaving
+            vm.vm
+            for vm in latest.standing.vms
+            if vm.cluster == self._cluster and vm.state == "running" and not vm.leaving
         ]
         counts = await asyncio.to_thread(self._counts, vms)
         return ProbeResult(at_s=latest.standing.at_s, counts=counts)
@@ -59,12 +59,12 @@ class ThroughCloud:
         self._proxy("close")()
 
     def _counts(self, vms: Sequence[int]) -> dict[int, Count]:
-        found = {}
+        guests = {}
         for vm in vms:
             answer: Any = self._proxy.embedded.guest.progress(self._session, vm)
             if answer[0]:
-                found[vm] = of_guest(answer[1])
-        return found
+                guests[vm] = of_guest(answer[1])
+        return guests
 
 
 def has_cloud(home: Path) -> bool:

@@ -38,8 +38,8 @@ class BoundedCache(Generic[Given, Value]):
     def __call__(self, given: Given) -> Value:
         """Return the result, from the cache if it is cached."""
         key = self._key(given)
-        found = self._kept.get(key)
-        return self._add(key, given) if found is None else found[0]
+        entry = self._kept.get(key)
+        return self._add(key, given) if entry is None else entry[0]
 
     def cache_clear(self) -> None:
         """Drop all entries."""

@@ -145,14 +145,14 @@ def _anything(value: Any) -> Any:
     level = [value]
     for _ in range(DEEPEST):
         inner: list[Any] = []
-        for one in level:
+        for element in level:
             # A message can have a hundred thousand values, so this loop makes no call for each.
-            kind = type(one)
+            kind = type(element)
             if kind is list:
-                inner += one
+                inner += element
             elif kind is dict:
-                inner += one.values()
-            elif kind is float and not isfinite(one):
+                inner += element.values()
+            elif kind is float and not isfinite(element):
                 raise ShapeError("must have only finite numbers")
         if not inner:
             return value
@@ -179,7 +179,7 @@ def _number(value: Any) -> float:
 
 
 def _optional(hint: Any) -> Reader:
-    (inner,) = (one for one in get_args(hint) if one is not NoneType)
+    (inner,) = (argument for argument in get_args(hint) if argument is not NoneType)
     read = decoder_of(inner)
     return lambda value: None if value is None else read(value)
 
@@ -191,13 +191,13 @@ def _mapping(key: type, element: Any) -> Reader:
     def read_all(value: Any) -> Any:
         if key is int and len(checked(value)) > MOST_IDS:
             raise ShapeError(f"must name at most {MOST_IDS} VMs")
-        found = {}
-        for name, one in checked(value).items():
+        values = {}
+        for name, member in checked(value).items():
             try:
-                found[read_key(name)] = read(one)
+                values[read_key(name)] = read(member)
             except ShapeError as error:
                 raise error.below(name) from None
-        return found
+        return values
 
     return read_all
 
@@ -213,24 +213,24 @@ def _sequence(element: Any) -> Reader:
     read, checked = decoder_of(element), _plain(list)
 
     def read_all(value: Any) -> Any:
-        found = []
-        for row, one in enumerate(checked(value)):
+        values = []
+        for row, item in enumerate(checked(value)):
             try:
-                found.append(read(one))
+                values.append(read(item))
             except ShapeError as error:
                 raise error.below(str(row)) from None
-        return tuple(found)
+        return tuple(values)
 
     return read_all
 
 
 def _object(wanted: type) -> Reader:
     hints = get_type_hints(wanted)
-    readers = {one.name: decoder_of(hints[one.name]) for one in fields(wanted)}
+    readers = {field.name: decoder_of(hints[field.name]) for field in fields(wanted)}
     needed = frozenset(
-        one.name
-        for one in fields(wanted)
-        if one.default is MISSING and one.default_factory is MISSING
+        field.name
+        for field in fields(wanted)
+        if field.default is MISSING and field.default_factory is MISSING
     )
     checked = _plain(dict)
 
@@ -238,14 +238,14 @@ def _object(wanted: type) -> Reader:
         given = checked(value)
         for name in needed.difference(given):
             raise ShapeError(f"lacks {name}")
-        found = {}
-        for name, one in given.items():
+        values = {}
+        for name, member in given.items():
             if name not in readers:
                 raise ShapeError(f"has an unknown field {name[:40]!a}")
             try:
-                found[name] = readers[name](one)
+                values[name] = readers[name](member)
             except ShapeError as error:
                 raise error.below(name) from None
-        return wanted(**found)
+        return wanted(**values)
 
     return read

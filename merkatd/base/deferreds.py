@@ -44,7 +44,7 @@ async def within(
 
 async def in_parallel(running: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]:
     """Return all results in order, after all have ended. Raise the first error in that order."""
-    deferreds = [ensureDeferred(one) for one in running]
+    deferreds = [ensureDeferred(coroutine) for coroutine in running]
     outcomes = await DeferredList(deferreds, consumeErrors=True)
     for success, outcome in outcomes:
         if not success:
@@ -59,14 +59,14 @@ async def few_at_once(
 
     Starting all calls about a large cloud at the same moment would block the reactor.
     """
-    numbered, found = iter(enumerate(running)), {}
+    numbered, results = iter(enumerate(running)), {}
 
     async def one_after_another() -> None:
-        for number, one in numbered:
-            found[number] = await one
+        for number, deferred in numbered:
+            results[number] = await deferred
 
     await in_parallel(one_after_another() for _ in range(most))
-    return [found[number] for number in range(len(found))]
+    return [results[number] for number in range(len(results))]
 
 
 class SharedResult(Generic[Result]):
@@ -98,7 +98,7 @@ class SharedResult(Generic[Result]):
     def _end(self, outcome: Any) -> None:
         self.over, self._outcome = True, outcome
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
+        for waiter in waiting:
             # A caller that gave up waiting has cancelled its Deferred.
-            if not one.called:
-                one.callback(outcome)
+            if not waiter.called:
+                waiter.callback(outcome)

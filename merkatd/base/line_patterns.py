@@ -42,19 +42,19 @@ def pattern_of(text: str) -> Pattern:
     options.log_errors = False
     options.max_mem = MOST_KIB << 10
     try:
-        found = re2.compile(text, options)
+        expression = re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
         raise ValueError(f"pattern {shown}: {_reason(error)}") from None
-    if "step" not in found.groupindex:
+    if "step" not in expression.groupindex:
         raise ValueError(f"pattern {shown}: needs a group (?P<step>...)")
-    compiled: Pattern = found
+    compiled: Pattern = expression
     return compiled
 
 
 def _reason(error: Exception) -> str:
     """Return RE2's reason for rejecting an expression."""
     why = error.args[0]
-    said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
-    if _TOO_LARGE in said:
+    message = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
+    if _TOO_LARGE in message:
         return f"needs more than {MOST_KIB} KiB when compiled; use fewer repetitions {{n}}"
-    return said
+    return message

@@ -86,12 +86,12 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        converted = float(value)
     except OverflowError:
         return None
-    return found if isfinite(found) else None
+    return converted if isfinite(converted) else None
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 40 else f"{said[:37]}..."
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -88,8 +88,8 @@ def amount_text(amount: float) -> str:
 
 def quoted_value(value: object) -> str:
     """Return a value for a message: short, and on one line."""
-    said = repr(value)
-    return said if len(said) <= 60 else f"{said[:57]}..."
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def finite(value: float) -> float | None:

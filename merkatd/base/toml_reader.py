@@ -74,7 +74,8 @@ class TomlTable:
             return []
         name = self._name(key)
         return [
-            self._inner(one, f"{name}[{at}]") for at, one in enumerate(given[: most + 1], start=1)
+            self._inner(element, f"{name}[{at}]")
+            for at, element in enumerate(given[: most + 1], start=1)
         ]
 
     def _inner(self, values: Any, path: str) -> "TomlTable":
@@ -175,7 +176,7 @@ def one_of(*known: str) -> Callable[[Any], str]:
 
 def _short(value: Any) -> str:
     try:
-        said = repr(value)
+        shown = repr(value)
     except ValueError:
         return "a number of thousands of digits"
-    return said if len(said) <= 60 else f"{said[:57]}..."
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

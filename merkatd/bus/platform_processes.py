@@ -41,12 +41,12 @@ def sweep(folder: Path, kept: AbstractSet[int]) -> int:
     if not folder.is_dir():
         return 0
     gone = [
-        one
-        for one in folder.iterdir()
-        if one.name.isascii() and one.name.isdigit() and int(one.name) not in kept
+        path
+        for path in folder.iterdir()
+        if path.name.isascii() and path.name.isdigit() and int(path.name) not in kept
     ]
-    for one in gone:
-        shutil.rmtree(one, ignore_errors=True)
+    for path in gone:
+        shutil.rmtree(path, ignore_errors=True)
     return len(gone)
 
 
@@ -112,9 +112,9 @@ class PlatformProcesses:
         if assignment.platform in self._programs:
             return
         monitored = {
-            f"{_MONITOR}{row}": one.monitor.kind
-            for row, one in enumerate(assignment.clusters)
-            if one.monitor is not None
+            f"{_MONITOR}{row}": cluster.monitor.kind
+            for row, cluster in enumerate(assignment.clusters)
+            if cluster.monitor is not None
         }
         kinds = {CONTROLLER: assignment.controller} | monitored
         self._opened.admit(assignment, frozenset(kinds))
@@ -256,8 +256,8 @@ def _ssh(settings: BusSettings) -> str:
 
 def _with_log(why: str, log: Path) -> str:
     """Return why a process ended, with its exception and the path of its log."""
-    said = last_log_line(log) if why.startswith("ended with code") else ""
-    return f"{why}{f': {said}' if said else ''} (log: {log})"
+    last_line = last_log_line(log) if why.startswith("ended with code") else ""
+    return f"{why}{f': {last_line}' if last_line else ''} (log: {log})"
 
 
 def _name(platform: int, role: str) -> str:

@@ -71,7 +71,7 @@ class BusSessions:
 
     def close(self, platform: int) -> None:
         """Close all sessions of a platform."""
-        for role in [one for one in self._by_role if one[0] == platform]:
+        for role in [key for key in self._by_role if key[0] == platform]:
             del self._by_token[self._by_role.pop(role).token]
 
 

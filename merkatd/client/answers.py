@@ -193,12 +193,12 @@ def read(kind: type[Answer], value: Any, **parts: type) -> Answer:
     """
     if not isinstance(value, dict):
         raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
-    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
-    found = {name: member for name, member in value.items() if name in known}
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+    fields_read = {name: member for name, member in value.items() if name in known}
     for name, part in parts.items():
-        found[name] = read_all(part, found.get(name))
+        fields_read[name] = read_all(part, fields_read.get(name))
     try:
-        return kind(**found)
+        return kind(**fields_read)
     except TypeError as error:
         raise UnreachableError(
             f"the daemon runs a version incompatible with this client: {error}"
@@ -209,4 +209,4 @@ def read_all(kind: type[Answer], value: Any) -> tuple[Answer, ...]:
     """Return an array of structs as dataclasses."""
     if not isinstance(value, list):
         raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
-    return tuple(read(kind, one) for one in value)
+    return tuple(read(kind, element) for element in value)

@@ -33,8 +33,8 @@ DEFAULT_ENDPOINT = "http://localhost:2634/RPC2"
 
 def default_endpoint(environment: Mapping[str, str] = os.environ) -> str:
     """Return MERKAT_XMLRPC, else the first line of ~/.one/merkat_xmlrpc, else local port 2634."""
-    if said := environment.get("MERKAT_XMLRPC", "").strip():
-        return said
+    if address := environment.get("MERKAT_XMLRPC", "").strip():
+        return address
     return _line(_home(environment) / ".one" / "merkat_xmlrpc") or DEFAULT_ENDPOINT
 
 
@@ -198,9 +198,9 @@ class Merkat:
         return read(Quote, self.call(method, vm, amounts, size or {}), resources=QuotedResource)
 
 
-def without_none(**said: Any) -> dict[str, Any]:
+def without_none(**fields: Any) -> dict[str, Any]:
     """Return the members of a struct, without those that are None."""
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 class _Plain(xmlrpc.client.Transport):

@@ -171,12 +171,12 @@ def is_one_of(values: AnyInts, members: Collection[int] | AnyInts) -> Bools:
     """Return which values are among the members. A period asks this some hundred times."""
     if len(members) > _FEW:
         known = members if isinstance(members, np.ndarray) else np.array(list(members))
-        found: Bools = np.isin(values, known)
-        return found
-    found = np.zeros(values.shape, dtype=bool)
+        among: Bools = np.isin(values, known)
+        return among
+    among = np.zeros(values.shape, dtype=bool)
     for member in members:
-        found |= values == member
-    return found
+        among |= values == member
+    return among
 
 
 def rows_of(ids: Ints, wanted: Ints) -> Ints:

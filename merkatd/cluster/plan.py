@@ -214,8 +214,8 @@ class Plan:
         waiting = {step.id: [e for e in step.after if e in present] for step in steps}
         followers: dict[str, list[str]] = {}
         for step_id, earlier in waiting.items():
-            for one in earlier:
-                followers.setdefault(one, []).append(step_id)
+            for first in earlier:
+                followers.setdefault(first, []).append(step_id)
         blockers = {step_id: len(earlier) for step_id, earlier in waiting.items()}
         ready = [step_id for step_id, count in blockers.items() if count == 0]
         for step_id in ready:

@@ -55,12 +55,12 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise SnapshotError(f"keys of an object must be unique (got {twice!r} twice)")
-    return found
+    return members
 
 
 def _rows(snapshot: Snapshot, table: Table) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list
     if what == "pairs":
         return [
             {
-                kind: [_known(one) for one in part[row].tolist()]
+                kind: [_known(value) for value in part[row].tolist()]
                 for kind, part in sorted(values.items())
             }
             for row in range(rows)
@@ -89,7 +89,7 @@ def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list
         return [
             None
             if np.isnan(row).all() and form.default is None
-            else {name: _number(one) for name, one in zip(names, row.tolist(), strict=True)}
+            else {name: _number(number) for name, number in zip(names, row.tolist(), strict=True)}
             for row in values
         ]
     if what == "members":

@@ -142,16 +142,16 @@ def _vector(where: str, form: ColumnType, value: Any, resources: tuple[str, ...]
         keys = ", ".join(resources)
         raise SnapshotError(f"{where}: must be an object with {keys} (got {_short(value)})")
     _refuse_unknown(where, value, set(resources))
-    found = []
+    numbers = []
     for name in resources:
-        one = value.get(name, form.default)
-        if one is None and form.default is None:
-            found.append(np.nan)
+        given = value.get(name, form.default)
+        if given is None and form.default is None:
+            numbers.append(np.nan)
             continue
         if name not in value and form.needed:
             raise SnapshotError(f"{where}.{name}: is missing")
-        found.append(_at_least_0(f"{where}.{name}", one))
-    return found
+        numbers.append(_at_least_0(f"{where}.{name}", given))
+    return numbers
 
 
 def _members(where: str, value: Any, names: dict[Any, int]) -> list[bool]:
@@ -185,7 +185,7 @@ def _choice(where: str, form: ColumnType, value: Any) -> int:
 
 def _read_pairs(name: str, column: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     kinds = sorted({kind for row in rows for kind in _object(name, row.get(column) or {})})
-    found = {kind: np.full((len(rows), 2), -1, dtype=np.int64) for kind in kinds}
+    pairs = {kind: np.full((len(rows), 2), -1, dtype=np.int64) for kind in kinds}
     for at, row in enumerate(rows):
         for kind, pair in (row.get(column) or {}).items():
             where = f"{name}[{at}].{column}.{kind}"
@@ -193,29 +193,29 @@ def _read_pairs(name: str, column: str, rows: list[dict[str, Any]]) -> dict[str,
                 raise SnapshotError(
                     f"{where}: must be two whole numbers or nulls (got {_short(pair)})"
                 )
-            found[kind][at] = [-1 if one is None else _whole(where, one) for one in pair]
-    return found
+            pairs[kind][at] = [-1 if row is None else _whole(where, row) for row in pair]
+    return pairs
 
 
 def _read_levels(name: str, column: str, rows: list[dict[str, Any]]) -> Any:
-    found = [row.get(column) or [] for row in rows]
-    widths = {len(row) if isinstance(row, list) else -1 for row in found}
+    cells = [row.get(column) or [] for row in rows]
+    widths = {len(row) if isinstance(row, list) else -1 for row in cells}
     if len(widths) > 1 or -1 in widths:
         raise SnapshotError(f"{name}.{column}: must be a list of the same length in every row")
     width = widths.pop() if widths else 0
-    numbers = [[_whole(f"{name}.{column}", one) for one in row] for row in found]
+    numbers = [[_whole(f"{name}.{column}", number) for number in row] for row in cells]
     return np.array(numbers, dtype=np.int64).reshape(len(rows), width)
 
 
 def _read_scores(name: str, column: str, rows: list[dict[str, Any]], names: dict[Any, int]) -> Any:
     given = [row.get(column) for row in rows]
-    scored = any(one is not None for one in given)
-    found = np.zeros((len(rows), len(names) if scored else 0))
-    for at, one in enumerate(given):
+    scored = any(scores is not None for scores in given)
+    table = np.zeros((len(rows), len(names) if scored else 0))
+    for at, scores in enumerate(given):
         where = f"{name}[{at}].{column}"
-        for key, value in _object(where, one or {}).items():
-            found[at, _row(where, "hosts", key, {"hosts": names})] = _number(where, value)
-    return found
+        for key, value in _object(where, scores or {}).items():
+            table[at, _row(where, "hosts", key, {"hosts": names})] = _number(where, value)
+    return table
 
 
 def _read_history(data: Any, resources: int) -> UsageHistory | None:

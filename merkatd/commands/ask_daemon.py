@@ -86,9 +86,9 @@ def daemon_socket(command: str, path: Path | None) -> Path | None:
     """Return the daemon's control socket; None after problems, printed as by `read_config`."""
     if path is None and not INSTALLED.exists():
         return control_socket(STATE_DIRECTORY, CONTROL_SOCKET)
-    found = configured_socket(path or INSTALLED)
-    if found is not None:
-        return found
+    socket = configured_socket(path or INSTALLED)
+    if socket is not None:
+        return socket
     config = read_config(command, path)
     return config.control_socket if config else None
 
@@ -143,13 +143,13 @@ def _print_mode_hint(ask_daemon: Ask) -> None:
     """Warn on standard error if the mode keeps decisions from being carried out."""
     try:
         now = ask_daemon("mode")
-        said = _NOT_DONE.get(now["mode"])
+        message = _NOT_DONE.get(now["mode"])
         if now["waiting_plan"] is not None and now["mode"] == "ask":
-            said = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
+            message = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
     except (ControlError, OSError, *_STRANGE):
         return  # the command itself succeeded; the daemon may have stopped since
-    if said is not None:
-        print(f"merkatd: {said}", file=sys.stderr)
+    if message is not None:
+        print(f"merkatd: {message}", file=sys.stderr)
 
 
 def _nobody(command: str, arguments: argparse.Namespace, why: str) -> int:

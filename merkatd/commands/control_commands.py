@@ -38,9 +38,9 @@ def run_host(arguments: argparse.Namespace) -> int:
 
 def _drained(answer: Any) -> str:
     name, vms, stay = answer["name"], int(answer["vms"]), int(answer["stay"])
-    said = f"{name} is {'' if answer['changed'] else 'already '}drained: "
-    said += f"{vms} VMs will be moved away" if vms else "it has no VMs"
-    return f"{said}, {stay} of them may not be moved." if stay else f"{said}."
+    text = f"{name} is {'' if answer['changed'] else 'already '}drained: "
+    text += f"{vms} VMs will be moved away" if vms else "it has no VMs"
+    return f"{text}, {stay} of them may not be moved." if stay else f"{text}."
 
 
 def _undrained(answer: Any) -> str:

@@ -236,8 +236,10 @@ def _list_lines(answer: Any, cells: int | None) -> Sequence[str]:
     ]
     if answer["change"] is not None:
         lines.append(f"Last change, {time_text(answer['changed_s'])}: {answer['change']}")
-    newest = sorted(answer.get("retired", ()), key=lambda one: one["retired_s"])[-_RETIRED_SHOWN:]
-    return lines + [_retired_line(one) for one in newest]
+    newest = sorted(answer.get("retired", ()), key=lambda tenant: tenant["retired_s"])[
+        -_RETIRED_SHOWN:
+    ]
+    return lines + [_retired_line(tenant) for tenant in newest]
 
 
 def _retired_line(row: Any) -> str:
@@ -249,14 +251,15 @@ def _show_lines(answer: Any, cells: int | None) -> Sequence[str]:
     lines = list(to_text(TENANT_TABLE.default(), [answer], cells))
     if answer.get("retired_s") is not None:
         lines.append(_retired_line(answer))
-    for one in answer.get("applications", ()):
-        ended = "" if one["ended_s"] is None else ", ended"
+    for application in answer.get("applications", ()):
+        ended = "" if application["ended_s"] is None else ", ended"
         lines.append(
-            f"Application {one['application']} ({one['name']}{ended}) has"
-            f" {credits_text(one['balance'])} of {credits_text(one['budget'])} credits and gets"
-            f" {credits_text(one['replenishment'])} at each replenishment."
+            f"Application {application['application']} ({application['name']}{ended}) has"
+            f" {credits_text(application['balance'])} of {credits_text(application['budget'])}"
+            " credits and gets"
+            f" {credits_text(application['replenishment'])} at each replenishment."
         )
-    lines += [f"{time_text(one['at_s'])}  {one['text']}" for one in answer.get("notes", ())]
+    lines += [f"{time_text(note['at_s'])}  {note['text']}" for note in answer.get("notes", ())]
     return lines
 
 

@@ -16,8 +16,8 @@ def plan_lines(plan: Any, rows: int, cells: int | None) -> Sequence[str]:
     steps = rows_of(plan["steps"])
     kinds = Counter(str(step["kind"]) for step in steps)
     counted = [*_ALWAYS, *(kind for kind in kinds if kind not in _ALWAYS)]
-    said = ", ".join(f"{kinds[kind]} {kind}" for kind in counted)
-    head = f"Period {plan['period']}, strategy {plan['strategy']}: {said}"
+    summary = ", ".join(f"{kinds[kind]} {kind}" for kind in counted)
+    head = f"Period {plan['period']}, strategy {plan['strategy']}: {summary}"
     lines = wrapped(f"{head}; decided in {plan['took_ms']:.1f} ms", cells)
     if "under_way" in plan:
         lines += wrapped(_dry(plan), cells)

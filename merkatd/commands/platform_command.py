@@ -28,88 +28,91 @@ def lines_of(answer: Any, cells: int | None) -> Sequence[str]:
         lines += wrapped(text, cells)
     if answer["vms"]:
         lines.append("")
-        for one in answer["vms"]:
-            lines += wrapped(_vm(one), cells, "  ", "    ")
+        for vm in answer["vms"]:
+            lines += wrapped(_vm(vm), cells, "  ", "    ")
     if answer["actions"]:
         lines += ["", "Last actions:"]
-        for one in answer["actions"]:
-            lines += wrapped(_action(one), cells, "  ", "    ")
+        for action in answer["actions"]:
+            lines += wrapped(_action(action), cells, "  ", "    ")
     return lines
 
 
-def _texts(one: Any) -> Iterator[str]:
-    why = f": {one['why']}" if one["why"] else ""
-    yield f"Platform {one['id']} ({one['name']}) of tenant {one['owner']} is {one['state']}{why}."
-    if one["held"] and one["state"] not in _OVER:
+def _texts(platform: Any) -> Iterator[str]:
+    why = f": {platform['why']}" if platform["why"] else ""
+    yield (
+        f"Platform {platform['id']} ({platform['name']}) of tenant {platform['owner']} is"
+        f" {platform['state']}{why}."
+    )
+    if platform["held"] and platform["state"] not in _OVER:
         yield "Its tenant suspended it: `merkatd platform resume` continues it."
-    if one["state"] in _OVER:
-        spent = f"Spent {_amount(one['spent'])} of {_amount(one['budget'])} credits"
+    if platform["state"] in _OVER:
+        spent = f"Spent {_amount(platform['spent'])} of {_amount(platform['budget'])} credits"
         yield f"{spent}; the rest returned to its tenant."
-        if one["needs"]:
-            yield f"It would have needed: {one['needs']}."
+        if platform["needs"]:
+            yield f"It would have needed: {platform['needs']}."
         return
-    if one.get("unattended"):
-        yield f"The daemon fails to manage it: {one['unattended']}. {_UNCHANGED}"
-    if one["trouble"]:
-        yield f"Its controller fails: {one['trouble']}. Its VMs bid nothing until it works again."
-    yield from _track(one)
-    money = f"Spent {_amount(one['spent'])} credits, {_amount(one['balance'])} left"
-    yield f"{money} of {_amount(one['budget'])}{_refill(one)}."
-    yield from _market(one)
-    if one["takes"]:
-        yield f"Missing for a start or resumption now: {one['takes']}."
+    if platform.get("unattended"):
+        yield f"The daemon fails to manage it: {platform['unattended']}. {_UNCHANGED}"
+    if trouble := platform["trouble"]:
+        yield f"Its controller fails: {trouble}. Its VMs bid nothing until it works again."
+    yield from _track(platform)
+    money = f"Spent {_amount(platform['spent'])} credits, {_amount(platform['balance'])} left"
+    yield f"{money} of {_amount(platform['budget'])}{_refill(platform)}."
+    yield from _market(platform)
+    if platform["takes"]:
+        yield f"Missing for a start or resumption now: {platform['takes']}."
 
 
-def _market(one: Any) -> Iterator[str]:
-    if one["prices"]:
-        prices = ", ".join(_price(name, price) for name, price in one["prices"].items())
-        yield f"Prices per period in market {one['market']} now: {prices}."
-    if one["full_cost"] is not None:
-        bids = f"; they bid {_amount(one['bids'])}" if one["vms"] else ""
-        cost = f"{_amount(one['full_cost'])} credits a period at these prices{bids}"
+def _market(platform: Any) -> Iterator[str]:
+    if platform["prices"]:
+        prices = ", ".join(_price(name, price) for name, price in platform["prices"].items())
+        yield f"Prices per period in market {platform['market']} now: {prices}."
+    if platform["full_cost"] is not None:
+        bids = f"; they bid {_amount(platform['bids'])}" if platform["vms"] else ""
+        cost = f"{_amount(platform['full_cost'])} credits a period at these prices{bids}"
         yield f"The most that its VMs can use costs {cost}."
 
 
-def _track(one: Any) -> Iterator[str]:
-    if one["deadline_s"] is not None:
-        yield f"Deadline {time_text(one['deadline_s'])}."
-    if one["on_track"] is not None:
-        said = "On track" if one["on_track"] else "NOT on track"
-        slack = one["slack_s"]
+def _track(platform: Any) -> Iterator[str]:
+    if platform["deadline_s"] is not None:
+        yield f"Deadline {time_text(platform['deadline_s'])}."
+    if platform["on_track"] is not None:
+        track = "On track" if platform["on_track"] else "NOT on track"
+        slack = platform["slack_s"]
         if slack is not None:
             side = "before" if slack >= 0 else "after"
-            said += f": expected to end {duration_text(abs(slack))} {side} its deadline"
-        yield f"{said}."
-    if one["done"] is not None:
-        yield f"{one['done']:.1%} of its work is done."
-    if one["performance"] is not None:
-        goal = f", goal {one['reference']:.4g}" if one["reference"] is not None else ""
-        yield f"Performance {one['performance']:.4g}{goal}."
-    if one["report"]:
-        yield f"Its controller reports: {one['report']}"
+            track += f": expected to end {duration_text(abs(slack))} {side} its deadline"
+        yield f"{track}."
+    if platform["done"] is not None:
+        yield f"{platform['done']:.1%} of its work is done."
+    if platform["performance"] is not None:
+        goal = f", goal {platform['reference']:.4g}" if platform["reference"] is not None else ""
+        yield f"Performance {platform['performance']:.4g}{goal}."
+    if platform["report"]:
+        yield f"Its controller reports: {platform['report']}"
 
 
-def _refill(one: Any) -> str:
-    amount = one["replenishment"]
+def _refill(budget: Any) -> str:
+    amount = budget["replenishment"]
     return f", plus {_amount(amount)} at each replenishment" if amount else ""
 
 
-def _vm(one: Any) -> str:
-    head = f"VM {one['vm']} in {one['cluster']}: {one['state']}"
-    if one["leaving"]:
+def _vm(vm: Any) -> str:
+    head = f"VM {vm['vm']} in {vm['cluster']}: {vm['state']}"
+    if vm["leaving"]:
         head += ", about to end"
-    if one.get("cpu") is None or one["state"] not in {"running", "busy"}:
+    if vm.get("cpu") is None or vm["state"] not in {"running", "busy"}:
         return head
     return (
-        f"{head}, gets {one['cpu']:.0f} % of a core, bidding {_amount(one['bid_cpu'])},"
-        f" and {one['memory']:.0f} MiB, bidding {_amount(one['bid_memory'])}"
+        f"{head}, gets {vm['cpu']:.0f} % of a core, bidding {_amount(vm['bid_cpu'])},"
+        f" and {vm['memory']:.0f} MiB, bidding {_amount(vm['bid_memory'])}"
     )
 
 
-def _action(one: Any) -> str:
-    refused = " REFUSED" if one["refused"] else ""
-    text = f": {one['text']}" if one["text"] else ""
-    return f"{time_text(one['at_s'])}  {one['who']}: {one['what']}{refused}{text}"
+def _action(action: Any) -> str:
+    refused = " REFUSED" if action["refused"] else ""
+    text = f": {action['text']}" if action["text"] else ""
+    return f"{time_text(action['at_s'])}  {action['who']}: {action['what']}{refused}{text}"
 
 
 def _price(name: str, price: float | None) -> str:
@@ -275,7 +278,7 @@ def _check(given: argparse.Namespace) -> None:
     if what == "submit" and given.tenant is None:
         raise ConflictingArgumentsError("submit needs --tenant TENANT")
     changes = (given.deadline, given.performance, given.budget, given.replenishment)
-    if any(one is not None for one in changes) != (what == "update"):
+    if any(change is not None for change in changes) != (what == "update"):
         options = "--deadline, --performance, --budget or --replenishment"
         raise ConflictingArgumentsError(
             f"{options}: update needs at least one, other verbs accept none"
@@ -295,18 +298,18 @@ def _read(name: str) -> str:
     """Return a template's text. Raise NotDoneError if it can't be read."""
     try:
         if name == "-":
-            found = sys.stdin.buffer.read(_LONGEST + 1)
+            content = sys.stdin.buffer.read(_LONGEST + 1)
         else:
             with Path(name).open("rb") as file:
-                found = file.read(_LONGEST + 1)
-        text = found.decode()
+                content = file.read(_LONGEST + 1)
+        text = content.decode()
     except OSError as error:
         raise NotDoneError(f"{shortened(name)}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise NotDoneError(f"{shortened(name)}: the file is not text in UTF-8") from None
     except ValueError:
         raise NotDoneError(f"{shortened(name)}: this is not a valid file name") from None
-    if len(found) > _LONGEST:
+    if len(content) > _LONGEST:
         raise NotDoneError(f"{shortened(name)}: a template must have at most {_LONGEST} bytes")
     return text
 

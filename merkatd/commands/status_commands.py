@@ -117,11 +117,11 @@ def _status_text(status: Any, _cells: int | None) -> Sequence[str]:
 def _problems(status: Any) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for each problem. Keys may be missing: older daemons send fewer."""
     for key, what, named in _PROBLEMS:
-        for one, why in status.get(key, {}).items():
-            yield what, f"{named.format(one)}: {why}"
+        for name, why in status.get(key, {}).items():
+            yield what, f"{named.format(name)}: {why}"
     for kind, failed in status.get("unattended", {}).items():
-        for one, why in failed.items():
-            yield "not managed", f"{kind} {one}: {why}"
+        for number, why in failed.items():
+            yield "not managed", f"{kind} {number}: {why}"
     if status.get("others"):
         yield "placed by others", status["others"]
     if status.get("clock_ahead_s"):
@@ -162,19 +162,19 @@ def frame(overview: Any, cells: int, lines: int | None, order: str = "cost") -> 
 
     No line is wider than `cells`. With `lines`, the frame has at most that many lines.
     """
-    found = [_status(overview["status"]), *_prices(rows_of(overview["price"]))]
+    top = [_status(overview["status"]), *_prices(rows_of(overview["price"]))]
     hosts, steps = rows_of(overview["hosts"]), rows_of(overview["steps"])[:STEPS_SHOWN]
     vms = sorted(rows_of(overview["vms"]), key=lambda vm: -(vm[order] or 0))
     if not overview["price"]:
-        return [cut(plain(line), cells) for line in [*found, "", "No period has ended yet."]]
+        return [cut(plain(line), cells) for line in [*top, "", "No period has ended yet."]]
     bottom = _steps(steps, cells)
-    room = None if lines is None else max(lines - len(found) - len(bottom), 6)
+    room = None if lines is None else max(lines - len(top) - len(bottom), 6)
     host_rows = len(hosts) if room is None else min(len(hosts), max(room // 3, 2))
-    found += ["", *_hosts(hosts[:host_rows], cells), *_more(len(hosts) - host_rows, "hosts")]
-    vm_rows = len(vms) if lines is None else max(lines - len(found) - len(bottom) - 3, 1)
-    found += ["", *_vms(vms[:vm_rows], cells), *_more(len(vms) - vm_rows, "VMs")]
-    found += bottom
-    return [cut(plain(line), cells) for line in (found if lines is None else found[:lines])]
+    top += ["", *_hosts(hosts[:host_rows], cells), *_more(len(hosts) - host_rows, "hosts")]
+    vm_rows = len(vms) if lines is None else max(lines - len(top) - len(bottom) - 3, 1)
+    top += ["", *_vms(vms[:vm_rows], cells), *_more(len(vms) - vm_rows, "VMs")]
+    top += bottom
+    return [cut(plain(line), cells) for line in (top if lines is None else top[:lines])]
 
 
 def _status(status: Mapping[str, Any]) -> str:

@@ -97,8 +97,8 @@ def run_explain(arguments: argparse.Namespace) -> int:
 def _explain_text(answer: Any, cells: int | None) -> Sequence[str]:
     parts = rows_of(answer["resources"])
     lines = [*wrapped(answer["sentence"], cells), ""]
-    for label, said in _facts(answer):
-        lines += wrapped(plain(said), cells, f"{label:<{_LABEL}} ", " " * (_LABEL + 1))
+    for label, fact in _facts(answer):
+        lines += wrapped(plain(fact), cells, f"{label:<{_LABEL}} ", " " * (_LABEL + 1))
     if not parts:
         return lines
     columns = EXPLAIN_TABLE.chosen(_SHOWN)

@@ -71,12 +71,12 @@ def _markets(config: Config) -> Iterator[Conflict]:
 def _goods(config: Config) -> Iterator[Conflict]:
     for name, market in config.markets.items():
         groups = {good: 0.0 for bid in market.group_bids.values() for good in bid}
-        said = {
+        by_setting = {
             "default_bid": market.default_bid,
             "group_bids": groups,
             "reserve_prices": market.reserve_prices,
         }
-        for key, by_resource in said.items():
+        for key, by_resource in by_setting.items():
             for good in sorted(by_resource.keys() - set(config.goods.resources)):
                 yield Conflict(
                     (("market", name, key), ("goods", good)),

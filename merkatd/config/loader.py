@@ -20,7 +20,7 @@ _FENCE = re.compile(r"\"\"\"|'''")
 
 def lines_of(text: str) -> dict[KeyPath, int]:
     """Return the line number, from 1, of each section and key that starts a line."""
-    found: dict[KeyPath, int] = {}
+    lines: dict[KeyPath, int] = {}
     section: KeyPath = ()
     inside_text = False
     for number, line in enumerate(text.split("\n"), start=1):
@@ -32,10 +32,10 @@ def lines_of(text: str) -> dict[KeyPath, int]:
         header, key = _HEADER.fullmatch(line), _KEY.match(line)
         if header is not None:
             section = _path(f"[{header['name']}]") or section
-            found.setdefault(section, number)
+            lines.setdefault(section, number)
         elif key is not None:
-            found.setdefault((*section, *_path(f"{key['name']} = 0")), number)
-    return found
+            lines.setdefault((*section, *_path(f"{key['name']} = 0")), number)
+    return lines
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
@@ -82,7 +82,7 @@ class Reader:
             self.complain(path, f"must be a section: write [{'.'.join(path)}] on a line of its own")
             return default
         settings = {setting.key: setting for setting in settings_of(type(default), without)}
-        said = {}
+        values = {}
         for key, value in table.items():
             setting = settings.get(key)
             if setting is None:
@@ -91,8 +91,8 @@ class Reader:
                 self.complain((*path, key), f"is not a known {what}; {hint}")
                 continue
             present = getattr(default, setting.name)
-            said[setting.name] = self._setting(setting, present, value, (*path, key))
-        return replace(default, **said)
+            values[setting.name] = self._setting(setting, present, value, (*path, key))
+        return replace(default, **values)
 
     def _setting(self, setting: Setting, default: Any, value: Any, path: KeyPath) -> Any:
         if setting.section is not None:
@@ -114,27 +114,29 @@ class Reader:
         if not isinstance(table, dict):
             self.complain(path, f"must contain sections: write [{'.'.join(path)}.NAME]")
             return default
-        said = dict(default)
+        sections = dict(default)
         for name, value in table.items():
             if name not in default:
                 hint = closest(name, default)
                 self.complain((*path, name), f"is not a known section; {hint}")
                 continue
-            said[name] = self.section(default[name], value, (*path, name), setting.rules.without)
-        return said
+            sections[name] = self.section(
+                default[name], value, (*path, name), setting.rules.without
+            )
+        return sections
 
     def _named(self, setting: Setting, section: type, table: Any, path: KeyPath) -> Any:
         """Read sections whose names the file chooses."""
         if not isinstance(table, dict):
             self.complain(path, f"must contain sections: write [{'.'.join(path)}.NAME]")
             return setting.default
-        said = {}
+        sections = {}
         for name, value in table.items():
             wrong = setting.rules.check_name(name) if setting.rules.check_name else None
             if wrong is not None:
                 self.complain((*path, name), wrong)
-            said[name] = self.section(section(), value, (*path, name), setting.rules.without)
-        return said
+            sections[name] = self.section(section(), value, (*path, name), setting.rules.without)
+        return sections
 
 
 _LINE = re.compile(r" \(at line (?P<line>[0-9]+), column [0-9]+\)")
@@ -166,7 +168,7 @@ def parse(text: str, source: str = "configuration") -> Config:
         if not bad.intersection(conflict.keys):
             reader.complain(conflict.keys[0], conflict.message)
     if reader.problems:
-        raise ConfigError(source, sorted(reader.problems, key=lambda one: one.line or 0))
+        raise ConfigError(source, sorted(reader.problems, key=lambda problem: problem.line or 0))
     return config
 
 

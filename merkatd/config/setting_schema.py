@@ -90,7 +90,9 @@ class Setting:
 
 def settings_of(section: type, without: frozenset[str] = frozenset()) -> tuple[Setting, ...]:
     """Return the settings of a section in their order."""
-    return tuple(one for one in _settings(cast("Hashable", section)) if one.name not in without)
+    return tuple(
+        setting for setting in _settings(cast("Hashable", section)) if setting.name not in without
+    )
 
 
 def doc_of(section: type) -> str:
@@ -100,11 +102,11 @@ def doc_of(section: type) -> str:
 
 def docs_of(section: type) -> dict[str, str]:
     """Return the docstring of each field, including fields of base classes."""
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for base in reversed(section.__mro__):
         if is_dataclass(base):
-            found |= _docs_in(base)
-    return found
+            docs |= _docs_in(base)
+    return docs
 
 
 @cache
@@ -126,7 +128,7 @@ def _docs_in(section: type) -> dict[str, str]:
         # Merkat must read configurations also when it is installed without its source.
         return {}
     (body,) = ast.parse(textwrap.dedent(source)).body
-    found = {}
+    docs = {}
     statements = body.body if isinstance(body, ast.ClassDef) else []
     for field, words in pairwise(statements):
         match field, words:
@@ -134,8 +136,8 @@ def _docs_in(section: type) -> dict[str, str]:
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                found[name] = " ".join(text.split())
-    return found
+                docs[name] = " ".join(text.split())
+    return docs
 
 
 def _setting(

@@ -180,7 +180,9 @@ def sections(config: Config) -> Iterator[tuple[KeyPath, Any, tuple[Setting, ...]
 def _below(
     path: KeyPath, section: Any, settings: tuple[Setting, ...]
 ) -> Iterator[tuple[KeyPath, Any, tuple[Setting, ...]]]:
-    values = tuple(one for one in settings if one.section is None and one.sections is None)
+    values = tuple(
+        setting for setting in settings if setting.section is None and setting.sections is None
+    )
     if values:
         yield path, section, values
     for setting in settings:

@@ -35,5 +35,5 @@ def configured_socket(file: Path) -> Path | None:
 def _path(section: Any, key: str, default: Path) -> Path | None:
     if not isinstance(section, Mapping):
         return None
-    said = section.get(key, str(default))
-    return Path(said) if isinstance(said, str) and said else None
+    path = section.get(key, str(default))
+    return Path(path) if isinstance(path, str) and path else None

@@ -100,7 +100,7 @@ def part_rounding_down(total: int, weight: float, weights: Mapping[float, int]) 
 
     `weights` has the number of keys, this key among them, by their weight.
     """
-    whole = sum((Fraction(one) * count for one, count in weights.items()), Fraction(0))
+    whole = sum((Fraction(weight) * count for weight, count in weights.items()), Fraction(0))
     return int(total * Fraction(weight) / whole) if whole else 0
 
 
@@ -118,8 +118,8 @@ def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
     if total == whole:
         return list(amounts)
     parts = [divmod(total * amount, whole) for amount in amounts]
-    found = [part for part, _ in parts]
+    shares = [part for part, _ in parts]
     by_loss = sorted(range(len(parts)), key=lambda at: (-parts[at][1], at))
-    for at in by_loss[: total - sum(found)]:
-        found[at] += 1
-    return found
+    for at in by_loss[: total - sum(shares)]:
+        shares[at] += 1
+    return shares

@@ -26,7 +26,7 @@ def incomes(supply: int, treasury: int, tenants: Iterable[RenewalPart]) -> dict[
     """Return the income of each owner; all are scaled down alike if the treasury is too small."""
     known = list(tenants)
     entitled = entitlements(supply, known)
-    lacking = {one.owner: max(0, entitled[one.owner] - one.holdings) for one in known}
+    lacking = {tenant.owner: max(0, entitled[tenant.owner] - tenant.holdings) for tenant in known}
     return scaled_to_treasury(treasury, lacking)
 
 
@@ -52,7 +52,8 @@ class Refill:
 def replenishments(purse: int, budgets: Iterable[Refill]) -> dict[int, int]:
     """Return the amount for each application of a tenant, all scaled alike if it is short."""
     wanted = {
-        one.application: max(0, min(one.amount, one.initial - one.balance)) for one in budgets
+        budget.application: max(0, min(budget.amount, budget.initial - budget.balance))
+        for budget in budgets
     }
     return scaled_to_treasury(purse, wanted)
 
@@ -127,7 +128,7 @@ def _off(day: Prices, before: Sequence[Prices]) -> float | None:
     """Return the mean logarithm of a day's prices relative to the earlier averages."""
     ratios = []
     for key, price in day.items():
-        earlier = [one[key] for one in before if one.get(key, 0.0) > 0]
+        earlier = [price[key] for price in before if price.get(key, 0.0) > 0]
         if price > 0 and len(earlier) == len(before):
             ratios.append(math.log(price / (math.fsum(earlier) / len(earlier))))
     return math.fsum(ratios) / len(ratios) if ratios else None

@@ -48,8 +48,8 @@ def costs(bids: Floats, floors: Floats, prices: Floats, payers: Ints, count: int
 def _least(floors: Floats, prices: Floats) -> Floats:
     """Return [vms, resources]: the cost of each floor."""
     priced = np.where(np.isfinite(prices), prices, 0.0) * floors
-    found: Floats = np.where(floors > 0, priced, 0.0)
-    return found
+    least: Floats = np.where(floors > 0, priced, 0.0)
+    return least
 
 
 def _cost(part: Floats, bids: Floats, least: Floats, payers: Ints, balances: Floats) -> Floats:

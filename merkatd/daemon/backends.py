@@ -122,7 +122,7 @@ def hypervisors_of(
     if chosen.kind is HypervisorKind.NONE:
         return UntouchedHypervisors()
     try:
-        found = LibvirtHypervisors(
+        hypervisors = LibvirtHypervisors(
             reactor,
             Addresses(chosen.uri, chosen.uris),
             chosen,
@@ -133,6 +133,6 @@ def hypervisors_of(
         )
     except LibvirtMissingError as error:
         raise StartError(str(error)) from None
-    closing.add("the hosts", lambda: ensureDeferred(found.close()))
-    loads["hosts"] = found.lines
-    return found
+    closing.add("the hosts", lambda: ensureDeferred(hypervisors.close()))
+    loads["hosts"] = hypervisors.lines
+    return hypervisors

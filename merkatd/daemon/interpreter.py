@@ -98,12 +98,12 @@ class GarbageCollections:
     def _collect_all(self) -> None:
         began_s = self._seconds()
         gc.unfreeze()
-        found = gc.collect()
+        collected = gc.collect()
         gc.freeze()
         self._whole_s, self._frozen, self._size = self._seconds(), False, self._now_resident()
         _log.info(
             "A full garbage collection freed {found} objects in {took_s:.2f} s",
-            found=found,
+            found=collected,
             took_s=self._whole_s - began_s,
         )
 

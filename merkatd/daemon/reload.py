@@ -72,23 +72,23 @@ class ConfigurationReload:
 
         Raise ConfigError if the new values conflict with values that need a restart to change.
         """
-        found = changes_at_once(self.config, new)
+        changes = changes_at_once(self.config, new)
         problems = [
             Problem(conflict.keys[0], f"{conflict.message}; restart the daemon to change both")
-            for conflict in conflicts(found.config)
+            for conflict in conflicts(changes.config)
         ]
         if problems:
             raise ConfigError("with the keys that need a restart", problems)
-        self._parts.adopt(found.config)
-        self.config = found.config
+        self._parts.adopt(changes.config)
+        self.config = changes.config
         _log.info(
             "The daemon reloaded the configuration; from the next period on, these keys change:"
             " {changed}",
-            changed=", ".join(found.changed) or "none",
+            changed=", ".join(changes.changed) or "none",
         )
-        for key in found.restart:
+        for key in changes.restart:
             _log.warn("{key} needs a restart: its old value applies until then", key=key)
-        restart = ", ".join(found.restart)
+        restart = ", ".join(changes.restart)
         self._parts.scheduler.configuration = f"needs a restart: {restart}" if restart else None
         for section, renew in self._parts.renewals.items():
             try:
@@ -97,7 +97,7 @@ class ConfigurationReload:
                 self.report_problem(
                     f"the old certificate stays in use: {section}.certificate: {error}"
                 )
-        return found.config
+        return changes.config
 
     def report_problem(self, what: str) -> None:
         """Report that the daemon could not apply a part of the configuration in force."""
@@ -112,5 +112,5 @@ class ConfigurationReload:
             _log.error("{source}: {problem}", source=error.source, problem=str(problem))
         _log.error("The configuration is refused: the old one stays in force")
         first, more = error.problems[0], len(error.problems) - 1
-        said = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
-        self._parts.scheduler.configuration = said
+        message = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
+        self._parts.scheduler.configuration = message

@@ -26,13 +26,13 @@ def read_or_create(path: Path, text: str) -> str:
     Raise StartError if the file is not UTF-8.
     """
     try:
-        said = path.read_text().strip() if path.exists() else ""
+        content = path.read_text().strip() if path.exists() else ""
     except UnicodeDecodeError:
         raise StartError(f"{path} is not UTF-8 text; remove it, and a new one is made") from None
-    if not said:
+    if not content:
         write_whole_file(path, text)
-        said = text.strip()
-    return said
+        content = text.strip()
+    return content
 
 
 def keys_of(directory: Path) -> GuestKeys:

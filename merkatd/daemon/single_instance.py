@@ -104,13 +104,13 @@ def _older_lease(connection: sa.Connection) -> Lease | None:
 
 async def ensure_leading(leaders: Sequence[Leadership]) -> None:
     """Raise LeaseLostError unless every lease certainly is this daemon's."""
-    for one in leaders:
-        await one.certain()
+    for leader in leaders:
+        await leader.certain()
 
 
 def certainly_leads(leaders: Sequence[Leadership]) -> bool:
     """Return whether every lease certainly is this daemon's now; safe to call on any thread."""
-    return all(one.surely_acting for one in leaders)
+    return all(leader.surely_acting for leader in leaders)
 
 
 def holder_of(path: Path) -> str:
@@ -119,7 +119,7 @@ def holder_of(path: Path) -> str:
     A copy of the directory belongs to another daemon, and two daemons of the same name would take
     the lease from each other. So the name depends on the directory and on the machine.
     """
-    said = read_or_create(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
+    stored = read_or_create(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
     machine = _MACHINE.read_text() if _MACHINE.exists() else ""
-    where = f"{said} {machine} {socket.gethostname()} {path.parent.stat().st_ino}"
-    return f"{said[:96]}-{sha256(where.encode()).hexdigest()[:8]}"
+    where = f"{stored} {machine} {socket.gethostname()} {path.parent.stat().st_ino}"
+    return f"{stored[:96]}-{sha256(where.encode()).hexdigest()[:8]}"

@@ -173,8 +173,8 @@ class Database:
             self._running -= 1
             if not self._running:
                 waiting, self._idle = self._idle, []
-                for one in waiting:
-                    one.callback(None)
+                for waiter in waiting:
+                    waiter.callback(None)
 
     async def _retried(
         self, name: str, call: Callable[[], Result], executor: OwnedExecutor

@@ -59,7 +59,7 @@ class _RepeatableMariaDb(_Repeatable, MariaDBImpl):
 
 
 def _columns(connection: Any, table: str) -> set[str] | None:
-    found = sa.inspect(connection)
-    if not found.has_table(table):
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(table):
         return None
-    return {str(one["name"]) for one in found.get_columns(table)}
+    return {str(column["name"]) for column in inspector.get_columns(table)}

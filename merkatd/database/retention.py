@@ -130,10 +130,10 @@ def _drop(
 ) -> int:
     """Delete the old rows of at most `most` values of a column; return the number of values."""
     column = table.c[name]
-    found = list(connection.scalars(sa.select(column).where(old).distinct().limit(most)))
-    for some in chunks(found):
+    values = list(connection.scalars(sa.select(column).where(old).distinct().limit(most)))
+    for some in chunks(values):
         connection.execute(sa.delete(table).where(column.in_(some), old))
-    return len(found)
+    return len(values)
 
 
 def _drop_periods(
@@ -210,10 +210,10 @@ def _delete_periods(connection: sa.Connection, horizon: Horizon, most: int) -> i
         for table in (ALLOCATIONS, DETAILS, STEPS, PRICES, SHORTFALLS, RESERVATIONS)
     ]
     old = (number <= _last_period(connection, horizon)) & PERIODS.c.state.in_(_ENDED)
-    found = list(connection.scalars(sa.select(number).where(old, ~sa.or_(*used)).limit(most)))
-    for some in chunks(found):
+    numbers = list(connection.scalars(sa.select(number).where(old, ~sa.or_(*used)).limit(most)))
+    for some in chunks(numbers):
         connection.execute(sa.delete(PERIODS).where(number.in_(some)))
-    return len(found)
+    return len(numbers)
 
 
 def _last_period(connection: sa.Connection, horizon: Horizon) -> int:

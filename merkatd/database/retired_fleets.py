@@ -40,10 +40,10 @@ def _drop_vms(
     kept = sa.select(table.c.create_key).join(
         last, (last.c.owner == owner) & (last.c.number == table.c.number)
     )
-    found = _keys(connection, table.c.create_key, table.c.gone_s < before_s, kept, most)
-    for some in chunks(found):
+    keys = _keys(connection, table.c.create_key, table.c.gone_s < before_s, kept, most)
+    for some in chunks(keys):
         connection.execute(sa.delete(table).where(table.c.create_key.in_(some)))
-    return len(found)
+    return len(keys)
 
 
 def _keys(
@@ -69,12 +69,12 @@ def drop_platforms(
         old, PLATFORMS.c.id.not_in(there), PLATFORMS.c.id < _highest(connection, PLATFORMS.c.id)
     )
     query = query.limit(most)
-    found = list(connection.scalars(query))
-    for some in chunks(found):
+    ids = list(connection.scalars(query))
+    for some in chunks(ids):
         connection.execute(sa.delete(DOINGS).where(DOINGS.c.platform.in_(some)))
         connection.execute(sa.delete(MEMBERS).where(MEMBERS.c.platform.in_(some)))
         connection.execute(sa.delete(PLATFORMS).where(PLATFORMS.c.id.in_(some)))
-    return len(found)
+    return len(ids)
 
 
 def drop_vm_groups(
@@ -86,11 +86,11 @@ def drop_vm_groups(
     unused = VM_GROUPS.c.id.not_in(sa.select(GROUP_VMS.c.vm_group)) & (ended_s < unused_before_s)
     old = ((ended_s < before_s) | unused) & VM_GROUPS.c.id.not_in(there)
     old &= VM_GROUPS.c.id < _highest(connection, VM_GROUPS.c.id)
-    found = list(connection.scalars(sa.select(VM_GROUPS.c.id).where(old).limit(most)))
-    for some in chunks(found):
+    ids = list(connection.scalars(sa.select(VM_GROUPS.c.id).where(old).limit(most)))
+    for some in chunks(ids):
         connection.execute(sa.delete(GROUP_VMS).where(GROUP_VMS.c.vm_group.in_(some)))
         connection.execute(sa.delete(VM_GROUPS).where(VM_GROUPS.c.id.in_(some)))
-    return len(found)
+    return len(ids)
 
 
 def drop_accounts(
@@ -123,11 +123,11 @@ def drop_accounts(
         )
         .limit(most)
     )
-    found = hand_over(connection, list(connection.scalars(query)))
-    for some in chunks(found):
+    ids = hand_over(connection, list(connection.scalars(query)))
+    for some in chunks(ids):
         connection.execute(sa.delete(BUDGETS).where(BUDGETS.c.account.in_(some)))
         connection.execute(sa.delete(ACCOUNTS).where(ACCOUNTS.c.id.in_(some)))
-    return len(found)
+    return len(ids)
 
 
 def _highest(connection: sa.Connection, column: sa.Column[int]) -> int:

@@ -84,7 +84,7 @@ def chart(values: Sequence[float], width: int, height: int) -> list[str]:
     most = max(shown, default=0.0) or 1.0
     eighths = [round(value / most * height * 8) for value in shown]
     rows = [
-        "".join(_BLOCKS[min(max(one - row * 8, 0), 8)] for one in eighths)
+        "".join(_BLOCKS[min(max(height - row * 8, 0), 8)] for height in eighths)
         for row in reversed(range(height))
     ]
     # Each column has at least a low block, so that a price of 0 is visible.

@@ -85,17 +85,17 @@ def decisions(
     latest: Announcement, cast: Cast, told_before: Mapping[int, str]
 ) -> tuple[DisplayedDecision, ...]:
     """Return the decisions about VMs' places, and the new reasons of waiting VMs."""
-    found = [
+    lines = [
         _decided(latest, step.vm, _step_text(latest, step), step.reason, cast)
         for step in latest.decided.steps
         if not isinstance(step, OnHost)
     ]
-    found += [
+    lines += [
         _decided(latest, vm, _subject(latest, vm), why, cast)
         for vm, why in sorted(latest.decided.decision.reasons.items())
         if told_before.get(vm) != why
     ]
-    return tuple(found)
+    return tuple(lines)
 
 
 def _subject(latest: Announcement, vm: int) -> str:
@@ -154,7 +154,7 @@ def tenant_row(
     got: float | None = None,
 ) -> DisplayedTenant:
     """Return the displayed state of a tenant."""
-    kept = sum(one.kept for one in player.past)
+    kept = sum(application.kept for application in player.past)
     common = DisplayedTenant(
         name=player.tenant.name,
         character=str(player.tenant.character),

@@ -48,11 +48,11 @@ class TenantSummary:
 
 def account(player: ScriptPlayer, now_min: float, spent: float) -> TenantSummary:
     """Return the results of a tenant."""
-    kept = sum(one.kept for one in player.past)
+    kept = sum(application.kept for application in player.past)
     return TenantSummary(
         name=player.tenant.name,
         character=str(player.tenant.character),
-        done=sum(sum(one.vms.values()) for one in player.applications),
+        done=sum(sum(application.vms.values()) for application in player.applications),
         kept=kept,
         missed=len(player.past) - kept,
         under_way=_under_way(player.now, now_min),
@@ -78,13 +78,16 @@ def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> 
         f"{head} {'a core-hour':>11}  under way",
     ]
     lines += [
-        f"{one.name:5} {one.character:8} {one.done / 60:10.1f} {one.kept:4} {one.missed:6}"
-        f" {one.spent:8.0f} {one.price:11.1f}  {one.under_way}".rstrip()
-        for one in accounts
+        f"{account.name:5} {account.character:8} {account.done / 60:10.1f} {account.kept:4}"
+        f" {account.missed:6} {account.spent:8.0f} {account.price:11.1f}"
+        f"  {account.under_way}".rstrip()
+        for account in accounts
     ]
-    spent, done = sum(one.spent for one in accounts), sum(one.done for one in accounts) / 60
+    spent = sum(account.spent for account in accounts)
+    done = sum(account.done for account in accounts) / 60
     price = spent / done if done > 0 else 0.0
-    kept, missed = sum(one.kept for one in accounts), sum(one.missed for one in accounts)
+    kept = sum(account.kept for account in accounts)
+    missed = sum(account.missed for account in accounts)
     lines.append(f"{'all':14} {done:10.1f} {kept:4} {missed:6} {spent:8.0f} {price:11.1f}")
     return lines
 
@@ -224,7 +227,7 @@ class Demo:
             )
         vms = sorted(vm for player in self._players if player.now for vm in player.now.alive)
         done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
-        return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
+        return {vm: answer for vm, answer in zip(vms, done, strict=True) if answer is not None}
 
     async def _read_balances(self, daemon: RunningDaemon) -> None:
         def read(connection: sa.Connection) -> dict[int, float]:
@@ -294,7 +297,7 @@ class Demo:
 
     def _accounts(self, now_min: float) -> list[TenantSummary]:
         had = self._options.starting_credits
-        return [account(one, now_min, had - self._balance(one)) for one in self._players]
+        return [account(player, now_min, had - self._balance(player)) for player in self._players]
 
     async def _sleep(self, seconds: float) -> None:
         if self._ended:

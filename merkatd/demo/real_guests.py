@@ -132,10 +132,10 @@ class LibvirtGuests:
         return self._connection(host).lookupByName(name_of(vm))
 
     def _connection(self, host: int) -> Any:
-        found = self._connections.get(host)
-        if found is None or not found.isAlive():
-            self._connections[host] = found = self._api.open(self._addresses[host])
-        return found
+        connection = self._connections.get(host)
+        if connection is None or not connection.isAlive():
+            self._connections[host] = connection = self._api.open(self._addresses[host])
+        return connection
 
     def _check_names(self, host: int, address: str) -> None:
         try:
@@ -167,17 +167,17 @@ def kind_here() -> GuestKind:
         if platform.machine() == _ARCHITECTURE and f"<domain type='{kind}'" in described:
             return GuestKind.KVM if f"<domain type='{GuestKind.KVM}'" in described else kind
         why.setdefault(f"can't run {_ARCHITECTURE} machines", []).append(kind.address)
-    found = "; ".join(f"{' and '.join(addresses)}: {what}" for what, addresses in why.items())
-    raise GuestsError(f"this machine can't run real guests: {found}")
+    reasons = "; ".join(f"{' and '.join(addresses)}: {what}" for what, addresses in why.items())
+    raise GuestsError(f"this machine can't run real guests: {reasons}")
 
 
 def _with_way_out(api: Any, error: Any) -> str:
     """Return libvirt's error, with a way out if one is known."""
     closed = {api.VIR_ERR_AUTH_FAILED, api.VIR_ERR_AUTH_UNAVAILABLE, api.VIR_ERR_AUTH_CANCELLED}
-    found = error.get_int1()
-    if found in {errno.ENOENT, errno.ECONNREFUSED}:
+    number = error.get_int1()
+    if number in {errno.ENOENT, errno.ECONNREFUSED}:
         return f"{error} (start libvirtd; it is in Debian's package libvirt-daemon-system)"
-    if found in {errno.EACCES, errno.EPERM} or error.get_error_code() in closed:
+    if number in {errno.EACCES, errno.EPERM} or error.get_error_code() in closed:
         return f"{error} (run the demo as root or as a member of the group libvirt)"
     return str(error)
 

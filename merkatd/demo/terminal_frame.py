@@ -73,8 +73,8 @@ def _wide(state: DisplayState, width: int, room: int) -> list[Line]:
     rights = _decisions(state, right, room)
     rows = max(len(lefts), len(rights))
     return [
-        (*fitted(one, left), Piece(" " * _GAP), *other)
-        for one, other in zip(_filled(lefts, rows), _filled(rights, rows), strict=True)
+        (*fitted(line, left), Piece(" " * _GAP), *other)
+        for line, other in zip(_filled(lefts, rows), _filled(rights, rows), strict=True)
     ]
 
 
@@ -187,7 +187,7 @@ _GOT = 5
 def _tenants(state: DisplayState, width: int) -> list[Line]:
     real = any(tenant.got is not None for tenant in state.tenants)
     bar = max(width - _FIXED - (_GOT if real else 0), 6)
-    legend = next((one for one in _LEGENDS if len(one) <= bar), "")
+    legend = next((legend for legend in _LEGENDS if len(legend) <= bar), "")
     got = f"{'got':>{_GOT}}" if real else ""
     names = (
         f"{'':16}{'VMs':>3} {'bid':>5} {'cores':>5}{got}  "
@@ -228,8 +228,8 @@ def _decisions(state: DisplayState, width: int, room: int) -> list[Line]:
         return []
     whole = room > _ROOMY
     lines: list[Line] = []
-    for one in reversed(state.decisions[-room:]):
-        lines[:0] = _decision(one, state.tenants, width, whole=whole)
+    for decision in reversed(state.decisions[-room:]):
+        lines[:0] = _decision(decision, state.tenants, width, whole=whole)
     heading = _heading("DECISIONS", "why, the newest last", width)
     return [heading, *lines[-(room - 1) :]]
 
@@ -239,16 +239,16 @@ _ROOMY = 12
 
 
 def _decision(
-    one: DisplayedDecision, tenants: Sequence[DisplayedTenant], width: int, *, whole: bool
+    decision: DisplayedDecision, tenants: Sequence[DisplayedTenant], width: int, *, whole: bool
 ) -> Iterable[Line]:
-    known = 0 <= one.tenant < len(tenants)
-    letter = tenant_letter(tenants[one.tenant].name) if known else " "
+    known = 0 <= decision.tenant < len(tenants)
+    letter = tenant_letter(tenants[decision.tenant].name) if known else " "
     head = (
-        Piece(f"{one.period:3} ", FAINT),
-        Piece(letter, tenant_style(one.tenant) if known else PLAIN),
-        Piece(f" {one.what}", BOLD),
+        Piece(f"{decision.period:3} ", FAINT),
+        Piece(letter, tenant_style(decision.tenant) if known else PLAIN),
+        Piece(f" {decision.what}", BOLD),
     )
-    why = f": {one.why}" if one.why else ""
+    why = f": {decision.why}" if decision.why else ""
     if not whole:
         yield (*head, Piece(why))
         return

@@ -26,8 +26,8 @@ class Log:
         if state.period != self._period:
             self._period = state.period
             self._say(period_line(state))
-        for one in decisions[self._seen :]:
-            self._say(decision_line(one))
+        for decision in decisions[self._seen :]:
+            self._say(decision_line(decision))
         self._seen = len(decisions)
 
     def _say(self, line: str) -> None:
@@ -46,9 +46,9 @@ def period_line(state: DisplayState) -> str:
     )
 
 
-def decision_line(one: DisplayedDecision) -> str:
+def decision_line(decision: DisplayedDecision) -> str:
     """Return a decision as a line."""
-    return f"    {one.what}{f': {one.why}' if one.why else ''}"
+    return f"    {decision.what}{f': {decision.why}' if decision.why else ''}"
 
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"

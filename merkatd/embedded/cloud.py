@@ -152,13 +152,13 @@ class EmbeddedCloud:
 
         Raise OneFault if the call breaks XML-RPC's own rules. The changes are stored on return.
         """
-        found, user_arguments = self._resolve(method, arguments)
+        function, user_arguments = self._resolve(method, arguments)
         verdict = self.faults.on_call(method, user_arguments)
         if verdict.fate is FaultKind.HANG:
             return CallReply(success=False, value="", verdict=verdict)
         self.requests += 1
         try:
-            value = self._perform(found, str(arguments[0]), user_arguments, verdict)
+            value = self._perform(function, str(arguments[0]), user_arguments, verdict)
         except OneRefusal as refusal:
             text = f"[{method}] {refusal.text}"
             return CallReply(
@@ -168,8 +168,8 @@ class EmbeddedCloud:
         return CallReply(success=True, value=value, verdict=verdict)
 
     def _resolve(self, method: str, arguments: Sequence[object]) -> tuple[OneMethod, list[object]]:
-        found = METHODS.get(method)
-        if found is None or method in self.world.settings.missing_methods:
+        function = METHODS.get(method)
+        if function is None or method in self.world.settings.missing_methods:
             raise OneFault(UNKNOWN_METHOD, f"Method '{method}' not defined")
         if not arguments or type(arguments[0]) is not str:
             raise OneFault(
@@ -178,18 +178,18 @@ class EmbeddedCloud:
         if any(isinstance(value, str) and max(value, default="") > _LAST for value in arguments):
             raise OneFault(NO_CALL, "Call XML not a proper XML-RPC call.")
         values = list(arguments[1:])
-        check_types(found, values)
-        return found, values[: len(found.required) + len(found.optional)]
+        check_types(function, values)
+        return function, values[: len(function.required) + len(function.optional)]
 
     def _perform(
-        self, found: OneMethod, session: str, values: list[object], verdict: FaultVerdict
+        self, function: OneMethod, session: str, values: list[object], verdict: FaultVerdict
     ) -> Answer:
         if verdict.refusal is not None:
             raise OneRefusal(verdict.refusal.code, verdict.refusal.text)
         user = authenticate(self.world, session)
         if user is None:
             raise OneRefusal(AUTHENTICATION, "User couldn't be authenticated, aborting call.")
-        return found.function(MethodCall(self, user, found.name), *values)
+        return function.function(MethodCall(self, user, function.name), *values)
 
     def commit(self) -> None:
         """Divide changed hosts anew, and store all changes."""

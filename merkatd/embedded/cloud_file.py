@@ -99,11 +99,11 @@ def build(cloud: EmbeddedCloud, plan: CloudDescription) -> None:
 
 def _named(cloud: EmbeddedCloud, what: str, name: str) -> int:
     table = cloud.world.groups if what == "groups" else cloud.world.clusters
-    found = table.named(name)
-    if found is None:
+    row = table.named(name)
+    if row is None:
         names = ", ".join(str(row.name) for row in table)
         raise CloudFileError(f"unknown name {name!r} in {what}; known names: {names}")
-    return int(found.id)
+    return int(row.id)
 
 
 def memory_mib(text: str) -> int:

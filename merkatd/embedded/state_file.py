@@ -65,9 +65,11 @@ class SqliteStore:
         )
         self._cloud: EmbeddedCloud | None = None
         self._stale: dict[tuple[str, int], None] = {}
-        found = self.fact("format", str(FORMAT))
-        if found != str(FORMAT):
-            raise StateError(f"{path} has state format {found}; this version reads format {FORMAT}")
+        stored = self.fact("format", str(FORMAT))
+        if stored != str(FORMAT):
+            raise StateError(
+                f"{path} has state format {stored}; this version reads format {FORMAT}"
+            )
 
     def fact(self, name: str, default: str) -> str:
         """Return a value of the whole cloud; store the default if the value is missing."""

@@ -41,26 +41,28 @@ class FleetView:
     """VMs that an administrator gave to another user. They leave their fleet: its owner must not
     end them, nor bid for them, because another user pays."""
 
-    def state_of(self, one: FleetMember) -> VmState | None:
+    def state_of(self, member: FleetMember) -> VmState | None:
         """Return the state of a member's VM, None if there is none."""
-        return None if one.vm is None else self.states.get(one.vm)
+        return None if member.vm is None else self.states.get(member.vm)
 
-    def is_gone(self, one: FleetMember) -> bool:
+    def is_gone(self, member: FleetMember) -> bool:
         """Return whether the VM has ended or left, or was to end before it was created."""
-        if one.vm is None:
-            return one.leaving and one.key not in self.creating
-        if one.vm in self.given_away:
+        if member.vm is None:
+            return member.leaving and member.key not in self.creating
+        if member.vm in self.given_away:
             return True
-        return one.vm not in self.states and one.vm not in self.ailing
+        return member.vm not in self.states and member.vm not in self.ailing
 
-    def end_step(self, one: FleetMember, reason: str) -> Step | None:
+    def end_step(self, member: FleetMember, reason: str) -> Step | None:
         """Return the step that ends a member's VM, None while that is impossible.
 
         VMs that are held, stopped, undeployed or failed end too: nothing else would end them.
         """
-        if one.vm is None or self.state_of(one) in {None, VmState.BUSY}:
+        if member.vm is None or self.state_of(member) in {None, VmState.BUSY}:
             return None
-        return Terminate(period=self.period, vm=one.vm, reason=reason, hard=one.vm in self.deaf)
+        return Terminate(
+            period=self.period, vm=member.vm, reason=reason, hard=member.vm in self.deaf
+        )
 
 
 def read_fleet_view(
@@ -84,26 +86,28 @@ def read_fleet_view(
         for stored in journal.outstanding(connection)
         if isinstance(stored.step, Create)
     }
-    leaving = [one.vm for one in members if one.leaving and one.vm is not None]
+    leaving = [member.vm for member in members if member.leaving and member.vm is not None]
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     return FleetView(
         period=observed.period,
         states={vm: VmState(state) for vm, state in states},
         ailing=observation.ailing.keys(),
         creating=creating,
-        refused=fleet_store.refusals(connection, [one.key for one in members if one.vm is None]),
+        refused=fleet_store.refusals(
+            connection, [member.key for member in members if member.vm is None]
+        ),
         deaf=journal.unresponsive_vms(connection, leaving),
         given_away=frozenset(
-            one.vm
-            for one in members
-            if one.vm is not None and owners.get(one.vm, owner_of(one)) != owner_of(one)
+            member.vm
+            for member in members
+            if member.vm is not None and owners.get(member.vm, owner_of(member)) != owner_of(member)
         ),
     )
 
 
-def creation_key(said: str, entropy: bytes) -> str:
+def creation_key(token: str, entropy: bytes) -> str:
     """Return a member's key; it can't be guessed without knowing the entropy."""
-    return str(UUID(bytes=blake2b(said.encode(), key=entropy, digest_size=16).digest(), version=4))
+    return str(UUID(bytes=blake2b(token.encode(), key=entropy, digest_size=16).digest(), version=4))
 
 
 @dataclass(frozen=True, slots=True)

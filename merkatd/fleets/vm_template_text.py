@@ -55,7 +55,7 @@ async def with_own(where: str, template: VmTemplate, ask: Ask, user_id: int = CA
         except (OneError, BrokenError, CloudUnreachableError) as error:
             raise TemplateError([f"{where}{error}"]) from None
         template = _replaced(where, template, user)
-    left = next((found for text in _texts(template) if (found := _LEFT.search(text))), None)
+    left = next((match for text in _texts(template) if (match := _LEFT.search(text))), None)
     if left is not None:
         raise TemplateError(
             [f"{where}{left[0]}: expected $USER[NAME], where NAME is one of your attributes"]
@@ -72,17 +72,17 @@ def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
     """Replace the variables. Raise TemplateError before the text exceeds its bound, not after."""
     room = LONGEST_TEXT
 
-    def value(found: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> str:
         nonlocal room
-        said = _value(user, found)
-        if len(said) > LONGEST_VALUE:
-            why = f"your attribute must have at most {LONGEST_VALUE} characters (got {len(said)})"
-            raise TemplateError([f"{where}{found[0]}: {why}"])
-        room -= len(said)
+        value = _value(user, match)
+        if len(value) > LONGEST_VALUE:
+            why = f"your attribute must have at most {LONGEST_VALUE} characters (got {len(value)})"
+            raise TemplateError([f"{where}{match[0]}: {why}"])
+        room -= len(value)
         if room < 0:
             why = f"with your attributes inserted, it has more than {LONGEST_TEXT} characters"
             raise TemplateError([f"{where}{why}"])
-        return said
+        return value
 
     def own(text: str) -> str:
         return _SAID.sub(value, text)
@@ -95,15 +95,15 @@ def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
     )
 
 
-def _value(user: Element, found: re.Match[str]) -> str:
+def _value(user: Element, match: re.Match[str]) -> str:
     """Return the user's value for a variable, empty if the user has no such attribute."""
-    if found[2] is not None:
-        said = user.findtext(_OF_THE_USER[found[2]])
-    elif found[1] == "TEMPLATE":
-        return found[0]
+    if match[2] is not None:
+        value = user.findtext(_OF_THE_USER[match[2]])
+    elif match[1] == "TEMPLATE":
+        return match[0]
     else:
-        said = user.findtext(f"TEMPLATE/{found[1].upper()}")
-    return said or ""
+        value = user.findtext(f"TEMPLATE/{match[1].upper()}")
+    return value or ""
 
 
 MOST_VALUES = 1000
@@ -136,14 +136,14 @@ def template_problem(text: str) -> str | None:
         rendered(template)
     except ParseError as error:
         return str(error)
-    found = next((name for name in sorted(template.names()) if _OURS.fullmatch(name)), None)
-    if found is not None:
-        return f"{found} is not accepted: give floor, ceiling and market beside the template"
-    found = next((name for name in _SIZES if _is_beyond(template, name)), None)
-    if found is not None:
-        got = _text(template, found) or ""
+    name = next((name for name in sorted(template.names()) if _OURS.fullmatch(name)), None)
+    if name is not None:
+        return f"{name} is not accepted: give floor, ceiling and market beside the template"
+    name = next((name for name in _SIZES if _is_beyond(template, name)), None)
+    if name is not None:
+        got = _text(template, name) or ""
         shown = repr(got) if len(got) <= _SHOWN else f"{got[:_SHOWN]!r}..."
-        return f"`{found}` must be at most {MAX_NUMBER:g} (got {shown})"
+        return f"`{name}` must be at most {MAX_NUMBER:g} (got {shown})"
     if _number(template, "MEMORY") is None:
         return 'expected one memory size in MiB, for example MEMORY="1024"'
     if _number(template, "CPU") is None and _number(template, "VCPU") is None:
@@ -223,20 +223,20 @@ _facts = BoundedCache(_read_facts, lambda _text, _made: _FACTS, _MOST_FACTS_BYTE
 
 def _number(template: Template, name: str) -> float | None:
     """Return a template's attribute as a number from 0 to MAX_NUMBER, None if it is none."""
-    found = _text(template, name)
-    if found is None or not _NUMBER.fullmatch(found):
+    text = _text(template, name)
+    if text is None or not _NUMBER.fullmatch(text):
         return None
-    number = float(found)
+    number = float(text)
     return number if number <= MAX_NUMBER else None
 
 
 def _is_beyond(template: Template, name: str) -> bool:
     """Return whether a template's attribute is a number above MAX_NUMBER."""
-    found = _text(template, name)
-    return found is not None and _NUMBER.fullmatch(found) is not None and float(found) > MAX_NUMBER
+    text = _text(template, name)
+    return text is not None and _NUMBER.fullmatch(text) is not None and float(text) > MAX_NUMBER
 
 
 def _text(template: Template, name: str) -> str | None:
     """Return a template's attribute if it occurs exactly once and is a text, else None."""
-    found = [value for key, value in template.attributes if key == name]
-    return found[0] if len(found) == 1 and isinstance(found[0], str) else None
+    values = [value for key, value in template.attributes if key == name]
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None

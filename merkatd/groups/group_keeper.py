@@ -57,27 +57,27 @@ def review_groups(
     new in each period. If the review of a group fails, that group is left unchanged.
     """
     # Lock the groups before reading anything else: then an edit is seen completely or not at all.
-    living = {one.id: one for one in group_store.living(connection, lock=True)}
+    living = {group.id: group for group in group_store.living(connection, lock=True)}
     present = GROUP_MEMBERS.living(connection)
     # A VM may appear after its group was marked as ended.
-    late = {one.vm_group for one in present} - living.keys()
-    living |= {one.id: one for one in group_store.of_ids(connection, late)}
+    late = {member.vm_group for member in present} - living.keys()
+    living |= {group.id: group for group in group_store.of_ids(connection, late)}
     if not living:
         return GroupReview()
     members: dict[int, list[GroupMember]] = {group: [] for group in living}
-    for one in present:
-        members.get(one.vm_group, []).append(one)
+    for member in present:
+        members.get(member.vm_group, []).append(member)
     sight, highest = (
-        read_fleet_view(connection, observed, present, lambda one: one.owner),
+        read_fleet_view(connection, observed, present, lambda member: member.owner),
         GROUP_MEMBERS.highest_numbers(connection),
     )
     room, apart, steps = CreationRoom(new_vms), SeparateWork(connection), list[Step]()
     for group in living.values():
         naming, left = (highest.get(group.id, 0), entropy), room.of(group.owner)
         work = partial(_tend_one, connection, group, members[group.id], sight, at_s, naming, left)
-        found = apart.run(group.id, work, _NOTHING)
-        room.count(group.owner, found)
-        steps += found
+        done = apart.run(group.id, work, _NOTHING)
+        room.count(group.owner, done)
+        steps += done
     return GroupReview(steps, apart.failed)
 
 
@@ -96,7 +96,7 @@ def _tend_one(
     """
     lost = losses(known, sight, group.owner)
     GROUP_MEMBERS.mark_gone(connection, lost.keys, at_s)
-    members = [one for one in known if one.key not in set(lost.keys)]
+    members = [member for member in known if member.key not in set(lost.keys)]
     group = _fewer(connection, group, lost.unasked, lost.why)
     if group.ending and not members:
         group_store.change(connection, group.id, ended_s=at_s)
@@ -106,7 +106,7 @@ def _tend_one(
         members,
         sight,
         new=group_member_factory(group, *naming),
-        make=lambda one: group_create_step(group, one, sight.period),
+        make=lambda member: group_create_step(group, member, sight.period),
         room=room,
     )
     GROUP_MEMBERS.add(connection, result.add)
@@ -120,8 +120,8 @@ def _fewer(connection: sa.Connection, group: GroupRow, count: int, why: str) -> 
         return group
     values: Mapping[str, int | str] = {"nvm": max(group.nvm - count, 0), "why": why}
     group_store.change(connection, group.id, **values)
-    found = group_store.get(connection, group.id)
-    return group if found is None else found
+    stored = group_store.get(connection, group.id)
+    return group if stored is None else stored
 
 
 class Keeper:

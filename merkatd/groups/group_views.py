@@ -111,8 +111,8 @@ class LatestVms:
         if self._latest is None:
             return []
         rows = rows_of(self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64))
-        found: list[int] = rows[rows != NO_ROW].tolist()
-        return found
+        known: list[int] = rows[rows != NO_ROW].tolist()
+        return known
 
     def vm(self, member: GroupMember) -> GroupVm:
         """Return the view of a group's VM; VMs not in the snapshot have neither host nor bid."""
@@ -164,15 +164,17 @@ def rows(
     connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
 ) -> list[GroupSummary]:
     """Return short views of these groups."""
-    sights, vms = LatestVms(latest), group_vm_store.ids(connection, [one.id for one in some])
-    return [summary(one, vms[one.id], sights) for one in some]
+    sights, vms = LatestVms(latest), group_vm_store.ids(connection, [group.id for group in some])
+    return [summary(group, vms[group.id], sights) for group in some]
 
 
 def group_view(
     connection: sa.Connection, group: GroupRow, latest: Announcement | None
 ) -> GroupDetails:
     """Return the full view of a group."""
-    sights, found = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
-    short = summary(group, [one.vm for one in found if one.vm is not None], sights)
-    known = {one.name: getattr(short, one.name) for one in fields(short)}
-    return GroupDetails(**known, template=group.template, vms=[sights.vm(one) for one in found])
+    sights, living = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
+    short = summary(group, [vm.vm for vm in living if vm.vm is not None], sights)
+    known = {field.name: getattr(short, field.name) for field in fields(short)}
+    return GroupDetails(
+        **known, template=group.template, vms=[sights.vm(member) for member in living]
+    )

@@ -100,9 +100,9 @@ class EmbeddedHypervisors:
             del refused[step.id]
         # Steps of one VM are sent one after another: the later step must win.
         while again:
-            turn = {one[0].vm: one for one in reversed(again)}
+            turn = {steps[0].vm: steps for steps in reversed(again)}
             refused |= await self._set(list(turn.values()))
-            again = [one for one in again if turn[one[0].vm] is not one]
+            again = [steps for steps in again if turn[steps[0].vm] is not steps]
         return refused
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, ReleaseResult]:
@@ -177,15 +177,15 @@ def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _by_vm(steps: Sequence[HostStep]) -> list[list[HostStep]]:
-    found: dict[int, list[HostStep]] = {}
+    by_vm: dict[int, list[HostStep]] = {}
     for step in steps:
-        found.setdefault(step.vm, []).append(step)
-    return list(found.values())
+        by_vm.setdefault(step.vm, []).append(step)
+    return list(by_vm.values())
 
 
 def _alone(by_vm: Sequence[Sequence[HostStep]], refused: Mapping[str, str]) -> list[list[HostStep]]:
     """Return each refused step of a VM with several of them."""
-    return [[step] for one in by_vm if len(one) > 1 for step in one if step.id in refused]
+    return [[step] for steps in by_vm if len(steps) > 1 for step in steps if step.id in refused]
 
 
 def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:
@@ -200,8 +200,8 @@ def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:
         case Balloon():
             yield "memory_mib", step.memory_mib
         case Throttle():
-            said = {name: getattr(step, name) for name in _RATES.values()}
-            yield from ((name, rate) for name, rate in said.items() if rate is not None)
+            rates = {name: getattr(step, name) for name in _RATES.values()}
+            yield from ((name, rate) for name, rate in rates.items() if rate is not None)
 
 
 def _quota(quota_us: int | None, period_us: int) -> int:

@@ -52,12 +52,12 @@ class Bill:
 
     def by_account(self) -> dict[int, int]:
         """Return the total of each account."""
-        found: Counter[int] = Counter()
+        totals: Counter[int] = Counter()
         each = self.owed.sum(axis=1).tolist()
         for account, amount in zip(self.account.tolist(), each, strict=True):
-            found[account] += amount
+            totals[account] += amount
         # No balance can exceed this limit, so the rest could not be paid anyway.
-        return {account: min(amount, MAX_AMOUNT) for account, amount in found.items()}
+        return {account: min(amount, MAX_AMOUNT) for account, amount in totals.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,30 +114,30 @@ def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[in
     debt = debts.of_owners(connection)
     if sum(owed.values()) + max(debt.values(), default=0) <= MAX_AMOUNT:
         return owed
-    found = dict(owed)
+    countable = dict(owed)
     for account in account_store.get(connection, owed).values():
         if account.owner is not None:
             before = debt.get(account.owner, 0)
-            found[account.id] = min(owed[account.id], MAX_AMOUNT - before)
-            debt[account.owner] = before + found[account.id]
-    return found
+            countable[account.id] = min(owed[account.id], MAX_AMOUNT - before)
+            debt[account.owner] = before + countable[account.id]
+    return countable
 
 
 def short_at(connection: sa.Connection, at_s: float) -> frozenset[int]:
     """Return the owners that could not pay in full for the periods charged at this time."""
     newest = period_store.recent(connection, 100, PeriodState.CHARGED)
-    charged = [one.number for one in newest if one.charged_s == at_s]
+    charged = [period.number for period in newest if period.charged_s == at_s]
     missing = [charge_store.shortfalls(connection, number) for number in charged]
-    return frozenset(owner for one in missing for owner in _owners(connection, one))
+    return frozenset(owner for shortfalls in missing for owner in _owners(connection, shortfalls))
 
 
 def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, int]:
     """Return, by owner, the sum that its accounts could not pay."""
-    found: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
     for account in account_store.get(connection, missing).values():
         if account.owner is not None:
-            found[account.owner] += missing[account.id]
-    return dict(found)
+            totals[account.owner] += missing[account.id]
+    return dict(totals)
 
 
 def _charged(bill: Bill, result: ChargeResult) -> Ints:
@@ -210,7 +210,7 @@ def payers(
     An application pays only while it is open, and only for VMs of its own owner.
     """
     tenant = account_store.of_tenants(connection, owners)
-    running = {one.application: one.owner for one in budget_store.open_ones(connection)}
+    running = {budget.application: budget.owner for budget in budget_store.open_ones(connection)}
     return [
         application if running.get(application) == owner else tenant.get(owner, -1)
         for owner, application in zip(owners, applications, strict=True)

@@ -45,10 +45,10 @@ def open_application(
 
 def budget_of(connection: sa.Connection, application: int) -> BudgetRow:
     """Return the budget of an application. Raise NotFoundError if it does not exist."""
-    found = budget_store.get(connection, application)
-    if found is None:
+    budget = budget_store.get(connection, application)
+    if budget is None:
         raise NotFoundError(f"there is no application {application}")
-    return found
+    return budget
 
 
 def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[BudgetRow, ...]:
@@ -125,13 +125,20 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
     postings = []
     for owner, theirs in by_owner.items():
         tenant = _tenant_of(connection, theirs[0])
-        held = account_store.lock(connection, [tenant, *(one.application for one in theirs)])
+        held = account_store.lock(connection, [tenant, *(budget.application for budget in theirs)])
         refills = [
-            Refill(one.application, one.initial, one.replenishment, held[one.application].balance)
-            for one in theirs
+            Refill(
+                budget.application,
+                budget.initial,
+                budget.replenishment,
+                held[budget.application].balance,
+            )
+            for budget in theirs
         ]
         amounts = {
-            one: some for one, some in replenishments(held[tenant].free, refills).items() if some
+            account: some
+            for account, some in replenishments(held[tenant].free, refills).items()
+            if some
         }
         if amounts:
             moves = {tenant: -sum(amounts.values()), **amounts}
@@ -144,10 +151,10 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
 def _locked(connection: sa.Connection, application: int) -> BudgetRow:
     """Lock and return the budget: no other transaction moves credits until this one ends."""
     account_store.lock_books(connection)
-    found = budget_store.get(connection, application, locked=True)
-    if found is None:
+    budget = budget_store.get(connection, application, locked=True)
+    if budget is None:
         raise NotFoundError(f"there is no application {application}")
-    return found
+    return budget
 
 
 def _tenant_of(connection: sa.Connection, budget: BudgetRow) -> int:

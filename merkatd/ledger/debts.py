@@ -57,14 +57,16 @@ def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int
 
 def _moves(debtor: AccountRow, theirs: tuple[AccountRow, ...]) -> dict[int, int]:
     """Return, by account, its payment towards its owner's debt."""
-    left, found = debtor.debt, {}
-    own_first = sorted(theirs, key=lambda one: (one.kind is not AccountKind.TENANT, one.id))
+    left, moves = debtor.debt, {}
+    own_first = sorted(
+        theirs, key=lambda account: (account.kind is not AccountKind.TENANT, account.id)
+    )
     for account in own_first:
         amount = min(left, max(account.free, 0))
         if amount:
-            found[account.id] = amount
+            moves[account.id] = amount
             left -= amount
-    return found
+    return moves
 
 
 def of_owners(connection: sa.Connection) -> dict[int, int]:

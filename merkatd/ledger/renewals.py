@@ -43,10 +43,14 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     account_store.issuance(connection)
     every = account_store.holding(connection, locked=True)
     known = standings(connection, every)
-    account = {one.owner: one.account for one in known}
-    claims = [Claim(one.owner, one.weight, one.holdings) for one in known if one.retired_s is None]
-    (treasury,) = (one for one in every if one.kind is AccountKind.TREASURY)
-    (issued,) = (-one.balance for one in every if one.kind is AccountKind.ISSUANCE)
+    account = {tenant.owner: tenant.account for tenant in known}
+    claims = [
+        Claim(tenant.owner, tenant.weight, tenant.holdings)
+        for tenant in known
+        if tenant.retired_s is None
+    ]
+    (treasury,) = (account for account in every if account.kind is AccountKind.TREASURY)
+    (issued,) = (-account.balance for account in every if account.kind is AccountKind.ISSUANCE)
     paid = incomes(issued, treasury.balance, claims)
     postings = [
         Posting(
@@ -70,7 +74,7 @@ def keep_supply(
 ) -> SupplyChange | None:
     """Adjust the supply: to the policy once a day, or else to the configuration or the weights."""
     account_store.lock_books(connection)
-    weights = [one.weight for one in stored.active(connection)]
+    weights = [tenant.weight for tenant in stored.active(connection)]
     configured = money.supply_for(weights)
     if note_store.newest(connection, RoundKind.SUPPLY) is None:
         note_store.begin_round(connection, RoundKind.SUPPLY, at_s)

@@ -48,13 +48,14 @@ def return_closed(connection: sa.Connection, among: Iterable[int], cause: str, a
 
     Only the accounts `among` these are checked. `cause` is the reference of what freed the credits.
     """
-    found = account_store.lock(connection, among)
+    accounts = account_store.lock(connection, among)
     over = budget_store.ended_among(
-        connection, [one.id for one in found.values() if one.kind is AccountKind.APPLICATION]
+        connection,
+        [account.id for account in accounts.values() if account.kind is AccountKind.APPLICATION],
     )
     postings = []
     for account in sorted(over):
-        held = found[account]
+        held = accounts[account]
         if held.free > 0:
             tenant = account_store.ensure(connection, AccountKind.TENANT, held.owner).id
             moves = {account: -held.free, tenant: held.free}

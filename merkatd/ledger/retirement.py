@@ -57,7 +57,7 @@ class RetirementResult:
 def retire(connection: sa.Connection, owner: int, at_s: float) -> RetirementResult | None:
     """Close a tenant's accounts; return None while credits are reserved for a coming charge."""
     account_store.lock_books(connection)
-    if any(one.reserved for one in account_store.of_owner(connection, owner, locked=True)):
+    if any(account.reserved for account in account_store.of_owner(connection, owner, locked=True)):
         return None
     for budget in budget_store.of_owner(connection, owner):
         if budget.ended_s is None:
@@ -66,22 +66,22 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> RetirementResu
     debts.collect(connection, cause, at_s)
     theirs = account_store.of_owner(connection, owner, locked=True)
     treasury = account_store.treasury(connection).id
-    returned = sum(one.balance for one in theirs)
+    returned = sum(account.balance for account in theirs)
     if returned:
-        moves = {one.id: -one.balance for one in theirs if one.balance}
+        moves = {account.id: -account.balance for account in theirs if account.balance}
         posting = Posting(TransactionKind.RETIREMENT, cause, {**moves, treasury: returned})
         entry_store.post(connection, [posting], at_s)
-    forgiven = sum(one.debt for one in theirs)
-    account_store.add(connection, "debt", {one.id: -one.debt for one in theirs})
-    charge_store.write_off(connection, [one.id for one in theirs], forgiven)
+    forgiven = sum(account.debt for account in theirs)
+    account_store.add(connection, "debt", {account.id: -account.debt for account in theirs})
+    charge_store.write_off(connection, [account.id for account in theirs], forgiven)
     charge_store.forget(connection, [owner])
     known = stored.get(connection, owner)
     if known is not None and known.retired_s is None:
         stored.retire(connection, owner, at_s)
-    found = RetirementResult(returned, forgiven)
-    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(found))
+    result = RetirementResult(returned, forgiven)
+    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(result))
     note_store.add(connection, note)
-    return found
+    return result
 
 
 def holding(connection: sa.Connection) -> tuple[int, ...]:

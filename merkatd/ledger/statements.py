@@ -73,11 +73,11 @@ def _widened(values: Numbers) -> Numbers:
 
 def fold_details(connection: sa.Connection, most_periods: int = 60) -> int:
     """Add the oldest details to their daily totals; return the number of their periods."""
-    found = usage_store.unfolded(connection, most_periods)
-    if not found:
+    unfolded = usage_store.unfolded(connection, most_periods)
+    if not unfolded:
         return 0
     by_day: dict[int, list[DailyUse]] = {}
-    for use in uses_of(found):
+    for use in uses_of(unfolded):
         by_day.setdefault(use.day, []).append(use)
     for day, new in by_day.items():
         together = {(use.account, use.vm): use for use in usage_store.of_day(connection, day)}
@@ -85,8 +85,8 @@ def fold_details(connection: sa.Connection, most_periods: int = 60) -> int:
             key = (use.account, use.vm)
             together[key] = together[key].plus(use) if key in together else use
         usage_store.replace_day(connection, day, (together[key] for key in sorted(together)))
-    usage_store.mark_folded(connection, found[-1].period)
-    return len(found)
+    usage_store.mark_folded(connection, unfolded[-1].period)
+    return len(unfolded)
 
 
 def forget(connection: sa.Connection, before: int, at_s: float, most_periods: int = 5) -> int:

@@ -122,42 +122,42 @@ def standings(connection: sa.Connection, every: Iterable[AccountRow]) -> tuple[T
     account: dict[int, AccountRow] = {}
     inside: Counter[int] = Counter()
     issued = 0
-    for one in every:
-        if one.kind is AccountKind.ISSUANCE:
-            issued = -one.balance
-        elif one.kind is AccountKind.TENANT and one.owner is not None:
-            account[one.owner] = one
-        elif one.owner is not None:
-            inside[one.owner] += one.balance
+    for row in every:
+        if row.kind is AccountKind.ISSUANCE:
+            issued = -row.balance
+        elif row.kind is AccountKind.TENANT and row.owner is not None:
+            account[row.owner] = row
+        elif row.owner is not None:
+            inside[row.owner] += row.balance
     claims = [
-        Claim(one.owner, one.weight, account[one.owner].balance + inside[one.owner])
-        for one in known
-        if one.owner in account and one.retired_s is None
+        Claim(row.owner, row.weight, account[row.owner].balance + inside[row.owner])
+        for row in known
+        if row.owner in account and row.retired_s is None
     ]
     entitled = entitlements(issued, claims)
     return tuple(
-        _tenant_account(one, account[one.owner], inside[one.owner], entitled.get(one.owner, 0))
-        for one in known
-        if one.owner in account
+        _tenant_account(row, account[row.owner], inside[row.owner], entitled.get(row.owner, 0))
+        for row in known
+        if row.owner in account
     )
 
 
 def _tenant_account(
-    one: TenantRow, account: AccountRow, in_applications: int, entitlement: int
+    row: TenantRow, account: AccountRow, in_applications: int, entitlement: int
 ) -> TenantAccount:
     return TenantAccount(
-        owner=one.owner,
-        name=one.name,
-        group=one.group,
-        weight=one.weight,
-        own_weight=one.own_weight,
+        owner=row.owner,
+        name=row.name,
+        group=row.group,
+        weight=row.weight,
+        own_weight=row.own_weight,
         entitlement=entitlement,
         account=account.id,
         balance=account.balance,
         in_applications=in_applications,
         reserved=account.reserved,
         debt=account.debt,
-        retired_s=one.retired_s,
+        retired_s=row.retired_s,
     )
 
 
@@ -166,27 +166,27 @@ def tenant(connection: sa.Connection, owner: int) -> TenantAccount:
 
     It reads no other tenants: each tenant may ask this often, of a cloud with thousands of them.
     """
-    one = stored.get(connection, owner)
+    row = stored.get(connection, owner)
     accounts = account_store.of_owner(connection, owner)
     own = next((each for each in accounts if each.kind is AccountKind.TENANT), None)
-    if one is None or own is None:
+    if row is None or own is None:
         raise NotFoundError(
             f"user {owner} is not a tenant: the daemon knows no VM or setting of it"
         )
     entitled = 0
-    if one.retired_s is None:
+    if row.retired_s is None:
         weights = stored.active_weights(connection)
-        entitled = part_rounding_down(supply_of(connection), one.weight, weights)
+        entitled = part_rounding_down(supply_of(connection), row.weight, weights)
     inside = sum(each.balance for each in accounts if each is not own)
-    return _tenant_account(one, own, inside, entitled)
+    return _tenant_account(row, own, inside, entitled)
 
 
 def present(connection: sa.Connection, owner: int) -> TenantAccount:
     """Return one tenant. Raise LedgerError if it is retired."""
-    found = tenant(connection, owner)
-    if found.retired_s is not None:
+    account = tenant(connection, owner)
+    if account.retired_s is not None:
         raise LedgerError(f"tenant {owner} is retired: OpenNebula has removed its user")
-    return found
+    return account
 
 
 def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
@@ -271,10 +271,10 @@ def grant(
 
 def balance(connection: sa.Connection, account: int) -> int:
     """Return the balance of an account. Raise NotFoundError if it is unknown."""
-    found = account_store.get(connection, [account]).get(account)
-    if found is None:
+    row = account_store.get(connection, [account]).get(account)
+    if row is None:
         raise NotFoundError(f"there is no account {account}")
-    return found.balance
+    return row.balance
 
 
 def history(
@@ -316,27 +316,27 @@ def update_tenants(
     new tenant.
     """
     people = people or {}
-    known = {one.owner: one for one in stored.every(connection)}
-    for one in known.values():
-        if one.retired_s is not None and people.get(one.owner, Person()).name is not None:
-            _reinstate(connection, one, money, at_s)
-    changed = [one for one in known.keys() & people.keys() if people[one].news(known[one])]
+    known = {row.owner: row for row in stored.every(connection)}
+    for row in known.values():
+        if row.retired_s is not None and people.get(row.owner, Person()).name is not None:
+            _reinstate(connection, row, money, at_s)
+    changed = [row for row in known.keys() & people.keys() if people[row].news(known[row])]
     for owner in sorted({*owners, *changed} - (known.keys() - set(changed))):
         person = people.get(owner, Person())
         open_tenant(connection, owner, money, at_s, name=person.name, group=person.group)
 
 
 def _reinstate(
-    connection: sa.Connection, one: stored.TenantRow, money: MoneySettings, at_s: float
+    connection: sa.Connection, row: stored.TenantRow, money: MoneySettings, at_s: float
 ) -> None:
     """Make a retired tenant active again, with the starting credits."""
     account_store.lock_books(connection)
-    stored.retire(connection, one.owner, None)
-    account = account_store.ensure(connection, AccountKind.TENANT, one.owner)
-    reference = f"{one.owner}/{round((one.retired_s or 0.0) * 1000)}"
+    stored.retire(connection, row.owner, None)
+    account = account_store.ensure(connection, AccountKind.TENANT, row.owner)
+    reference = f"{row.owner}/{round((row.retired_s or 0.0) * 1000)}"
     _begin(connection, account, money, reference, at_s)
     text = "OpenNebula shows the user again: it starts like a new tenant"
-    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who="OpenNebula", owner=one.owner, text=text)
+    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who="OpenNebula", owner=row.owner, text=text)
     note_store.add(connection, note)
 
 

@@ -96,10 +96,10 @@ class _Board:
 
     def part(self, vm: Pinned) -> int:
         """Return the load of a virtual CPU of the VM on its core."""
-        found = self.parts.get(vm.vm)
-        if found is None:
-            found = self.parts[vm.vm] = _part(vm)
-        return found
+        part = self.parts.get(vm.vm)
+        if part is None:
+            part = self.parts[vm.vm] = _part(vm)
+        return part
 
     def keeps_rules(self, vm: Pinned, cores: tuple[int, ...]) -> bool:
         """Return whether the rules allow these pins for the VM."""
@@ -148,15 +148,15 @@ class _Board:
             most = self.load[core] - least_gain
             if most < lightest:
                 return None
-            found = [
+            choices = [
                 (peak, changed, vm.vm, cores, vm)
                 for vm in vms
                 if core in taken[vm.vm] and lightest + parts[vm.vm] <= most
                 for cores, changed, peak in self._changes(vm, core)
                 if peak <= most
             ]
-            if found:
-                *_, cores, vm = min(found, key=lambda change: change[:4])
+            if choices:
+                *_, cores, vm = min(choices, key=lambda change: change[:4])
                 return vm, cores
         return None
 

@@ -93,10 +93,10 @@ class Topology:
 
     def cells(self) -> dict[int, tuple[int, ...]]:
         """Return the cores for virtual CPUs, by cell."""
-        found: dict[int, list[int]] = {}
+        cores: dict[int, list[int]] = {}
         for core in sorted(set(self.cell) - self.reserved):
-            found.setdefault(self.cell[core], []).append(core)
-        return {cell: tuple(found[cell]) for cell in sorted(found)}
+            cores.setdefault(self.cell[core], []).append(core)
+        return {cell: tuple(cores[cell]) for cell in sorted(cores)}
 
     @property
     def usable(self) -> int:

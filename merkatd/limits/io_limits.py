@@ -59,8 +59,8 @@ def throttle_steps(
     bids = _bids(snapshot, occupancy)
     for row in np.flatnonzero(np.logical_or.reduce(list(due.values()))).tolist():
         host, arrival = int(occupancy.then[row]), occupancy.arrival.get(row)
-        said = [name for name in goods if due[name][row]]
-        limits: dict[str, Any] = {_FIELDS[name]: int(wanted[name][row]) for name in said}
+        limited = [name for name in goods if due[name][row]]
+        limits: dict[str, Any] = {_FIELDS[name]: int(wanted[name][row]) for name in limited}
         reasons = [
             limit_reasons.why_share(
                 snapshot,
@@ -70,7 +70,7 @@ def throttle_steps(
                 float(bids[host, snapshot.resources.index(name)]),
                 name,
             )
-            for name in said
+            for name in limited
         ]
         yield Throttle(
             period=snapshot.period,

@@ -63,18 +63,18 @@ def rows_without_prospects(
     there = balloons + stock.leaving
     able = set[int]()
     while True:
-        found = {
+        possible = {
             row
             for row, missing in waits.missing.items()
             if missing.amount_mib <= there[missing.host] + (later[row] if here[row] else 0)
         }
-        found |= {row for row, other in waits.behind.items() if other in able}
-        if found <= able:
+        possible |= {row for row, other in waits.behind.items() if other in able}
+        if possible <= able:
             return frozenset(waits.missing.keys() - able)
-        for row in found - able:
+        for row in possible - able:
             if here[row]:
                 there[occupancy.now[row]] += stock.holds[row] - freed.get(row, 0) - later[row]
-        able |= found
+        able |= possible
 
 
 def hosts_without_room(
@@ -89,11 +89,11 @@ def hosts_without_room(
     here = occupancy.now != NO_HOST
     kept = np.bincount(occupancy.now[here], least[here], len(stock.free))
     room = stock.free + np.bincount(occupancy.now[here], stock.holds[here], len(stock.free)) - kept
-    found = {}
+    lacking = {}
     for row, host in wanted.items():
         lacks = room < least[row]
         lacks[host] = True
         if here[row]:
             lacks[occupancy.now[row]] = False
-        found[row] = np.flatnonzero(lacks)
-    return found
+        lacking[row] = np.flatnonzero(lacks)
+    return lacking

@@ -55,7 +55,7 @@ def _pinned(
 ) -> Pinned:
     """Return the VM's input for the choice of cores; pins count only on the VM's present host."""
     stays = occupancy.now[row] == occupancy.then[row]
-    share, rate = (float(one[row]) for one in shares_and_rates)
+    share, rate = (float(column[row]) for column in shares_and_rates)
     return Pinned(
         vm=row,
         vcpus=int(snapshot.vms.vcpus[row]),

@@ -99,8 +99,8 @@ class ClaimPrices:
         if amount > claim.asked[column]:
             return None
         price = max(self._price(claim, column, amount, None), float(self.bound[column]))
-        found = price * amount / PART
-        return found if np.isfinite(found) else None
+        cost = price * amount / PART
+        return cost if np.isfinite(cost) else None
 
     def _most(self, pool: int, column: int) -> float:
         """Return the capacity of the VM's host, or of the largest host if it has none."""

@@ -133,21 +133,21 @@ class Demand:
 
     def _present(self, pool: int) -> int:
         """Return the bend below the pool's present level; a single changed bid moves it little."""
-        found = self.present.get(pool)
-        if found is None:
+        present_bend = self.present.get(pool)
+        if present_bend is None:
             capacity = self.capacity.item(pool)
             first, last = self.start.item(pool), self.start.item(pool + 1)
             lines = _Lines(self.slope, self.fixed, first, _NO_BIDDER, _NO_BIDDER)
             bends = range(self.first_bend.item(pool), last)
-            found = (
+            present_bend = (
                 bends.start
                 - 1
                 + bisect_left(
                     bends, capacity, key=lambda bend: lines.asked(bend + 1, self.at.item(bend))
                 )
             )
-            self.present[pool] = found
-        return found
+            self.present[pool] = present_bend
+        return present_bend
 
     def _around(
         self, lines: "_Lines", near: int, ends: tuple[int, int], capacity: float

@@ -113,8 +113,8 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | N
     if at != NO_HOST:  # a VM on a host takes part in that host's market
         market = int(snapshot.hosts.market[at])
     view = market_view(snapshot, market)
-    found = np.flatnonzero(view.vms == row)
-    if market == NO_MARKET or len(found) == 0:
+    rows = np.flatnonzero(view.vms == row)
+    if market == NO_MARKET or len(rows) == 0:
         return None
     host = hosts_after(snapshot, decision.plan)
     local = np.full(len(snapshot.hosts) + 1, NO_ROW)
@@ -122,7 +122,7 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | N
     place = local[host[view.vms]]
     first = view.first(place != NO_HOST).allocation
     on_host = view.on_hosts(place)
-    vm = int(found[0])
+    vm = int(rows[0])
     asks = snapshot.vms.state[row] in BIDDING
     parts = tuple(
         _part(

@@ -89,8 +89,8 @@ def bids_that_buy(
     def others(asked: Floats) -> Floats:
         at = np.searchsorted(limit, asked, side="right")
         own = np.minimum(bids[rows], asked * caps[rows])
-        found: Floats = spent[at] + asked * uses[at] - own
-        return found
+        spent_by_others: Floats = spent[at] + asked * uses[at] - own
+        return spent_by_others
 
     left = capacity - amounts
     low = np.full(len(rows), reserve)

@@ -54,10 +54,10 @@ class MarketView:
     def usable(self) -> Floats:
         """Return [hosts, resources]: what the VMs on disabled hosts can use; 0 for other hosts."""
         there = np.flatnonzero(self.place != NO_HOST)
-        found = np.zeros_like(self.capacity)
-        np.add.at(found, self.place[there], self.cap[there])
-        found[~self.disabled] = 0.0
-        return found
+        totals = np.zeros_like(self.capacity)
+        np.add.at(totals, self.place[there], self.cap[there])
+        totals[~self.disabled] = 0.0
+        return totals
 
     def first(self, taking_part: Bools) -> Share:
         """Return the shares (Eq. 1) with the whole market as one host, for VMs with a place."""
@@ -165,8 +165,8 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
 def _reserve(snapshot: Snapshot, market: int) -> Floats:
     if snapshot.markets.reserve.shape[1] == 0 or market == NO_MARKET:
         return np.zeros(len(snapshot.resources))
-    found: Floats = np.nan_to_num(snapshot.markets.reserve[market])
-    return found
+    reserve: Floats = np.nan_to_num(snapshot.markets.reserve[market])
+    return reserve
 
 
 def affordable(size: Floats, floor: Floats, bid: Floats, reserve: Floats) -> Floats:
@@ -180,8 +180,8 @@ def affordable(size: Floats, floor: Floats, bid: Floats, reserve: Floats) -> Flo
     bound = np.broadcast_to(reserve > 0, size.shape)
     with np.errstate(over="ignore"):
         paid = np.divide(bid, reserve, out=np.full_like(size, np.inf), where=bound)
-    found: Floats = np.minimum(size, np.maximum(floor, paid))
-    return found
+    needed: Floats = np.minimum(size, np.maximum(floor, paid))
+    return needed
 
 
 def _left_for_market(snapshot: Snapshot, hosts: Ints, here: Ints, outside: Bools) -> Floats:

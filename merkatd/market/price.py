@@ -45,8 +45,8 @@ def price(level: Floats, reserve: Floats) -> Floats:
     floors alone use up the capacity: then bids decide nothing.
     """
     asked = np.divide(1.0, level, out=np.full_like(level, np.inf), where=level > 0)
-    found: Floats = np.maximum(asked, reserve)
-    return found
+    prices: Floats = np.maximum(asked, reserve)
+    return prices
 
 
 def bid_that_buys(amount: float, reserve: float) -> float:
@@ -61,8 +61,8 @@ def price_of_whole_bids(bids: Floats, capacity: Floats, reserve: Floats) -> Floa
     `bids` is [vms, resources]; the others are [resources].
     """
     asked = np.divide(bids.sum(axis=0), capacity, out=np.zeros_like(capacity), where=capacity > 0)
-    found: Floats = np.maximum(asked, reserve)
-    return found
+    prices: Floats = np.maximum(asked, reserve)
+    return prices
 
 
 def charges(

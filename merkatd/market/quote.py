@@ -178,8 +178,8 @@ class Quotes:
         pool, bids = int(self.at[vm]), self.bidding[vm]
         claim = self.claims.of_vm(vm, pool) if self.claims is not None and bids else None
         if pool == NO_ROW:
-            found = self.place_for(floor, cap)
-            return replace(found, claim=claim and replace(claim, pool=found.pool))
+            place = self.place_for(floor, cap)
+            return replace(place, claim=claim and replace(claim, pool=place.pool))
         priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
         holds = tuple(self.holds[vm].tolist())
         host = int(self.host_rows[pool])
@@ -197,7 +197,7 @@ class Quotes:
 
     def quote(self, place: QuotedPlace, bid: Sequence[float]) -> tuple[Quote, ...]:
         """Return, by resource, the shares and costs of these bids there."""
-        rows = [self._row(place, column, one) for column, one in enumerate(bid)]
+        rows = [self._row(place, column, amount) for column, amount in enumerate(bid)]
         if not place.bids:
             rows = [row._replace(bid=0.0, cap=row.floor) for row in rows]
         shares = [self._share(place, column, row) for column, row in enumerate(rows)]
@@ -212,7 +212,7 @@ class Quotes:
             reserve=self.reserve,
         )
         outcome = zip(self.resources, bid, shares, prices.tolist(), owed[0].tolist(), strict=True)
-        return tuple(Quote(*one) for one in outcome)
+        return tuple(Quote(*quote) for quote in outcome)
 
     def bid_for(
         self, place: QuotedPlace, wanted: Sequence[float | None]

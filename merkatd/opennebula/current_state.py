@@ -104,10 +104,10 @@ class VmChecks:
 
     async def _look_at(self, wanted: Mapping[int, list[Deferred[VmCheck]]]) -> None:
         try:
-            found = await self._found(sorted(wanted))
+            vms = await self._found(sorted(wanted))
         except (BrokenError, UnreadableError, OneError):
             # A single VM, or its owner's texts, may be the cause: read each VM by itself.
-            found = {}
+            vms = {}
         except Exception as error:  # noqa: BLE001 - it is passed on to the callers
             for waiting in wanted.values():
                 for each in waiting:
@@ -115,8 +115,8 @@ class VmChecks:
             return
         for vm, waiting in wanted.items():
             for each in waiting:
-                if vm in found:
-                    each.callback(found[vm])
+                if vm in vms:
+                    each.callback(vms[vm])
                 else:
                     ensureDeferred(self._alone(vm)).chainDeferred(each)
 
@@ -258,12 +258,12 @@ class HostChecks:
     async def _look(self) -> None:
         while self._wanted:
             wanted, self._wanted = self._wanted, {}
-            found = await self._outcomes(list(wanted))
-            for host, outcome in found.items():
+            outcomes = await self._outcomes(list(wanted))
+            for host, outcome in outcomes.items():
                 if isinstance(outcome, _HostNow):
                     self._seen[host] = outcome
             for host, waiting in wanted.items():
-                outcome = found[host]
+                outcome = outcomes[host]
                 for each in waiting:
                     if isinstance(outcome, _HostNow):
                         each.callback(outcome)
@@ -274,17 +274,17 @@ class HostChecks:
     async def _outcomes(self, hosts: Sequence[int]) -> Mapping[int, _HostNow | Exception]:
         """Return by id each of these hosts, or why it can't be read; maybe other hosts too."""
         begin_s = self._now()
-        found: dict[int, _HostNow] = {}
+        hosts_now: dict[int, _HostNow] = {}
         if len(hosts) >= _MAX_HOSTS_AT_ONCE and len(hosts) * _DEARER >= self._count():
             try:
                 pool = await self._client.host_pool()
-                found = await self._executor.run(lambda: dict(_read_host(pool, begin_s)))
+                hosts_now = await self._executor.run(lambda: dict(_read_host(pool, begin_s)))
             except Exception as error:  # noqa: BLE001 - it is passed on to the callers
                 return dict.fromkeys(hosts, error)
         # Read each host that the pool did not contain: its own call gives the reason.
-        missing = [host for host in hosts if host not in found]
+        missing = [host for host in hosts if host not in hosts_now]
         alone = await in_parallel(self._alone(host, begin_s) for host in missing)
-        return {**found, **dict(zip(missing, alone, strict=True))}
+        return {**hosts_now, **dict(zip(missing, alone, strict=True))}
 
     async def _alone(self, host: int, at_s: float) -> _HostNow | Exception:
         try:

@@ -118,10 +118,10 @@ def observed_once(
 
     Freeing 100,000 VMs at once stops every thread for 0.05 s.
     """
-    found = observed(pools, at_s, before)
+    observation = observed(pools, at_s, before)
     while pools.vms:
         del pools.vms[-_FREED_AT_ONCE:]
-    return found
+    return observation
 
 
 class _Place(NamedTuple):
@@ -160,21 +160,21 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
 
 def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
     """Return by VM id the hosts that count the VM."""
-    found: dict[int, list[int]] = {}
+    hosts_of_vm: dict[int, list[int]] = {}
     for host in hosts:
         for vm in host.vms:
-            found.setdefault(vm, []).append(host.id)
-    return found
+            hosts_of_vm.setdefault(vm, []).append(host.id)
+    return hosts_of_vm
 
 
 def _keys(vms: Sequence[VmRow], done: Sequence[VmRow]) -> Mapping[str, int]:
     """Return the VM of each key: if a key was copied into other VMs' templates, the first VM."""
-    found: dict[str, int] = {}
+    vm_of_key: dict[str, int] = {}
     for vm in sorted((*vms, *done), key=lambda vm: vm.id):
         key = vm.attributes.get(KEY)
         if key:
-            found.setdefault(key, vm.id)
-    return found
+            vm_of_key.setdefault(key, vm.id)
+    return vm_of_key
 
 
 def _observation(
@@ -196,7 +196,7 @@ def _observation(
         host_cluster=_ints(host.cluster for host in hosts),
         host_state=_ints(host_state(host.state) for host in hosts),
         host_capacity=_pairs(_capacities(hosts, vms)),
-        host_used=_pairs((one.cpu, one.memory_mib) for one in load),
+        host_used=_pairs((host_load.cpu, host_load.memory_mib) for host_load in load),
         vm_id=_ints(vm.id for vm in vms),
         vm_name=tuple(vm.name for vm in vms),
         vm_state=_ints(place.state for place in places),
@@ -225,7 +225,7 @@ def _observation(
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},
         owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
-        host_trouble={one.id: why for one in hosts if (why := trouble(one)) is not None},
+        host_trouble={host.id: why for host in hosts if (why := trouble(host)) is not None},
         balanced_clusters=frozenset(
             cluster
             for cluster, words in pools.known.cluster_words.items()
@@ -237,7 +237,7 @@ def _observation(
             ran_until_s=_ints(vm.record.ran_until_s for vm in vms),
         ),
         ended={vm.id: vm.record for vm in pools.done},
-        host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
+        host_goods={host.id: goods for host in hosts if (goods := _goods(host.facts.values))},
     )
 
 

@@ -34,7 +34,7 @@ def why_refused(template: Template, restricted: Iterable[str] = ()) -> str | Non
 
     `restricted` are the site's restricted attributes, such as `RAW` or `RAW/DATA`.
     """
-    names = {one.upper() for one in restricted}
+    names = {name.upper() for name in restricted}
     for path, name, text in _values(template):
         if _TRUSTED.fullmatch(name) or path in names or path.partition("/")[0] in names:
             return f"{name} is for administrators to set"
@@ -49,8 +49,8 @@ def why_refused(template: Template, restricted: Iterable[str] = ()) -> str | Non
 
 def variable(template: Template) -> str | None:
     """Return a variable of the template that OpenNebula replaces with the creator's rights."""
-    found = (_VARIABLE.search(text) for _, _, text in _values(template))
-    return next((one[0] for one in found if one is not None), None)
+    matches = (_VARIABLE.search(text) for _, _, text in _values(template))
+    return next((match[0] for match in matches if match is not None), None)
 
 
 def references(template: Template) -> set[tuple[str, int]]:

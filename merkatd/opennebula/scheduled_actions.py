@@ -63,25 +63,25 @@ def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list
         for row, action in enumerate(actions)
         if (at_s := _time(action, started_s)) is not None and _is_due(action, at_s, now)
     ]
-    due.sort(key=lambda one: one[:2])
-    found = [
+    due.sort(key=lambda action: action[:2])
+    wanted = [
         DueAction(_id(action, row), _name(action), _arguments(action), action)
         for _, row, action in due
         if _name(action)
     ]
-    others = [one for one in found if one.name != "backup"]
-    backups = [one for one in found if one.name == "backup"]
+    others = [action for action in wanted if action.name != "backup"]
+    backups = [action for action in wanted if action.name == "backup"]
     return others[:1] + backups[:1]
 
 
 def done(action: Action, now: float, started_s: float) -> Action:
     """Return the action after it was run: with that time, and its next time if it repeats."""
     at_s = _time(action, started_s)
-    said = {name: value for name, value in action.items() if name != "MESSAGE"}
-    said["DONE"] = str(int(now))
+    values = {name: value for name, value in action.items() if name != "MESSAGE"}
+    values["DONE"] = str(int(now))
     if at_s is None or at_s > int(now):
-        return said
-    return said | _later(action, at_s, now)
+        return values
+    return values | _later(action, at_s, now)
 
 
 def failed(action: Action, now: float, why: str) -> Action:
@@ -196,7 +196,7 @@ def _days_until(repeat: int, days: Sequence[int], now: float) -> int:
         _Repeat.MONTHLY: today.tm_mday,
         _Repeat.YEARLY: today.tm_yday - 1,
     }[_Repeat(repeat)]
-    later = next((one for one in days if one > day), None)
+    later = next((candidate for candidate in days if candidate > day), None)
     if later is not None:
         return later - day
     length = {
@@ -262,15 +262,17 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
     """
     if (await client.dialect()).runs_scheduled_actions:
         return
-    found = [(one, due) for one in scheduled for due in due_actions(one.actions, now, one.made_s)]
-    for one, due in _in_turns(found, now)[:_MOST]:
+    due_of_vms = [
+        (entry, due) for entry in scheduled for due in due_actions(entry.actions, now, entry.made_s)
+    ]
+    for entry, due in _in_turns(due_of_vms, now)[:_MOST]:
         try:
-            await _run(client, one, due, now)
+            await _run(client, entry, due, now)
         except OneError as error:
             _log.warn(
                 "The result of scheduled action {action} of VM {vm} can't be written: {why}",
                 action=due.name,
-                vm=one.vm,
+                vm=entry.vm,
                 why=str(error),
             )
 
@@ -278,12 +280,12 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
 _Due = tuple[Scheduled, DueAction]
 
 
-def _in_turns(found: Sequence[_Due], now: float) -> list[_Due]:
+def _in_turns(due_of_vms: Sequence[_Due], now: float) -> list[_Due]:
     """Return the actions in their order for this period: one of each owner, then the next."""
-    if len(found) <= _MOST:
-        return list(found)
+    if len(due_of_vms) <= _MOST:
+        return list(due_of_vms)
     by_owner: dict[int, list[_Due]] = {}
-    for pair in found:
+    for pair in due_of_vms:
         by_owner.setdefault(pair[0].owner, []).append(pair)
     turn = int(now / _TURN_S)
     part = max(_MOST // len(by_owner), 1)
@@ -298,20 +300,20 @@ def _from(queue: Sequence[Turned], at: int) -> list[Turned]:
     return [*queue[first:], *queue[:first]]
 
 
-async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> None:
-    about = f"VM {one.vm} ({due.name}, scheduled)"
+async def _run(client: Client, entry: Scheduled, due: DueAction, now: float) -> None:
+    about = f"VM {entry.vm} ({due.name}, scheduled)"
     try:
-        method, arguments = call(due, one.vm)
+        method, arguments = call(due, entry.vm)
         await client.call(method, *arguments, about=about)
     except (OneError, ValueError) as error:
-        said = failed(due.action, now, str(error))
+        values = failed(due.action, now, str(error))
         _log.warn(
             "Scheduled action {action} of VM {vm} failed: {why}",
             action=due.name,
-            vm=one.vm,
+            vm=entry.vm,
             why=str(error),
         )
     else:
-        said = done(due.action, now, one.made_s)
-        _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=one.vm)
-    await client.call("one.vm.schedupdate", one.vm, due.id, template(said), about=about)
+        values = done(due.action, now, entry.made_s)
+        _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=entry.vm)
+    await client.call("one.vm.schedupdate", entry.vm, due.id, template(values), about=about)

@@ -64,10 +64,10 @@ def news_of(
     if not platform_store.living(connection):
         return PeriodNews()
     apart = SeparateWork(connection)
-    found = attended_platforms(connection, announcement, context, apart)
+    attended = attended_platforms(connection, announcement, context, apart)
     claims = claims_of(connection, announcement, context, apart=apart)
     now = markets_now(connection, announcement, context.markets, context.rhythm.interval_s, claims)
-    return PeriodNews(found, now, apart.failed)
+    return PeriodNews(attended, now, apart.failed)
 
 
 def attended_platforms(
@@ -82,14 +82,16 @@ def attended_platforms(
     So controllers see the believed remaining time, and compare times of one clock only.
     """
     living = [
-        one for one in platform_store.living(connection) if PlatformState(one.state) in ATTENDED
+        platform
+        for platform in platform_store.living(connection)
+        if PlatformState(platform.state) in ATTENDED
     ]
     if not living:
         return {}
-    members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
-    for one in PLATFORM_VMS.living(connection):
-        members.get(one.platform, []).append(one)
-    held = {one.application: one for one in budget_store.open_ones(connection)}
+    members: dict[int, list[PlatformMember]] = {platform.id: [] for platform in living}
+    for member in PLATFORM_VMS.living(connection):
+        members.get(member.platform, []).append(member)
+    held = {budget.application: budget for budget in budget_store.open_ones(connection)}
     ahead_s = context.believed.ahead_s
 
     def look(platform: PlatformRow) -> ControlledPlatform | None:
@@ -101,8 +103,10 @@ def attended_platforms(
         assignment = _assignment(platform, standing, context)
         return ControlledPlatform(assignment, standing, template.grace_s)
 
-    found = {one.id: apart.look(one.id, partial(look, one), None) for one in living}
-    return {platform: one for platform, one in found.items() if one is not None}
+    news_of_platform = {
+        platform.id: apart.look(platform.id, partial(look, platform), None) for platform in living
+    }
+    return {platform: news for platform, news in news_of_platform.items() if news is not None}
 
 
 def _assignment(
@@ -119,8 +123,8 @@ def _assignment(
         controller=template.controller,
         parameters=template.parameters,
         clusters=tuple(
-            one.terms(wanted_amounts(one, platform.vm_templates[one.name]))
-            for one in template.clusters
+            cluster.terms(wanted_amounts(cluster, platform.vm_templates[cluster.name]))
+            for cluster in template.clusters
         ),
         deadline_s=standing.deadline_s,
         ideal_s=template.goal.ideal_s,
@@ -175,7 +179,7 @@ def markets_now(
     """Return the news of each market."""
     snapshot = announcement.seen.snapshot
     names = snapshot.resources
-    found = []
+    vms_shown = []
     for row, market in enumerate(markets):
         past: dict[str, list[float]] = {name: [] for name in names}
         for point in price_store.history(
@@ -183,7 +187,7 @@ def markets_now(
         ):
             past.setdefault(point.resource, []).append(_sayable(point.price))
         now = announcement.prices.get(market.name, {})
-        found.append(
+        vms_shown.append(
             MarketNow(
                 name=market.name,
                 period=announcement.period,
@@ -196,7 +200,7 @@ def markets_now(
                 claims=claims.get(market.name, ()),
             )
         )
-    return found
+    return vms_shown
 
 
 def _sayable(price: float) -> float:
@@ -208,23 +212,23 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
     """Return the state of each of these VMs that the last period saw."""
     snapshot = announcement.seen.snapshot
     vms, allocations = snapshot.vms, announcement.decided.decision.allocations
-    found = []
-    for one in members:
-        row = None if one.vm is None else row_of(vms.id, one.vm)
-        if one.vm is None or row is None:
+    vms_shown = []
+    for member in members:
+        row = None if member.vm is None else row_of(vms.id, member.vm)
+        if member.vm is None or row is None:
             continue
-        found.append(
+        vms_shown.append(
             VmNow(
-                vm=one.vm,
-                cluster=one.cluster,
+                vm=member.vm,
+                cluster=member.cluster,
                 state=_state(announcement.seen, row),
                 bid=_amounts(snapshot.resources, vms.bid[row].tolist()),
                 allocation=_amounts(snapshot.resources, allocations[row].tolist()),
-                key=one.key,
-                leaving=one.leaving,
+                key=member.key,
+                leaving=member.leaving,
             )
         )
-    return found
+    return vms_shown
 
 
 def _state(observed: Observed, row: int) -> str:

@@ -66,21 +66,21 @@ def act(
     if not 1 <= len(action_id) <= 64:
         why = f"an action's id must have 1 to 64 characters (got {len(action_id)})"
         return ActionOutcome(accepted=False, why=why)
-    found = platform_store.locked(connection, platform)
-    if found is None:
+    row = platform_store.locked(connection, platform)
+    if row is None:
         return ActionOutcome(accepted=False, why=f"platform {platform} does not exist")
     before = platform_store.find_action(connection, platform, action_id)
     if before is not None:
         return ActionOutcome(not before.refused, before.text if before.refused else "")
     try:
-        _check_attended(found)
+        _check_attended(row)
         if isinstance(action, SetBids):
             _check_amounts(action.bids, goods)
-        _TAKE[type(action)](connection, found, action_id, action, at_s)
+        _TAKE[type(action)](connection, row, action_id, action, at_s)
         if not isinstance(action, ProgressReport):  # a report only replaces the last one
-            recover(connection, found)
+            recover(connection, row)
     except ControllerActionError as error:
-        doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
+        doing = _doing(row, action_id, _WORD[type(action)], str(error), at_s, refused=True)
         platform_store.add_action(connection, doing)
         return ActionOutcome(accepted=False, why=str(error))
     return ActionOutcome(accepted=True)
@@ -94,7 +94,7 @@ def _check_attended(platform: PlatformRow) -> None:
 def _bids(
     connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetBids, at_s: float
 ) -> None:
-    own = {one.vm for one in PLATFORM_VMS.living(connection, platform.id)}
+    own = {member.vm for member in PLATFORM_VMS.living(connection, platform.id)}
     words = []
     for vm, amounts in action.bids.items():
         if vm not in own:
@@ -119,14 +119,16 @@ def _size(
     connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetSize, at_s: float
 ) -> None:
     template = parsed(platform.template)
-    cluster = next((one for one in template.clusters if one.name == action.cluster), None)
+    cluster = next(
+        (cluster for cluster in template.clusters if cluster.name == action.cluster), None
+    )
     if cluster is None:
-        names = ", ".join(one.name for one in template.clusters)
+        names = ", ".join(cluster.name for cluster in template.clusters)
         raise ControllerActionError(f"cluster must be one of {names} (got {action.cluster!r})")
     if PlatformState(platform.state) not in UP_OR_COMING:
         raise ControllerActionError(f"platform {platform.id} is {platform.state}")
     members = PLATFORM_VMS.living(connection, platform.id)
-    member_of_vm = {one.vm: one for one in members if one.cluster == cluster.name}
+    member_of_vm = {member.vm: member for member in members if member.cluster == cluster.name}
     foreign = set(action.victims) - member_of_vm.keys()
     if foreign:
         raise ControllerActionError(f"VM {min(foreign)} is not in cluster {cluster.name}")
@@ -140,7 +142,7 @@ def _size(
             f"the size of cluster {cluster.name} must be from {cluster.least} to {cluster.most}"
             f" VMs (got {count})"
         )
-    PLATFORM_VMS.mark_leaving(connection, [one.key for one in victims])
+    PLATFORM_VMS.mark_leaving(connection, [victim.key for victim in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
     record_size(
         connection,
@@ -183,10 +185,10 @@ def _report(
         *(action.projected_end_s, action.performance, action.reference),
         *(action.done, action.work_left_s),
     )
-    if not all(isfinite(one) for one in numbers if one is not None):
+    if not all(isfinite(number) for number in numbers if number is not None):
         raise ControllerActionError("the numbers of a report must be finite")
-    said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
-    platform_store.change(connection, platform.id, report=said)
+    report = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
+    platform_store.change(connection, platform.id, report=report)
     platform_store.replace_action(
         connection, _doing(platform, action_id, "report", action.text, at_s)
     )

@@ -135,14 +135,15 @@ class Manager:
             return
         world = self._world
         await world.believed.look(world, world.database, announcement.period)
-        found = await world.database.read(partial(news_of, world, announcement))
-        now, markets, failed = found.attended, found.markets, found.failed
+        news = await world.database.read(partial(news_of, world, announcement))
+        now, markets, failed = news.attended, news.markets, news.failed
         world.troubles.note(TroubleKind.PLATFORM, "announced", failed)
         self._published = markets
         # The processes of a platform that fails go on unchanged.
         for platform in self._running.keys() - now.keys() - failed.keys():
             self._end(platform)
-        await self._start({one: now[one] for one in sorted(now.keys() - self._running.keys())})
+        new = sorted(now.keys() - self._running.keys())
+        await self._start({platform: now[platform] for platform in new})
         told = sorted(now.keys() & self._running.keys())
         self._controllers.announce(markets, [now[platform].standing for platform in told])
         await remove_old_logs(world, self._controllers, announcement.seen.period)
@@ -150,13 +151,13 @@ class Manager:
     async def _start(self, those: Mapping[int, ControlledPlatform]) -> None:
         """Start the controllers of these platforms; the next call retries those that fail."""
         failed: dict[int, Exception] = {}
-        for platform, one in those.items():
+        for platform, controlled in those.items():
             try:
-                await self._controllers.start(one.assignment)
+                await self._controllers.start(controlled.assignment)
             except Exception as error:  # noqa: BLE001 - it is recorded, and others are started
                 failed[platform] = error
             else:
-                self._running[platform] = one
+                self._running[platform] = controlled
         self._world.troubles.note(TroubleKind.PLATFORM, "started", failed)
 
     def _end(self, platform: int) -> None:
@@ -250,7 +251,7 @@ class Manager:
         world = self._world
         return SiteOffer(
             kinds=self._controllers.kinds(),
-            markets=[one.name for one in world.markets],
+            markets=[market.name for market in world.markets],
             goods=world.goods.resources,
         )
 
@@ -320,10 +321,10 @@ class Manager:
         at_s, goods = self._world.now(), self._world.goods.resources
 
         def store(connection: sa.Connection) -> None:
-            one = platform_store.locked(connection, platform)
-            if one is None:
+            row = platform_store.locked(connection, platform)
+            if row is None:
                 return
-            fail(connection, one, why, at_s, goods)
+            fail(connection, row, why, at_s, goods)
             if not final:
                 return
             event = LifecycleEvent(
@@ -331,7 +332,7 @@ class Manager:
                 why=f"its controller can't be kept running: {why}",
                 ending=PlatformState.FAILED,
             )
-            record_transition(connection, one, event, at_s)
+            record_transition(connection, row, event, at_s)
 
         if self._may_act():
             await self._acting().run(store)
@@ -341,9 +342,9 @@ class Manager:
         at_s = self._world.now()
 
         def store(connection: sa.Connection) -> None:
-            one = platform_store.locked(connection, platform)
-            if one is not None:
-                monitor_failed(connection, one, row, why, at_s)
+            stored = platform_store.locked(connection, platform)
+            if stored is not None:
+                monitor_failed(connection, stored, row, why, at_s)
 
         if self._may_act():
             await self._acting().run(store)

@@ -129,41 +129,44 @@ class PlatformDetails(PlatformSummary):
 
 def _with(short: PlatformSummary, **more: Any) -> PlatformDetails:
     """Return the full view of a platform."""
-    known = {one.name: getattr(short, one.name) for one in fields(short)}
+    known = {field.name: getattr(short, field.name) for field in fields(short)}
     return PlatformDetails(**known, **more)
 
 
 def platform_view(
-    connection: sa.Connection, one: PlatformRow, context: PeriodContext, latest: Announcement | None
+    connection: sa.Connection,
+    platform: PlatformRow,
+    context: PeriodContext,
+    latest: Announcement | None,
 ) -> PlatformDetails:
     """Return the full view of a platform."""
-    template = parsed(one.template)
+    template = parsed(platform.template)
     newest = period_store.newest_decided(connection)
-    found = None if newest is None else price_store.load_prices(connection, newest)
+    prices = None if newest is None else price_store.load_prices(connection, newest)
     outlook = tenant_orders.outlook(
         connection,
-        one,
-        found,
+        platform,
+        prices,
         context.rhythm.interval_s,
         context.money.replenishment_s,
         context.markets,
         context.believed.now(context),
-        book_without(connection, one, latest, context),
+        book_without(connection, platform, latest, context),
         None if latest is None else capacities(latest.seen.snapshot, context.markets),
     )
     judged = outlook.judged
     market = market_of(template, context.markets).name
-    members = PLATFORM_VMS.living(connection, one.id)
+    members = PLATFORM_VMS.living(connection, platform.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return _with(
-        summary(connection, one),
-        unattended=context.troubles.why(TroubleKind.PLATFORM, one.id),
+        summary(connection, platform),
+        unattended=context.troubles.why(TroubleKind.PLATFORM, platform.id),
         market=market,
         give_up=template.goal.give_up,
         ideal_s=template.goal.ideal_s,
-        prices={} if found is None else _finite(found.get(market, {})),
+        prices={} if prices is None else _finite(prices.get(market, {})),
         full_cost=outlook.full_cost if isfinite(outlook.full_cost) else None,
-        bids=sum(sum(one.bid.values()) for one in seen.values() if one.state in _BIDDING),
+        bids=sum(sum(vm.bid.values()) for vm in seen.values() if vm.state in _BIDDING),
         outlook=str(judged.answer),
         takes="" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
         vms=[
@@ -171,7 +174,7 @@ def platform_view(
             for each in members
             if each.vm is not None
         ],
-        actions=[_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
+        actions=[_doing(each) for each in platform_store.recent(connection, platform.id, NEWEST)],
     )
 
 
@@ -207,50 +210,54 @@ def partial_view(
     )
 
 
-def summary(connection: sa.Connection, one: PlatformRow) -> PlatformSummary:
+def summary(connection: sa.Connection, platform: PlatformRow) -> PlatformSummary:
     """Return the short view of a platform, for lists."""
-    template = parsed(one.template)
-    budget = None if one.account is None else ledger.budget_of(connection, one.account)
-    report: Mapping[str, Any] = one.report or {}
+    template = parsed(platform.template)
+    budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
+    report: Mapping[str, Any] = platform.report or {}
     end_s = report.get("projected_end_s")
-    known = one.deadline_s is not None and end_s is not None
+    known = platform.deadline_s is not None and end_s is not None
     return PlatformSummary(
-        id=one.id,
-        name=one.name,
-        owner=one.owner,
+        id=platform.id,
+        name=platform.name,
+        owner=platform.owner,
         controller=template.controller,
-        state=one.state,
-        why=one.why,
-        needs=one.needs,
-        held=one.held,
-        submitted_s=one.submitted_s,
-        since_s=one.since_s,
-        started_s=one.started_s,
-        deadline_s=one.deadline_s,
-        on_track=_on_track(one, report),
+        state=platform.state,
+        why=platform.why,
+        needs=platform.needs,
+        held=platform.held,
+        submitted_s=platform.submitted_s,
+        since_s=platform.since_s,
+        started_s=platform.started_s,
+        deadline_s=platform.deadline_s,
+        on_track=_on_track(platform, report),
         projected_end_s=end_s,
-        slack_s=(one.deadline_s or 0.0) - end_s if known and end_s is not None else None,
+        slack_s=(platform.deadline_s or 0.0) - end_s if known and end_s is not None else None,
         performance=report.get("performance"),
         reference=report.get("reference"),
         done=report.get("done"),
         report=report.get("text") or None,
-        trouble=trouble_of(one) or None,
-        application=one.account,
+        trouble=trouble_of(platform) or None,
+        application=platform.account,
         budget=0.0 if budget is None else budget.initial / MICRO,
         replenishment=0.0 if budget is None else budget.replenishment / MICRO,
         balance=0.0 if budget is None else budget.balance / MICRO,
-        spent=0.0 if one.account is None else _spent(connection, one.account),
-        sizes=dict(one.sizes),
-        size=sum(one.sizes.values()),
+        spent=0.0 if platform.account is None else _spent(connection, platform.account),
+        sizes=dict(platform.sizes),
+        size=sum(platform.sizes.values()),
     )
 
 
-def _on_track(one: PlatformRow, report: Mapping[str, Any]) -> bool | None:
+def _on_track(platform: PlatformRow, report: Mapping[str, Any]) -> bool | None:
     """Return whether a platform is on track: as reported, or by its projected end."""
-    said = report.get("on_track")
-    if said is None and report.get("projected_end_s") is not None and one.deadline_s is not None:
-        return bool(report["projected_end_s"] <= one.deadline_s)
-    return said
+    on_track = report.get("on_track")
+    if (
+        on_track is None
+        and report.get("projected_end_s") is not None
+        and platform.deadline_s is not None
+    ):
+        return bool(report["projected_end_s"] <= platform.deadline_s)
+    return on_track
 
 
 def _spent(connection: sa.Connection, account: int) -> float:
@@ -274,16 +281,16 @@ def _vm(vm: int, cluster: str, now: VmNow | None, *, leaving: bool) -> PlatformV
     )
 
 
-def _doing(one: PlatformAction) -> ShownAction:
+def _doing(action: PlatformAction) -> ShownAction:
     return ShownAction(
-        at_s=one.at_s, who=one.who, what=one.what, text=one.text, refused=one.refused
+        at_s=action.at_s, who=action.who, what=action.what, text=action.text, refused=action.refused
     )
 
 
-def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: None if price == float("inf") else price for name, price in found.items()}
+def _finite(prices: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if price == float("inf") else price for name, price in prices.items()}
 
 
 def rows(connection: sa.Connection, platforms: Sequence[PlatformRow]) -> list[PlatformSummary]:
     """Return the short views of platforms."""
-    return [summary(connection, one) for one in platforms]
+    return [summary(connection, platform) for platform in platforms]

@@ -110,7 +110,7 @@ def submit(
             submitted_s=at_s,
             since_s=at_s,
             deadline_s=None if deadline is None else deadline.seconds(at_s),
-            sizes={one.name: one.initial for one in template.clusters},
+            sizes={cluster.name: cluster.initial for cluster in template.clusters},
         ),
     )
     budget = ledger.open_application(
@@ -134,10 +134,10 @@ def require_platform(connection: sa.Connection, platform: int, *, lock: bool = T
     Views must not lock it: they would make the period's review wait, and wait for it.
     """
     find = platform_store.locked if lock else platform_store.get
-    one = find(connection, platform)
-    if one is None:
+    row = find(connection, platform)
+    if row is None:
         raise NotFoundError(f"platform {platform} does not exist")
-    return one
+    return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,38 +156,38 @@ def update(
     connection: sa.Connection, platform: int, new: Update, token: str, who: str, at_s: float
 ) -> PlatformRow:
     """Change a platform's goals and budget from now on, and return it. Raise LedgerError."""
-    one = require_platform(connection, platform)
-    if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
-        raise OrderError(f"platform {platform} is {one.state}")
-    said = []
+    row = require_platform(connection, platform)
+    if PlatformState(row.state) in {*ENDS, PlatformState.STOPPING}:
+        raise OrderError(f"platform {platform} is {row.state}")
+    changes = []
     if new.deadline is not None:
         deadline_s = new.deadline.seconds(at_s)
         if deadline_s <= at_s:
             raise OrderError(f"deadline: {utc_text(deadline_s)} has passed")
         platform_store.change(connection, platform, deadline_s=deadline_s)
-        said.append(f"deadline {utc_text(deadline_s)}")
+        changes.append(f"deadline {utc_text(deadline_s)}")
     if new.performance is not None:
         platform_store.change(connection, platform, performance=new.performance)
-        said.append(f"performance {new.performance:g}")
-    if (new.budget is not None or new.replenishment is not None) and one.account is not None:
+        changes.append(f"performance {new.performance:g}")
+    if (new.budget is not None or new.replenishment is not None) and row.account is not None:
         changed = ledger.set_budget(
             connection,
-            one.account,
+            row.account,
             None if new.budget is None else micro(new.budget),
             None if new.replenishment is None else micro(new.replenishment),
             token,
             who,
             at_s,
         )
-        said.append(
+        changes.append(
             f"budget {amount_text(changed.initial / ledger.MICRO)}, replenishment"
             f" {amount_text(changed.replenishment / ledger.MICRO)}"
         )
-    if not said:
+    if not changes:
         raise OrderError(
             "an update must change a deadline, a performance, a budget or a replenishment"
         )
-    _note(connection, one, at_s, who, "update", "; ".join(said))
+    _note(connection, row, at_s, who, "update", "; ".join(changes))
     return require_platform(connection, platform)
 
 
@@ -196,14 +196,14 @@ def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> 
 
     Raise LedgerError.
     """
-    one = require_platform(connection, platform)
-    if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
-        raise OrderError(f"platform {platform} is {one.state}")
+    row = require_platform(connection, platform)
+    if PlatformState(row.state) in {*ENDS, PlatformState.STOPPING}:
+        raise OrderError(f"platform {platform} is {row.state}")
     platform_store.change(connection, platform, held=True)
-    if PlatformState(one.state) in WAITING:
-        _note(connection, one, at_s, who, "hold", "its tenant paused it before its start")
+    if PlatformState(row.state) in WAITING:
+        _note(connection, row, at_s, who, "hold", "its tenant paused it before its start")
     event = LifecycleEvent(event=Event.SUSPEND, why="its tenant suspended it")
-    record_transition(connection, one, event, at_s, who)
+    record_transition(connection, row, event, at_s, who)
     return require_platform(connection, platform)
 
 
@@ -212,27 +212,27 @@ def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> P
 
     Raise LedgerError.
     """
-    one = require_platform(connection, platform)
-    if one.held and PlatformState(one.state) in WAITING:
+    row = require_platform(connection, platform)
+    if row.held and PlatformState(row.state) in WAITING:
         platform_store.change(connection, platform, held=False)
-        _note(connection, one, at_s, who, "release", "its tenant ended the pause before its start")
+        _note(connection, row, at_s, who, "release", "its tenant ended the pause before its start")
         return require_platform(connection, platform)
     event = LifecycleEvent(event=Event.RESUME, why="its tenant resumed it")
-    if record_transition(connection, one, event, at_s, who).state == one.state:
-        raise OrderError(f"platform {platform} is {one.state}: there is nothing to resume")
+    if record_transition(connection, row, event, at_s, who).state == row.state:
+        raise OrderError(f"platform {platform} is {row.state}: there is nothing to resume")
     platform_store.change(connection, platform, held=False)
     return require_platform(connection, platform)
 
 
 def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
     """End a platform. Raise LedgerError."""
-    one = require_platform(connection, platform)
-    if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
-        raise OrderError(f"platform {platform} is {one.state}")
+    row = require_platform(connection, platform)
+    if PlatformState(row.state) in {*ENDS, PlatformState.STOPPING}:
+        raise OrderError(f"platform {platform} is {row.state}")
     event = LifecycleEvent(
         event=Event.STOP, why="its tenant stopped it", ending=PlatformState.CANCELLED
     )
-    record_transition(connection, one, event, at_s, who)
+    record_transition(connection, row, event, at_s, who)
     return require_platform(connection, platform)
 
 
@@ -242,9 +242,9 @@ def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | 
         event=Event.STOP, why="OpenNebula has removed its user", ending=PlatformState.CANCELLED
     )
     left = [
-        one.id
-        for one in platform_store.living(connection, owner, lock=True)
-        if PlatformState(record_transition(connection, one, event, at_s, "OpenNebula").state)
+        row.id
+        for row in platform_store.living(connection, owner, lock=True)
+        if PlatformState(record_transition(connection, row, event, at_s, "OpenNebula").state)
         not in ENDS
     ]
     return f"its platforms ({', '.join(map(str, left))}) have ended" if left else None
@@ -261,7 +261,7 @@ class Outlook:
 
 def outlook(
     connection: sa.Connection,
-    one: PlatformRow,
+    platform: PlatformRow,
     prices: Mapping[str, Mapping[str, float]] | None,
     interval_s: float,
     replenishment_s: float,
@@ -271,9 +271,9 @@ def outlook(
     capacity: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Outlook:
     """Return whether a platform could start or go on at present prices, and the missing needs."""
-    template = parsed(one.template)
-    budget = None if one.account is None else ledger.budget_of(connection, one.account)
-    terms = terms_of(one, template, platform_funds(budget, replenishment_s))
+    template = parsed(platform.template)
+    budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
+    terms = terms_of(platform, template, platform_funds(budget, replenishment_s))
     market = market_of(template, markets)
     offer = MarketOffer(
         now_s=now_s,
@@ -282,16 +282,16 @@ def outlook(
         capacity=(capacity or {}).get(market.name),
         book=book,
     )
-    over = PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}
-    found = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
-    return Outlook(found, cost_of_all(terms, offer))
+    over = PlatformState(platform.state) in {*ENDS, PlatformState.STOPPING}
+    verdict = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
+    return Outlook(verdict, cost_of_all(terms, offer))
 
 
 def _check_processes(
     template: PlatformTemplate, living: Sequence[PlatformRow], most: int | None
 ) -> None:
     """Raise OrderError if the tenant's platforms would have too many processes."""
-    running = sum(parsed(one.template).processes for one in living)
+    running = sum(parsed(platform.template).processes for platform in living)
     if most is not None and template.processes and running + template.processes > most:
         raise OrderError(
             f"a tenant's platforms can have at most {most} controllers and monitors together"
@@ -302,7 +302,7 @@ def _check_processes(
 
 def _check_vms(template: PlatformTemplate, living: Sequence[PlatformRow]) -> None:
     """Raise OrderError if the tenant's platforms could grow to too many VMs."""
-    there = sum(parsed(one.template).most_vms for one in living)
+    there = sum(parsed(platform.template).most_vms for platform in living)
     if there + template.most_vms > MOST_VMS:
         raise OrderError(
             f"`most` of all clusters of a tenant's platforms must be at most {MOST_VMS} VMs"
@@ -337,8 +337,9 @@ def _credits(template: PlatformTemplate) -> str:
 
 
 def _note(
-    connection: sa.Connection, one: PlatformRow, at_s: float, who: str, what: str, text: str
+    connection: sa.Connection, platform: PlatformRow, at_s: float, who: str, what: str, text: str
 ) -> None:
     platform_store.add_action(
-        connection, PlatformAction(platform=one.id, at_s=at_s, who=who, what=str(what), text=text)
+        connection,
+        PlatformAction(platform=platform.id, at_s=at_s, who=who, what=str(what), text=text),
     )

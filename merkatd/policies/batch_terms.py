@@ -26,7 +26,9 @@ def batch_name(parameters: Mapping[str, Any]) -> str:
 
 
 def unserved(
-    said: Mapping[str, Any], monitors: Mapping[str, MonitorTerms | None], built_in: Collection[str]
+    parameters: Mapping[str, Any],
+    monitors: Mapping[str, MonitorTerms | None],
+    built_in: Collection[str],
 ) -> Iterator[str]:
     """Yield the errors in a batch system's template; `monitors` are its monitors by cluster.
 
@@ -34,18 +36,18 @@ def unserved(
     """
     for read in (aim_of, batch_name):
         try:
-            read(said)
+            read(parameters)
         except ValueError as error:
             yield f"controller.{error}"
-    head, workers = head_of(said), workers_of(said)
-    yield from missing(said, [*monitors])
+    head, workers = head_of(parameters), workers_of(parameters)
+    yield from missing(parameters, [*monitors])
     if head == workers:
         yield f"cluster {head!r} can't be both the head and the workers"
     monitor = monitors.get(head)
     if head in monitors and (monitor is None or monitor.kind in {*built_in} - {QUEUE}):
         yield f"cluster {head!r}: its monitor must be of kind {QUEUE}"
     if monitor is not None and monitor.kind == QUEUE:
-        yield from _different(said, monitor.parameters, head)
+        yield from _different(parameters, monitor.parameters, head)
     for name in monitors:
         if name not in {head, workers}:
             yield (
@@ -67,9 +69,9 @@ def _different(
             )
 
 
-def aim_of(said: Mapping[str, Any]) -> QueueAim:
+def aim_of(parameters: Mapping[str, Any]) -> QueueAim:
     """Return the aim that a template names. Raise ValueError if it is unknown."""
-    name = said.get("aim", QueueAim.THROUGHPUT)
+    name = parameters.get("aim", QueueAim.THROUGHPUT)
     try:
         return QueueAim(name)
     except ValueError:
@@ -78,18 +80,18 @@ def aim_of(said: Mapping[str, Any]) -> QueueAim:
         ) from None
 
 
-def missing(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+def missing(parameters: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
     """Yield an error for each cluster that a batch system's template lacks."""
-    for name in (head_of(said), workers_of(said)):
+    for name in (head_of(parameters), workers_of(parameters)):
         if name not in names:
             yield f"cluster {name!r} is missing (got {', '.join(names)})"
 
 
-def head_of(said: Mapping[str, Any]) -> str:
+def head_of(parameters: Mapping[str, Any]) -> str:
     """Return the name of the cluster of the head."""
-    return str(said.get("head", "head"))
+    return str(parameters.get("head", "head"))
 
 
-def workers_of(said: Mapping[str, Any]) -> str:
+def workers_of(parameters: Mapping[str, Any]) -> str:
     """Return the name of the cluster of the workers."""
-    return str(said.get("workers", "workers"))
+    return str(parameters.get("workers", "workers"))

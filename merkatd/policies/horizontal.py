@@ -157,7 +157,7 @@ def _bid_of_one(
 
 def dear_bids(size: Amounts, prices: Prices, bid_max: float) -> Amounts:
     """Return a limit as bids in proportion to the costs of a full size that it can't pay."""
-    parts = [price * one for price, one in zip(prices.others, size, strict=True)]
+    parts = [price * amount for price, amount in zip(prices.others, size, strict=True)]
     known = sum(parts)
     if not 0 < known < inf:
         return (bid_max / len(size),) * len(size)

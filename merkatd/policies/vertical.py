@@ -146,7 +146,7 @@ def _noted(standing: VmPosition, row: int, trace: BidTrace) -> BidTrace:
     if not is_full(standing, row) and bid > short:
         short, known = bid, keeping
     markets = (trace.market, trace.market_before)
-    if not any(one is not None and one / TURN <= keeping <= one * TURN for one in markets):
+    if not any(price is not None and price / TURN <= keeping <= price * TURN for price in markets):
         return BidTrace(
             short=short, short_keeping=known, market=keeping, market_before=trace.market
         )

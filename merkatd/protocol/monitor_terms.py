@@ -25,9 +25,9 @@ def check_address(address: str, allowed: Sequence[str]) -> None:
     taken = (
         len(address) <= MAX_ADDRESS_LENGTH and _VM not in address and not address.startswith("-")
     )
-    if taken and any(_matches(one, address) for one in allowed):
+    if taken and any(_matches(pattern, address) for pattern in allowed):
         return
-    there = ", ".join(repr(one) for one in allowed if one) or "none"
+    there = ", ".join(repr(pattern) for pattern in allowed if pattern) or "none"
     raise ValueError(
         f"address {address[:60]!r} is not allowed: this site allows {there} (see `ssh_allowed` in"
         " section [bus] of the configuration)"
@@ -49,10 +49,10 @@ def _matches(pattern: str, address: str) -> bool:
     if not (address.startswith(first) and address.endswith(parts[-1])):
         return False
     for part in parts[:-1]:
-        found = address.find(part, at + 1, max(end, 0))
-        if found < 0 or not others.issuperset(address[at:found]):
+        place = address.find(part, at + 1, max(end, 0))
+        if place < 0 or not others.issuperset(address[at:place]):
             return False
-        at = found + len(part)
+        at = place + len(part)
     return at < end and others.issuperset(address[at:end])
 
 

@@ -163,7 +163,7 @@ class Assignment:
     @property
     def most_vms(self) -> int:
         """Return how many VMs the platform may have, which limits the size of its messages."""
-        return sum(one.most for one in self.clusters)
+        return sum(cluster.most for cluster in self.clusters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class News(PlatformStatus):
     @classmethod
     def joined(cls, standing: PlatformStatus, market: MarketNow) -> "News":
         """Return the platform's status and its market as one value."""
-        own = {one.name: getattr(standing, one.name) for one in fields(PlatformStatus)}
+        own = {field.name: getattr(standing, field.name) for field in fields(PlatformStatus)}
         return cls(market=market, **own)
 
 

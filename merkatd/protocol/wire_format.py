@@ -134,7 +134,7 @@ def _written(value: Any) -> Mapping[str, Any]:
 
 @cache
 def _columns(kind: Any) -> tuple[tuple[str, ...], Any]:
-    names = tuple(one.name for one in fields(kind))
+    names = tuple(field.name for field in fields(kind))
     if len(names) > 1:
         return names, attrgetter(*names)
     return names, lambda value: [getattr(value, name) for name in names]
@@ -167,8 +167,8 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
 
 def head_of(data: bytes) -> Envelope:
     """Return the session and number of an invalid message, if its head has the form of `pack`."""
-    found = _HEAD.match(data)
-    return Envelope(None) if found is None else Envelope(None, found[1].decode(), int(found[2]))
+    match = _HEAD.match(data)
+    return Envelope(None) if match is None else Envelope(None, match[1].decode(), int(match[2]))
 
 
 _HEAD = re.compile(
@@ -190,8 +190,8 @@ def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
     if not isinstance(given, dict) or given.keys() != _KEYS:
         raise MalformedError(f"a message must be an object with {', '.join(sorted(_KEYS))}")
     if given["v"] != VERSION or type(given["v"]) is not int:
-        said = ascii(given["v"])[:20]
-        raise OtherVersionError(f"speaks version {said}; expected version {VERSION}")
+        version = ascii(given["v"])[:20]
+        raise OtherVersionError(f"speaks version {version}; expected version {VERSION}")
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in kinds:
         raise MalformedError(f"kind {str(kind)[:40]!a} is unknown; expected {', '.join(kinds)}")
@@ -224,10 +224,10 @@ def _short(value: Any, name: str) -> str:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if not pairs:
         return {}
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ShapeError("an object has the same key twice")
-    return found
+    return members
 
 
 def _no_constant(text: str) -> float:

@@ -158,28 +158,28 @@ class Leadership:
             except LeaseLostError as error:
                 self._lost(error)
             return
-        found, unknown = await self._database.read(
+        lease, unknown = await self._database.read(
             lambda c: (lease_store.read_lease(c), self._unknown(c))
         )
-        if found != self._seen:
-            self._seen, self._seen_s = found, self._now()
+        if lease != self._seen:
+            self._seen, self._seen_s = lease, self._now()
         if unknown:
             self.why_not = unknown
             return
-        if found is not None and not self._free(found):
-            self.why_not = f"daemon {found.holder} has the lease on this database"
+        if lease is not None and not self._free(lease):
+            self.why_not = f"daemon {lease.holder} has the lease on this database"
             return
         if await self._our_server_leads():
-            await self._take(found)
+            await self._take(lease)
 
-    def _free(self, found: Lease) -> bool:
-        if found.holder in {lease_store.NO_HOLDER, self._holder}:
+    def _free(self, lease: Lease) -> bool:
+        if lease.holder in {lease_store.NO_HOLDER, self._holder}:
             return True
         return self._now() - self._seen_s >= self._wait_s
 
-    async def _take(self, found: Lease | None) -> None:
+    async def _take(self, lease: Lease | None) -> None:
         begin_s = self._now()
-        token = await self._database.run(lambda c: lease_store.take_lease(c, self._holder, found))
+        token = await self._database.run(lambda c: lease_store.take_lease(c, self._holder, lease))
         if token is not None:
             self._token = token
             self._surely_until_s = begin_s + _SURELY * self._sure_s

@@ -79,14 +79,14 @@ class RemovedUsers:
         shown = observed.observation.owner_name
         if not shown:
             return  # the pool of users was not read
-        known = {one.owner: one for one in await context.database.read(tenant_store.every)}
+        known = {tenant.owner: tenant for tenant in await context.database.read(tenant_store.every)}
         absent = known.keys() - shown.keys()
         late = await context.database.read(ledger.holding)
         candidates = {owner for owner in absent if known[owner].retired_s is None}
         lasts_s = self._many_for(context, candidates, known)
         if lasts_s is not None:
-            said = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
-            self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], said)
+            reason = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
+            self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], reason)
             return
         await self._ask(context, candidates)
         todo = (self._gone & candidates) | (absent & set(late))
@@ -94,17 +94,17 @@ class RemovedUsers:
             self.waiting = {}
             return
         at_s = context.now()
-        found, failed = await context.database.run(
+        outcomes, failed = await context.database.run(
             lambda c: _ended(c, context, observed, sorted(todo), at_s)
         )
         context.troubles.note(TroubleKind.TENANT, "retired", failed)
-        self._tell(found, known)
+        self._tell(outcomes, known)
 
     def _many_for(
         self, context: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
     ) -> float | None:
         """Return the remaining delay in seconds if too many users are missing at once, or None."""
-        there = sum(one.retired_s is None for one in known.values())
+        there = sum(tenant.retired_s is None for tenant in known.values())
         if len(missing) <= max(MANY, MOST * there):
             self._many_since_s = None
             return None
@@ -136,23 +136,23 @@ class RemovedUsers:
         self._gone |= missing & self._once
         self._once = missing - self._gone
 
-    def _tell(self, found: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
+    def _tell(self, outcomes: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
         waiting: dict[int, str] = {}
-        for owner, one in found.items():
+        for owner, tenant in outcomes.items():
             name = f"{owner} ({known[owner].name})" if known[owner].name else str(owner)
-            if one.retired is None:
-                waiting[owner] = one.left
+            if tenant.retired is None:
+                waiting[owner] = tenant.left
                 if owner not in self.waiting:
                     _log.warn(
                         "OpenNebula has removed user {name}: its tenant is retired once {left}",
                         name=name,
-                        left=one.left,
+                        left=tenant.left,
                     )
                 continue
-            _log.warn("Tenant {name}: {what}", name=name, what=str(one.retired))
+            _log.warn("Tenant {name}: {what}", name=name, what=str(tenant.retired))
             self.count += known[owner].retired_s is None
             self.retired.pop(owner, None)
-            self.retired[owner] = str(one.retired)
+            self.retired[owner] = str(tenant.retired)
             while len(self.retired) > SHOWN:
                 del self.retired[next(iter(self.retired))]
         self.waiting = waiting
@@ -168,11 +168,11 @@ def _ended(
     """Return the ended and the remaining belongings by owner; and the errors by owner."""
     apart = SeparateWork(connection)
     waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
-    found = {
+    outcomes = {
         owner: apart.run(owner, partial(_end, connection, context, observed, owner, at_s), waits)
         for owner in owners
     }
-    return found, apart.failed
+    return outcomes, apart.failed
 
 
 def _end(

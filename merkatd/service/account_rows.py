@@ -44,23 +44,23 @@ class TenantStanding:
     retired_s: float | None
 
 
-def standing_of(one: TenantAccount, names: KnownNames) -> TenantStanding:
+def standing_of(tenant: TenantAccount, names: KnownNames) -> TenantStanding:
     """Return a tenant with its balances."""
     return TenantStanding(
-        id=one.owner,
-        name=one.name,
-        group=one.group,
-        group_name=names.group(one.group),
-        weight=one.weight,
-        own_weight=one.own_weight,
-        entitlement=one.entitlement / MICRO,
-        balance=one.balance / MICRO,
-        in_applications=one.in_applications / MICRO,
-        holdings=one.holdings / MICRO,
-        reserved=one.reserved / MICRO,
-        debt=one.debt / MICRO,
-        micro=one.holdings,
-        retired_s=one.retired_s,
+        id=tenant.owner,
+        name=tenant.name,
+        group=tenant.group,
+        group_name=names.group(tenant.group),
+        weight=tenant.weight,
+        own_weight=tenant.own_weight,
+        entitlement=tenant.entitlement / MICRO,
+        balance=tenant.balance / MICRO,
+        in_applications=tenant.in_applications / MICRO,
+        holdings=tenant.holdings / MICRO,
+        reserved=tenant.reserved / MICRO,
+        debt=tenant.debt / MICRO,
+        micro=tenant.holdings,
+        retired_s=tenant.retired_s,
     )
 
 
@@ -83,21 +83,21 @@ class ApplicationBudget:
     ended_s: float | None
 
 
-def budget_of(one: BudgetRow, owner_name: str | None) -> ApplicationBudget:
+def budget_of(budget: BudgetRow, owner_name: str | None) -> ApplicationBudget:
     """Return the budget of an application."""
     return ApplicationBudget(
-        application=one.application,
-        name=one.name,
-        owner=one.owner,
+        application=budget.application,
+        name=budget.name,
+        owner=budget.owner,
         owner_name=owner_name,
-        budget=one.initial / MICRO,
-        replenishment=one.replenishment / MICRO,
-        balance=one.balance / MICRO,
-        reserved=one.reserved / MICRO,
-        debt=one.debt / MICRO,
-        micro=one.balance,
-        opened_s=one.opened_s,
-        ended_s=one.ended_s,
+        budget=budget.initial / MICRO,
+        replenishment=budget.replenishment / MICRO,
+        balance=budget.balance / MICRO,
+        reserved=budget.reserved / MICRO,
+        debt=budget.debt / MICRO,
+        micro=budget.balance,
+        opened_s=budget.opened_s,
+        ended_s=budget.ended_s,
     )
 
 
@@ -152,11 +152,11 @@ class TenantStatement:
 
 def further_goods(line: StatementLine) -> dict[str, float]:
     """Return the hours and cost of network and disk, if they were sold to the VM."""
-    found: dict[str, float] = {}
+    goods: dict[str, float] = {}
     if line.network_mbit or line.network_cost:
-        found["network_mbit_hours"] = line.network_mbit / 3600
-        found["network_cost"] = line.network_cost / MICRO
+        goods["network_mbit_hours"] = line.network_mbit / 3600
+        goods["network_cost"] = line.network_cost / MICRO
     if line.disk_mib or line.disk_cost:
-        found["disk_mib_hours"] = line.disk_mib / 3600
-        found["disk_cost"] = line.disk_cost / MICRO
-    return found
+        goods["disk_mib_hours"] = line.disk_mib / 3600
+        goods["disk_cost"] = line.disk_cost / MICRO
+    return goods

@@ -22,7 +22,7 @@ from merkatd.service.base.errors import InvalidRequestError, UnknownObjectError
 from merkatd.service.base.ledger_errors import ledger_errors_translated
 
 MOST_WEIGHT = tenant_store.MOST_WEIGHT
-NOTE_KINDS = tuple(str(one) for one in NoteKind)
+NOTE_KINDS = tuple(str(kind) for kind in NoteKind)
 """The kinds of notes on money."""
 _NEWEST_NOTES = 10
 """The notes in the details of a tenant."""
@@ -42,23 +42,23 @@ class AccountService:
     async def supply(self, caller: Caller) -> CreditSupply:
         """Return the supply, the supply policy's last change, and all tenants."""
         require_admin(caller, "ADMIN USERS")
-        found = await self._ledger.tenants()
+        tenants = await self._ledger.tenants()
         supply = await self._ledger.supply()
         changes = await self._ledger.notes(1, NoteKind.SUPPLY)
-        held = sum(one.holdings for one in found)
+        held = sum(tenant.holdings for tenant in tenants)
         return CreditSupply(
             supply=supply / MICRO,
             treasury=(supply - held) / MICRO,
             changed_s=changes[0].at_s if changes else None,
             change=changes[0].text if changes else None,
-            tenants=[standing_of(one, self._names()) for one in found],
+            tenants=[standing_of(tenant, self._names()) for tenant in tenants],
         )
 
     async def tenants(self, caller: Caller) -> Sequence[TenantStanding]:
         """Return the tenants that the caller may see: all, also retired ones, or itself."""
         if caller.is_admin:
             names = self._names()
-            return [standing_of(one, names) for one in await self._ledger.tenants()]
+            return [standing_of(tenant, names) for tenant in await self._ledger.tenants()]
         try:
             return [await self.tenant(caller, caller.uid)]
         except UnknownObjectError:
@@ -77,7 +77,7 @@ class AccountService:
         notes = await self._ledger.notes(_NEWEST_NOTES, owner=owner)
         return TenantDetails(
             standing=standing,
-            applications=[budget_of(one, standing.name) for one in budgets],
+            applications=[budget_of(budget, standing.name) for budget in budgets],
             notes=[note_of(note) for note in notes],
         )
 
@@ -127,12 +127,12 @@ class AccountService:
             require_admin(caller, "ADMIN USERS")
         else:
             require_tenant(caller, owner)
-        found = await self._ledger.budgets_of(owner)
+        budgets = await self._ledger.budgets_of(owner)
         if owner is not None:
             name = await self._ledger.name(owner)
-            return [budget_of(one, name) for one in found]
+            return [budget_of(budget, name) for budget in budgets]
         names = await self._ledger.names()
-        return [budget_of(one, names.get(one.owner)) for one in found]
+        return [budget_of(budget, names.get(budget.owner)) for budget in budgets]
 
     async def budget(self, caller: Caller, application: int) -> ApplicationBudget:
         """Return the budget of an application."""
@@ -156,8 +156,8 @@ class AccountService:
         require_tenant(caller, owner)
         wanted = month_of(self._now()) if month is None else month
         with ledger_errors_translated():
-            found = await self._ledger.statement(owner, wanted)
-        return TenantStatement(found, self._names().group(found.group))
+            statement = await self._ledger.statement(owner, wanted)
+        return TenantStatement(statement, self._names().group(statement.group))
 
     async def notes(
         self, caller: Caller, limit: int, kind: str | None = None
@@ -188,12 +188,12 @@ class AccountService:
 
     async def _budget(self, caller: Caller, application: int) -> BudgetRow:
         with ledger_errors_translated():
-            found = await self._ledger.budget_of(application)
-        require_tenant(caller, found.owner)
-        return found
+            budget = await self._ledger.budget_of(application)
+        require_tenant(caller, budget.owner)
+        return budget
 
-    async def _named(self, found: BudgetRow) -> ApplicationBudget:
-        return budget_of(found, await self._ledger.name(found.owner))
+    async def _named(self, budget: BudgetRow) -> ApplicationBudget:
+        return budget_of(budget, await self._ledger.name(budget.owner))
 
 
 def _called(name: str, names: Mapping[int, str | None]) -> int:

@@ -105,7 +105,7 @@ class DaemonControl:
                 newest_state=None if newest is None else str(newest.state),
                 accounts_sound=entry_store.total(connection) == 0,
                 quarantined={
-                    one.number: one.failure for one in period_store.quarantined(connection)
+                    period.number: period.failure for period in period_store.quarantined(connection)
                 },
             )
 
@@ -209,6 +209,6 @@ def _by_market(
 ) -> dict[str, dict[str, float | None]]:
     """Return the prices with None where no price clears the market."""
     return {
-        market: {name: finite(one) for name, one in by_resource.items()}
+        market: {name: finite(price) for name, price in by_resource.items()}
         for market, by_resource in prices.items()
     }

@@ -129,9 +129,9 @@ class GroupService:
 
         Only an administrator can add the right to administer it.
         """
-        found = await self._permitted(caller, group, GroupRight.MANAGE)
+        group_row = await self._permitted(caller, group, GroupRight.MANAGE)
         bits = _bits_of(permissions)
-        if not caller.is_admin and bits & _ADMIN_BITS & ~found.permissions:
+        if not caller.is_admin and bits & _ADMIN_BITS & ~group_row.permissions:
             raise _denied(caller, GroupRight.ADMIN, group)
         return await self._changed(group, permissions=bits)
 
@@ -157,25 +157,25 @@ class GroupService:
     async def _permitted(self, caller: Caller, group: int, right: GroupRight) -> GroupRow:
         """Return the stored group if the caller has this right to it."""
         try:
-            found = await self._scheduler.world.database.read(
+            row = await self._scheduler.world.database.read(
                 lambda c: require_group(c, group, lock=False)
             )
         except NotFoundError:
             raise UnknownObjectError(f"Error getting group [{group}].", group) from None
-        if not caller.is_admin and not permits(found, caller.uid, caller.identity.groups, right):
+        if not caller.is_admin and not permits(row, caller.uid, caller.identity.groups, right):
             raise _denied(caller, right, group)
-        return found
+        return row
 
     async def _shown(self, group: int) -> GroupDetails:
         latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
         with ledger_errors_translated():
-            found = await self._scheduler.world.database.read(
+            details = await self._scheduler.world.database.read(
                 lambda c: group_views.group_view(c, require_group(c, group, lock=False), latest)
             )
         why = troubles.why(TroubleKind.GROUP, group)
         if why is None:
-            return found
-        return replace(found, why=f"the daemon fails to manage it: {why}")
+            return details
+        return replace(details, why=f"the daemon fails to manage it: {why}")
 
     async def _changed(self, group: int, **values: int | str) -> GroupDetails:
         with ledger_errors_translated():
@@ -184,7 +184,7 @@ class GroupService:
 
     def _market(self, wanted: str | None) -> str:
         """Return the market for a group's spending rate."""
-        known = [one.name for one in self._scheduler.world.markets if one.by_use]
+        known = [market.name for market in self._scheduler.world.markets if market.by_use]
         if not known:
             raise TryAgainError(
                 "this daemon has no market for groups: an administrator can add one with"
@@ -199,7 +199,7 @@ class GroupService:
     async def _template(self, caller: Caller, request: GroupRequest) -> str:
         """Return the lines of the VM template, after a check that the caller may use it."""
         templates = (request.template, request.template_id, request.template_name)
-        if sum(one is not None for one in templates) != 1:
+        if sum(value is not None for value in templates) != 1:
             raise InvalidRequestError(
                 "template, template_id, template_name: exactly one must be given"
             )

@@ -167,7 +167,7 @@ class ModeService:
         """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
         require_admin(caller, "ADMIN PLAN")
         most = min(limit, MOST_COMPARISONS)
-        found, agreed = await self._scheduler.world.database.read(
+        comparisons, agreed = await self._scheduler.world.database.read(
             lambda connection: (
                 comparison_store.recent(connection, most),
                 comparison_store.agreement(connection),
@@ -184,17 +184,17 @@ class ModeService:
             would_move=moves if self._scheduler.mode is Mode.SHADOW else None,
             vms=[
                 ComparedVm(
-                    at_s=one.at_s,
-                    period=one.period,
-                    vm=one.vm,
-                    name=one.name,
-                    source=one.source,
-                    theirs=one.theirs,
-                    ours=one.ours,
-                    same=one.same,
-                    why=one.why,
+                    at_s=comparison.at_s,
+                    period=comparison.period,
+                    vm=comparison.vm,
+                    name=comparison.name,
+                    source=comparison.source,
+                    theirs=comparison.theirs,
+                    ours=comparison.ours,
+                    same=comparison.same,
+                    why=comparison.why,
                 )
-                for one in found
+                for comparison in comparisons
             ],
         )
 
@@ -206,15 +206,15 @@ class ModeService:
 
         def work(connection: sa.Connection) -> StoredPlan:
             newest = plan_store.newest(connection)
-            found = None if newest is None else plan_store.get(connection, newest.id)
-            if found is None or found.state not in STANDING:
+            plan = None if newest is None else plan_store.get(connection, newest.id)
+            if plan is None or plan.state not in STANDING:
                 raise ConflictError("no plan waits for approval")
-            if wanted not in {None, found.id}:
-                raise ConflictError(f"plan {wanted} is no longer current: plan {found.id} is")
-            if found.state is not PlanState.WAITING:
-                raise ConflictError(f"plan {found.id} was already approved by {found.who}")
-            give(connection, found)
-            return plan_store.get(connection, found.id) or found
+            if wanted not in {None, plan.id}:
+                raise ConflictError(f"plan {wanted} is no longer current: plan {plan.id} is")
+            if plan.state is not PlanState.WAITING:
+                raise ConflictError(f"plan {plan.id} was already approved by {plan.who}")
+            give(connection, plan)
+            return plan_store.get(connection, plan.id) or plan
 
         answered = await self._scheduler.world.database.run(work)
         self._scheduler.wake()

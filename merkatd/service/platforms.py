@@ -161,21 +161,21 @@ class PlatformService:
         world, at = self._scheduler.world, latest or self._scheduler.latest
 
         def read(connection: sa.Connection) -> PlatformDetails:
-            one = require_platform(connection, platform, lock=False)
+            row = require_platform(connection, platform, lock=False)
             apart = SeparateWork(connection)
-            found = apart.look(
-                platform, lambda: platform_views.platform_view(connection, one, world, at), None
+            details = apart.look(
+                platform, lambda: platform_views.platform_view(connection, row, world, at), None
             )
-            if found is not None:
-                return found
-            return platform_views.partial_view(connection, one, world, apart.failed[platform])
+            if details is not None:
+                return details
+            return platform_views.partial_view(connection, row, world, apart.failed[platform])
 
         with ledger_errors_translated():
             return await world.database.read(read)
 
-    def _view(self, connection: sa.Connection, one: PlatformRow) -> PlatformDetails:
+    def _view(self, connection: sa.Connection, row: PlatformRow) -> PlatformDetails:
         scheduler = self._scheduler
-        return platform_views.platform_view(connection, one, scheduler.world, scheduler.latest)
+        return platform_views.platform_view(connection, row, scheduler.world, scheduler.latest)
 
 
 def deadline_of(value: Any) -> TemplateTime | None:

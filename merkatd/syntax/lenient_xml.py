@@ -26,10 +26,10 @@ def element_of(text: bytes, parser: Any, **options: Any) -> Element:
     `options` are the options with which `parser` was made.
     """
     try:
-        found = etree.fromstring(text, parser)
+        root = etree.fromstring(text, parser)
     except etree.XMLSyntaxError:
         if not only_in_names(parser.error_log):
             raise
-        found = etree.fromstring(text, etree.XMLParser(recover=True, **options))
-    element: Element = found
+        root = etree.fromstring(text, etree.XMLParser(recover=True, **options))
+    element: Element = root
     return element

@@ -76,10 +76,10 @@ class _Lexer:
     def tokens(self) -> Iterator[TemplateToken]:
         """Yield each token."""
         value = False
-        while (found := self._value() if value else self._other()) is not None:
-            self._at = found.end
-            value = found.kind is TemplateTokenKind.EQUAL
-            yield found
+        while (token := self._value() if value else self._other()) is not None:
+            self._at = token.end
+            value = token.kind is TemplateTokenKind.EQUAL
+            yield token
         end = len(self._text)
         yield TemplateToken(TemplateTokenKind.END, "", end, end)
 
@@ -104,9 +104,9 @@ class _Lexer:
         """Return the next token of a value, None at the end."""
         text = self._text
         while self._at < len(text):
-            found = self._value_here(self._at)
-            if found is not None:
-                return found
+            token = self._value_here(self._at)
+            if token is not None:
+                return token
             # Stop before a line with the end of a CDATA section: that line is a token.
             self._at = _end(_SKIPPED_BEFORE_VALUE, text, self._at, self._cdata_line)
         return None
@@ -141,10 +141,10 @@ class _Lexer:
     def _line_with_cdata(self, at: int) -> int:
         """Return the end of this line if it contains the end of a CDATA section, else -1."""
         if self._cdata < at:
-            found = self._text.find(CDATA_END, at)
-            self._cdata = len(self._text) if found < 0 else found
+            section_end = self._text.find(CDATA_END, at)
+            self._cdata = len(self._text) if section_end < 0 else section_end
             before = self._text.rfind("\n", at, self._cdata) + 1
-            self._cdata_line = before if found >= 0 else len(self._text)
+            self._cdata_line = before if section_end >= 0 else len(self._text)
         if self._line_end < at:
             end = self._text.find("\n", at)
             self._line_end = len(self._text) if end < 0 else end

@@ -104,13 +104,13 @@ class BrowserSessions:
 
     def _make_room(self, user: int, now_s: float) -> None:
         """End the user's oldest sessions; at `MOST_KEPT`, those of the user with most sessions."""
-        for name in [one for one in self._of_user.get(user, ()) if self._kept[one].over(now_s)]:
+        for name in [name for name in self._of_user.get(user, ()) if self._kept[name].over(now_s)]:
             self._drop(name)
         while len(self._of_user.get(user, ())) >= self._most_per_user:
             self._drop(self._of_user[user][0])
         if len(self._kept) < MOST_KEPT:
             return
-        for name in [one for one, kept in self._kept.items() if kept.over(now_s)]:
+        for name in [key for key, kept in self._kept.items() if kept.over(now_s)]:
             self._drop(name)
         while len(self._kept) >= MOST_KEPT:
             self._drop(max(self._of_user.values(), key=len)[0])

@@ -101,19 +101,19 @@ class WebSite:
         """Return the answer to a visitor with a session."""
         if (asked.method, asked.path) == ("POST", SIGN_OUT):
             return _too_long(asked, MOST_FORM_BYTES) or self._signed_out(asked, session)
-        found = find(asked.method, asked.path)
-        if found is None and (asked.method, asked.path) != ("GET", LIVE):
+        route = find(asked.method, asked.path)
+        if route is None and (asked.method, asked.path) != ("GET", LIVE):
             return _nothing()
-        refused = None if found is None else _too_long(asked, found[0].most)
+        refused = None if route is None else _too_long(asked, route[0].most)
         if refused is not None:
             return refused
 
         async def work(caller: Caller) -> PageResponse | LiveResponse:
             if asked.method == "POST" and not _same(asked.field("form"), session.form):
                 return _expired()
-            if found is None:
+            if route is None:
                 return self._listen(caller, session)
-            return await self._shown(asked, session, caller, *found)
+            return await self._shown(asked, session, caller, *route)
 
         try:
             if asked.method == "POST":
@@ -159,10 +159,10 @@ class WebSite:
         )
 
     async def _shown(
-        self, asked: BrowserRequest, session: BrowserSession, caller: Caller, found: Route, id_: int
+        self, asked: BrowserRequest, session: BrowserSession, caller: Caller, route: Route, id_: int
     ) -> PageResponse | LiveResponse:
-        if found.admin:
-            require_admin(caller, found.path)
+        if route.admin:
+            require_admin(caller, route.path)
         reading = self._recall.reading(visitor=caller.identity.uid)
         prepared = await self._prepared(reading)
         if prepared is not None and not caller.is_admin:
@@ -180,10 +180,10 @@ class WebSite:
             reading=reading,
         )
         try:
-            answer = await found.function(here)
+            answer = await route.function(here)
         except NotStoredError as error:
             return await not_now(here, str(error))
-        if found.changes and isinstance(answer, PageResponse) and answer.status == _DONE:
+        if route.changes and isinstance(answer, PageResponse) and answer.status == _DONE:
             self._listeners.changed(caller.uid, admin=caller.is_admin)
         return answer
 
@@ -250,9 +250,9 @@ class WebSite:
         return PageResponse(answer.body, answer.status, answer.kind, headers)
 
 
-def _same(said: str, right: str) -> bool:
+def _same(given: str, right: str) -> bool:
     """Compare secrets as bytes: `compare_digest` refuses text beyond ASCII."""
-    return compare_digest(said.encode(), right.encode())
+    return compare_digest(given.encode(), right.encode())
 
 
 def _expired() -> PageResponse:

@@ -54,8 +54,8 @@ class BrowserCall(HttpCall):
         if self.size > most:
             text = f"A form must have at most {most} bytes (got {self.size})."
             return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        said = self.requestHeaders.getRawHeaders(b"host") or []
-        host = host_name(said[0].decode("latin-1")) if len(said) == 1 else None
+        headers = self.requestHeaders.getRawHeaders(b"host") or []
+        host = host_name(headers[0].decode("latin-1")) if len(headers) == 1 else None
         if host is None:
             return wrong_page(
                 "A request must have exactly one valid Host header.", HTTPStatus.BAD_REQUEST
@@ -124,8 +124,8 @@ class BrowserCall(HttpCall):
         return bool(origin) and origin.partition("://")[2] == self._header(b"host")
 
     def _header(self, name: bytes) -> str:
-        found = self.getHeader(name)
-        return found.decode("latin-1") if isinstance(found, bytes) else (found or "")
+        header = self.getHeader(name)
+        return header.decode("latin-1") if isinstance(header, bytes) else (header or "")
 
     def send(self, answer: PageResponse) -> None:
         """Write the whole response, and end the request."""
@@ -211,8 +211,8 @@ def cookie_of(header: str, name: str) -> str:
     This site's cookie has only letters and digits. The parser of Python's library is not used: its
     time grows with the square of the number of backslashes in a stranger's header.
     """
-    pairs = (one.strip().partition("=") for one in header.split(";"))
-    return next((value for found, _, value in pairs if found == name), "")
+    pairs = (cookie.strip().partition("=") for cookie in header.split(";"))
+    return next((value for pair, _, value in pairs if pair == name), "")
 
 
 _A_YEAR_S = 31_536_000

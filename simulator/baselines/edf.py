@@ -60,10 +60,14 @@ class EdfRun:
 
 def edf(applications: Sequence[Application], procs: int, costs: OperationCosts) -> EdfRun:
     """Run the applications, in order of submission, on `procs` processors."""
-    for one in applications:
-        if one.tasks > procs:
-            raise TooLargeError(f"job {one.number} needs {one.tasks} of {procs} processors")
-    run = _EdfRun([_JobRun(one, one.run_s) for one in applications], procs, costs)
+    for application in applications:
+        if application.tasks > procs:
+            raise TooLargeError(
+                f"job {application.number} needs {application.tasks} of {procs} processors"
+            )
+    run = _EdfRun(
+        [_JobRun(application, application.run_s) for application in applications], procs, costs
+    )
     return run.to_the_end()
 
 
@@ -81,7 +85,7 @@ class _EdfRun:
     vm_suspensions: int = 0
 
     def to_the_end(self) -> EdfRun:
-        self.events = [(one.application.submit_s, row, 0) for row, one in enumerate(self.jobs)]
+        self.events = [(job.application.submit_s, row, 0) for row, job in enumerate(self.jobs)]
         heapq.heapify(self.events)
         seen = 0
         while self.events:
@@ -93,80 +97,80 @@ class _EdfRun:
                     seen += 1
             self._drop()
             self._choose()
-        outcomes = tuple(self._outcome(one) for one in self.jobs)
+        outcomes = tuple(self._outcome(job) for job in self.jobs)
         return EdfRun(outcomes, self.suspensions, self.vm_suspensions, seen)
 
     def _happen(self, row: int) -> None:
         """Handle the application's event: it arrives, its work is done, or it is on disk."""
-        one = self.jobs[row]
-        if one.state is _JobState.WAITING:
+        job = self.jobs[row]
+        if job.state is _JobState.WAITING:
             insort(self.live, row, key=lambda at: (self.jobs[at].application.due_s, at))
-        elif one.state is _JobState.RUNNING:
-            one.state, one.left_s, one.end_s = _JobState.OVER, 0.0, self.now_s
-            self.free += one.application.tasks
+        elif job.state is _JobState.RUNNING:
+            job.state, job.left_s, job.end_s = _JobState.OVER, 0.0, self.now_s
+            self.free += job.application.tasks
             self.live.remove(row)
-        elif one.state is _JobState.SUSPENDING:
-            one.state = _JobState.SUSPENDED
+        elif job.state is _JobState.SUSPENDING:
+            job.state = _JobState.SUSPENDED
 
-    def _ready_s(self, one: _JobRun) -> float:
+    def _ready_s(self, job: _JobRun) -> float:
         """Return the time until the application works, if it starts now."""
-        if one.state is _JobState.WAITING:
+        if job.state is _JobState.WAITING:
             return self.costs.boot_s
-        return self.costs.resume_s(one.application.memory_mib)
+        return self.costs.resume_s(job.application.memory_mib)
 
     def _drop(self) -> None:
         for row in list(self.live):
-            one = self.jobs[row]
-            if one.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
+            job = self.jobs[row]
+            if job.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
                 continue
-            if self.now_s + self._ready_s(one) + one.left_s > one.application.due_s:
-                one.state = _JobState.OVER
+            if self.now_s + self._ready_s(job) + job.left_s > job.application.due_s:
+                job.state = _JobState.OVER
                 self.live.remove(row)
 
     def _choose(self) -> None:
         """Start applications that fit, by deadline; suspend later ones if that makes room."""
         for row in list(self.live):
-            one = self.jobs[row]
-            if one.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
+            job = self.jobs[row]
+            if job.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
                 continue
-            if one.application.tasks > self.free:
+            if job.application.tasks > self.free:
                 for other in self._in_the_way(row):
                     self._suspend(other)
-            if one.application.tasks <= self.free:
+            if job.application.tasks <= self.free:
                 self._start(row)
 
     def _in_the_way(self, row: int) -> list[int]:
         """Return as many later applications as must be suspended, the latest first; else none."""
         lacking = self.jobs[row].application.tasks - self.free
-        found: list[int] = []
+        victims: list[int] = []
         for other in reversed(self.live):
             if lacking <= 0 or other == row:
                 break
             if self.jobs[other].state is _JobState.RUNNING:
-                found.append(other)
+                victims.append(other)
                 lacking -= self.jobs[other].application.tasks
-        return found if lacking <= 0 else []
+        return victims if lacking <= 0 else []
 
     def _start(self, row: int) -> None:
-        one = self.jobs[row]
-        one.works_from_s = self.now_s + self._ready_s(one)
-        one.state = _JobState.RUNNING
-        one.turn += 1
-        self.free -= one.application.tasks
-        heapq.heappush(self.events, (one.works_from_s + one.left_s, row, one.turn))
+        job = self.jobs[row]
+        job.works_from_s = self.now_s + self._ready_s(job)
+        job.state = _JobState.RUNNING
+        job.turn += 1
+        self.free -= job.application.tasks
+        heapq.heappush(self.events, (job.works_from_s + job.left_s, row, job.turn))
 
     def _suspend(self, row: int) -> None:
-        one = self.jobs[row]
-        one.left_s = one.left_at(self.now_s)
-        one.state = _JobState.SUSPENDING
-        one.turn += 1
-        self.free += one.application.tasks
+        job = self.jobs[row]
+        job.left_s = job.left_at(self.now_s)
+        job.state = _JobState.SUSPENDING
+        job.turn += 1
+        self.free += job.application.tasks
         self.suspensions += 1
-        self.vm_suspensions += one.application.tasks
-        on_disk_s = self.now_s + self.costs.suspend_s(one.application.memory_mib)
-        heapq.heappush(self.events, (on_disk_s, row, one.turn))
+        self.vm_suspensions += job.application.tasks
+        on_disk_s = self.now_s + self.costs.suspend_s(job.application.memory_mib)
+        heapq.heappush(self.events, (on_disk_s, row, job.turn))
 
-    def _outcome(self, one: _JobRun) -> ApplicationOutcome:
+    def _outcome(self, job: _JobRun) -> ApplicationOutcome:
         return ApplicationOutcome(
-            one.application, one.end_s, 1.0 - one.left_s / one.application.run_s
+            job.application, job.end_s, 1.0 - job.left_s / job.application.run_s
         )

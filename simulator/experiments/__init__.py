@@ -16,8 +16,8 @@ from simulator.experiments import (
 from simulator.experiments.experiment import Experiment, ExperimentOptions
 
 EXPERIMENTS: Mapping[str, Experiment] = {
-    one.name: one
-    for one in (
+    experiment.name: experiment
+    for experiment in (
         figure_03.EXPERIMENT,
         figure_06.EXPERIMENT,
         figure_11.EXPERIMENT,

@@ -86,7 +86,7 @@ def run(
 
 
 def _reached(outcomes: Sequence[ApplicationOutcome]) -> dict[str, float]:
-    best = sum(one.application.budget for one in outcomes)
+    best = sum(outcome.application.budget for outcome in outcomes)
     return {
         "satisfaction": satisfaction(outcomes),
         "part": satisfaction(outcomes) / best,
@@ -94,19 +94,27 @@ def _reached(outcomes: Sequence[ApplicationOutcome]) -> dict[str, float]:
     }
 
 
-def _as_job(one: Application, boot_s: float) -> SwfJob:
-    return SwfJob(one.number, one.submit_s, one.run_s + boot_s, one.tasks, -1.0, -1.0, 0)
+def _as_job(application: Application, boot_s: float) -> SwfJob:
+    return SwfJob(
+        application.number,
+        application.submit_s,
+        application.run_s + boot_s,
+        application.tasks,
+        -1.0,
+        -1.0,
+        0,
+    )
 
 
 def _queued(
     queue: Queue, applications: Sequence[Application], cloud: SimulatedCloud
 ) -> dict[str, float]:
     boot_s = cloud.costs.boot_s
-    jobs = [_as_job(one, boot_s) for one in applications]
+    jobs = [_as_job(application, boot_s) for application in applications]
     queued = queue(jobs, cloud.cores)
     outcomes = [
-        by_start(one, start_s, boot_s)
-        for one, start_s in zip(applications, queued.start_s, strict=True)
+        by_start(application, start_s, boot_s)
+        for application, start_s in zip(applications, queued.start_s, strict=True)
     ]
     return {**_reached(outcomes), "events": float(queued.events)}
 

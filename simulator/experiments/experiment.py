@@ -119,8 +119,8 @@ def mean(rows: Rows, name: str, system: str, level: float) -> float:
 
 def spread(rows: Rows, name: str, system: str, level: float) -> float:
     """Return the standard deviation over the seeds; 0 for a single seed."""
-    found = values(rows, name, system, level)
-    return stdev(found) if len(found) > 1 else 0.0
+    numbers = values(rows, name, system, level)
+    return stdev(numbers) if len(numbers) > 1 else 0.0
 
 
 def cell(rows: Rows, name: str, system: str, level: float, form: str = ".0f") -> str:

@@ -45,11 +45,11 @@ def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - th
     snapshot = loads(CLOUD % (hosts, vms))
     view = market_view(snapshot, 0)
     first, given = view.first(view.place >= 0), view.on_hosts(view.place)
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for row in range(len(BIDS)):
-        found[f"first{row}"] = float(first.allocation[row, 0])
-        found[f"given{row}"] = float(given.allocation[row, 0])
-    return found
+        amounts[f"first{row}"] = float(first.allocation[row, 0])
+        amounts[f"given{row}"] = float(given.allocation[row, 0])
+    return amounts
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all

@@ -94,15 +94,15 @@ def best_effort_count(now_s: float) -> int:
 def _allocation(bid: tuple[float, ...], now_s: float) -> tuple[float, ...]:
     """Return the allocation (Eq. 1) of the application with a deadline."""
     count = 1 + best_effort_count(now_s)
-    found = []
+    bought = []
     for column, capacity in enumerate(CAPACITY):
         bids: Floats = np.full(count, OTHERS_BID[column])
         bids[0] = bid[column]
         caps: Floats = np.full(count, SIZE[column])
         pool = np.zeros(count, dtype=np.int64)
         shares = share(bids, np.zeros(count), caps, pool, np.array([capacity]))
-        found.append(float(shares.allocation[0]))
-    return tuple(found)
+        bought.append(float(shares.allocation[0]))
+    return tuple(bought)
 
 
 def _look(
@@ -169,17 +169,17 @@ def run_task(task: Task) -> RunCourse:
 
 def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - nothing is drawn
     """Return bids, allocations, paces and end of a run."""
-    found = run_task(task)
-    settled = [one for one in found.moments if one.at_s >= AFTER_S]
-    early = [one for one in settled if one.at_s < CHANGED_S]
-    late = [one for one in settled if CHANGED_S + 400.0 <= one.at_s < 2 * CHANGED_S]
+    story_ = run_task(task)
+    settled = [moment for moment in story_.moments if moment.at_s >= AFTER_S]
+    early = [moment for moment in settled if moment.at_s < CHANGED_S]
+    late = [moment for moment in settled if CHANGED_S + 400.0 <= moment.at_s < 2 * CHANGED_S]
     return {
-        "end_s": found.end_s,
-        "slowest": max(one.step_s for one in found.moments) / (IDEAL_S / STEPS),
-        "bid": max(one.bid_cpu for one in settled),
-        "cpu_before": fmean(one.cpu for one in early),
-        "cpu_after": max((one.cpu for one in late), default=0.0),
-        "in_time": fmean(one.step_s <= one.reference_s for one in settled),
+        "end_s": story_.end_s,
+        "slowest": max(moment.step_s for moment in story_.moments) / (IDEAL_S / STEPS),
+        "bid": max(moment.bid_cpu for moment in settled),
+        "cpu_before": fmean(moment.cpu for moment in early),
+        "cpu_after": max((moment.cpu for moment in late), default=0.0),
+        "in_time": fmean(moment.step_s <= moment.reference_s for moment in settled),
     }
 
 
@@ -242,7 +242,7 @@ def _grid(rows: Rows) -> Grid:
 
 
 def _panels(rows: Rows) -> tuple[Panel, ...]:
-    found = {f"{task.system} {task.level:.0f}": run_task(task) for task in rows}
+    stories = {f"{task.system} {task.level:.0f}": run_task(task) for task in rows}
 
     def panel(title: str, label: str, name: str) -> Panel:
         return Panel(
@@ -252,10 +252,10 @@ def _panels(rows: Rows) -> tuple[Panel, ...]:
             tuple(
                 Curve(
                     run,
-                    tuple(one.at_s / 60.0 for one in story_.moments),
-                    tuple(float(getattr(one, name)) for one in story_.moments),
+                    tuple(moment.at_s / 60.0 for moment in story_.moments),
+                    tuple(float(getattr(moment, name)) for moment in story_.moments),
                 )
-                for run, story_ in found.items()
+                for run, story_ in stories.items()
             ),
         )
 

@@ -83,13 +83,15 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
     condor, torque = run_frameworks(task, options)
     half = NODES * NODE_CORES // 2 // (10 if options.quick else 1)
     both = _contended(condor, torque, half)
-    alone = [one for one, other in zip(condor.seen, torque.seen, strict=False) if not other.useful]
+    alone = [
+        seen for seen, other in zip(condor.seen, torque.seen, strict=False) if not other.useful
+    ]
     return {
-        "alone": max(one.vms for one in alone) / (2 * half),
+        "alone": max(seen.vms for seen in alone) / (2 * half),
         "periods_both": float(len(both)),
-        "condor_part": fmean([one.part for one, _ in both] or [0.0]),
+        "condor_part": fmean([seen.part for seen, _ in both] or [0.0]),
         "torque_part": fmean([other.part for _, other in both] or [0.0]),
-        "condor_vms": fmean([one.vms for one, _ in both] or [0.0]),
+        "condor_vms": fmean([seen.vms for seen, _ in both] or [0.0]),
         "torque_vms": fmean([other.vms for _, other in both] or [0.0]),
         "wait_s": torque.waited_s / max(torque.begun, 1),
         "end_s": condor.end_s,
@@ -101,15 +103,15 @@ def _contended(
     condor: Framework, torque: Framework, half: int
 ) -> list[tuple[FrameworkView, FrameworkView]]:
     """Return the periods in which both have needed at least half for `SETTLED_S`."""
-    found, since_s = [], None
-    for one, other in zip(condor.seen, torque.seen, strict=False):
-        if min(one.useful, other.useful) < half:
+    both, since_s = [], None
+    for seen, other in zip(condor.seen, torque.seen, strict=False):
+        if min(seen.useful, other.useful) < half:
             since_s = None
             continue
-        since_s = one.at_s if since_s is None else since_s
-        if one.at_s >= since_s + SETTLED_S:
-            found.append((one, other))
-    return found
+        since_s = seen.at_s if since_s is None else since_s
+        if seen.at_s >= since_s + SETTLED_S:
+            both.append((seen, other))
+    return both
 
 
 def _sweeps(rng: np.random.Generator, count: int) -> list[Job]:
@@ -184,11 +186,11 @@ def _panels(options: ExperimentOptions) -> tuple[Panel, ...]:
     def curves(names: Sequence[str]) -> tuple[Curve, ...]:
         return tuple(
             Curve(
-                f"{one.name} {name}",
-                tuple(seen.at_s / 3600.0 for seen in one.seen),
-                tuple(float(getattr(seen, name)) for seen in one.seen),
+                f"{framework.name} {name}",
+                tuple(seen.at_s / 3600.0 for seen in framework.seen),
+                tuple(float(getattr(seen, name)) for seen in framework.seen),
             )
-            for one in both
+            for framework in both
             for name in names
         )
 

@@ -73,7 +73,10 @@ def _grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) -
         title,
         ("level", *SYSTEMS),
         tuple(
-            (f"{level:g}", *(experiment.cell(rows, name, one, level, form) for one in SYSTEMS))
+            (
+                f"{level:g}",
+                *(experiment.cell(rows, name, system, level, form) for system in SYSTEMS),
+            )
             for level in over
         ),
     )

@@ -52,10 +52,10 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 def measure(task: Task, options: ExperimentOptions) -> Row:
     """Return the mean satisfaction and payment of the application, in its budgets."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
-    found = [_one(task.system, task.seed * CLOUDS + number) for number in range(clouds)]
+    outcomes = [_one(task.system, task.seed * CLOUDS + number) for number in range(clouds)]
     return {
-        "satisfaction": fmean(worth for worth, _ in found),
-        "paid": fmean(paid for _, paid in found),
+        "satisfaction": fmean(worth for worth, _ in outcomes),
+        "paid": fmean(paid for _, paid in outcomes),
     }
 
 
@@ -69,7 +69,9 @@ def _one(way: str, number: int) -> tuple[float, float]:
         most_factor=FACTORS[1],
     )
     applications: Sequence[Application] = assign(_jobs(cloud.cores, rng), terms, rng)
-    row = int(rng.choice([row for row, one in enumerate(applications) if one.tasks >= 2]))
+    row = int(
+        rng.choice([row for row, application in enumerate(applications) if application.tasks >= 2])
+    )
     lies = {MORE: {row: 10.0}, LESS: {row: 0.1}}.get(way, {})
     mine = (row, row + 1) if way == SPLIT else (row,)
     if way == SPLIT:
@@ -95,9 +97,9 @@ def _jobs(cores: int, rng: np.random.Generator) -> list[SwfJob]:
 
 
 def _split(applications: Sequence[Application], row: int) -> tuple[Application, ...]:
-    one = applications[row]
-    half = replace(one, tasks=one.tasks // 2)
-    rest = replace(one, tasks=one.tasks - one.tasks // 2)
+    application = applications[row]
+    half = replace(application, tasks=application.tasks // 2)
+    rest = replace(application, tasks=application.tasks - application.tasks // 2)
     return (*applications[:row], half, rest, *applications[row + 1 :])
 
 

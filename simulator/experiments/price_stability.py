@@ -115,23 +115,23 @@ def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:
     # Long enough that no application ends before the last period.
     ideal_s = rng.uniform(PERIODS * PERIOD_S, 2 * PERIODS * PERIOD_S, size=count)
     adapting = [
-        _Application(policy, one / STEPS, one * factor)
-        for one, factor in zip(ideal_s.tolist(), factors.tolist(), strict=True)
+        _Application(policy, ideal / STEPS, ideal * factor)
+        for ideal, factor in zip(ideal_s.tolist(), factors.tolist(), strict=True)
     ]
-    found, paid, slow = list[float](), list[float](), list[bool]()
+    prices, paid, slow = list[float](), list[float](), list[bool]()
     for period in range(PERIODS):
         fixed = others * (2 if period >= STEP_PERIOD else 1)
-        bids = np.array([*(one.bid for one in adapting), *[OTHERS_BID] * fixed])
-        found.append(float(bids.sum()) / capacity)
+        bids = np.array([*(application.bid for application in adapting), *[OTHERS_BID] * fixed])
+        prices.append(float(bids.sum()) / capacity)
         allocations = _allocations(bids, capacity)
-        for one, allocation in zip(adapting, allocations.tolist(), strict=False):
-            rest = float(bids.sum()) - one.bid
+        for application, allocation in zip(adapting, allocations.tolist(), strict=False):
+            rest = float(bids.sum()) - application.bid
             keeping = rest * CORES / (capacity - CORES) if capacity > CORES else MEANS.bid_max
-            late = one.look(allocation, keeping, (period + 1) * PERIOD_S)
+            late = application.look(allocation, keeping, (period + 1) * PERIOD_S)
             if period >= STEP_PERIOD:
-                paid.append(found[-1] * allocation)
+                paid.append(prices[-1] * allocation)
                 slow.append(late)
-    return StabilityRun(found, fmean(paid), fmean(slow))
+    return StabilityRun(prices, fmean(paid), fmean(slow))
 
 
 def _allocations(bids: Floats, capacity: float) -> Floats:
@@ -163,14 +163,14 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
     runs = [
         run_of(np.random.default_rng((17, task.seed, number)), policy) for number in range(clouds)
     ]
-    after = [settled_after(one.prices[STEP_PERIOD:]) for one in runs]
+    after = [settled_after(run.prices[STEP_PERIOD:]) for run in runs]
     return {
         "median": float(np.median(after)),
         "most": float(np.quantile(after, 0.95)),
         "worst": float(max(after)),
-        "soon": 100.0 * float(np.mean([one <= SOON for one in after])),
-        "paid": fmean(one.paid for one in runs),
-        "slow": 100.0 * fmean(one.slow for one in runs),
+        "soon": 100.0 * float(np.mean([periods <= SOON for periods in after])),
+        "paid": fmean(run.paid for run in runs),
+        "slow": 100.0 * fmean(run.slow for run in runs),
     }
 
 
@@ -192,8 +192,8 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
                     *("credits per application and period", "periods with too slow a pace, %"),
                 ),
                 tuple(
-                    (one, *(experiment.cell(rows, name, one, 0.0, ".1f") for name in names))
-                    for one in POLICIES
+                    (policy, *(experiment.cell(rows, name, policy, 0.0, ".1f") for name in names))
+                    for policy in POLICIES
                 ),
             ),
         ),

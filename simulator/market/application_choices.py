@@ -32,21 +32,21 @@ class ChoiceTally:
     yielded: tuple[Tenancy, ...]
 
 
-def is_hopeless(one: Tenancy, now_s: float, cloud: SimulatedCloud) -> bool:
+def is_hopeless(tenancy: Tenancy, now_s: float, cloud: SimulatedCloud) -> bool:
     """Return whether the application can gain nothing any more.
 
     An application that needs all its work by the deadline gives up when even full speed is too
     slow. Partial-deadline applications continue until the deadline.
     """
-    left_s = one.application.due_s - now_s
+    left_s = tenancy.application.due_s - now_s
     if left_s <= 0:
         return True
-    if one.application.tenant is TenantKind.PARTIAL_DEADLINE:
+    if tenancy.application.tenant is TenantKind.PARTIAL_DEADLINE:
         return False
-    ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
-    if one.phase is Phase.PLACED:
-        ahead_s = max(min(one.starting_until_s, now_s + one.startup_s(cloud)) - now_s, 0.0)
-    return ahead_s + one.left_s > left_s
+    ahead_s = tenancy.startup_s(cloud) if tenancy.phase is Phase.WAITING else 0.0
+    if tenancy.phase is Phase.PLACED:
+        ahead_s = max(min(tenancy.starting_until_s, now_s + tenancy.startup_s(cloud)) - now_s, 0.0)
+    return ahead_s + tenancy.left_s > left_s
 
 
 class ApplicationChoices:
@@ -64,16 +64,18 @@ class ApplicationChoices:
     def __call__(self, live: Sequence[Tenancy], now_s: float) -> ChoiceTally:
         """Repeat the applications' decisions until none changes."""
         waiting, placed = [], []
-        for one in live:
-            if one.phase is Phase.WAITING:
-                one.limit = self._limit(one, now_s)
-                waiting.append(one)
-            elif one.phase is Phase.PLACED:
-                one.limit = max(one.limit, self._limit(one, now_s) * self._temper.running_factor)
-                placed.append(one)
-        waiting.sort(key=lambda one: (-one.limit, one.row))
-        placed.sort(key=lambda one: (one.limit, -one.row))
-        book = ClaimBook(self._cloud.units, ((one.limit, one.units) for one in placed))
+        for tenancy in live:
+            if tenancy.phase is Phase.WAITING:
+                tenancy.limit = self._limit(tenancy, now_s)
+                waiting.append(tenancy)
+            elif tenancy.phase is Phase.PLACED:
+                tenancy.limit = max(
+                    tenancy.limit, self._limit(tenancy, now_s) * self._temper.running_factor
+                )
+                placed.append(tenancy)
+        waiting.sort(key=lambda tenancy: (-tenancy.limit, tenancy.row))
+        placed.sort(key=lambda tenancy: (tenancy.limit, -tenancy.row))
+        book = ClaimBook(self._cloud.units, ((tenancy.limit, tenancy.units) for tenancy in placed))
         started: list[Tenancy] = []
         yielded: list[Tenancy] = []
         for _ in range(ROUNDS):
@@ -91,35 +93,35 @@ class ApplicationChoices:
     ) -> bool:
         """Let each application decide once; return whether any yielded."""
         coming = []
-        for one in waiting:
-            if may_start(book, one.limit, one.units):
-                one.limit *= self._temper.running_factor
-                book.claim(one.limit, one.units)
-                coming.append(one)
+        for tenancy in waiting:
+            if may_start(book, tenancy.limit, tenancy.units):
+                tenancy.limit *= self._temper.running_factor
+                book.claim(tenancy.limit, tenancy.units)
+                coming.append(tenancy)
         going = []
         while placed and must_yield(book, placed[0].limit):
-            one = placed.pop(0)
-            book.withdraw(one.limit, one.units)
-            going.append(one)
-        for one in coming:
-            waiting.remove(one)
+            tenancy = placed.pop(0)
+            book.withdraw(tenancy.limit, tenancy.units)
+            going.append(tenancy)
+        for tenancy in coming:
+            waiting.remove(tenancy)
         started.extend(coming)
         yielded.extend(going)
         return bool(going)
 
-    def _limit(self, one: Tenancy, now_s: float) -> float:
+    def _limit(self, tenancy: Tenancy, now_s: float) -> float:
         """Return the highest price at which the application runs."""
         cloud = self._cloud
-        ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
-        left_s = one.application.due_s - now_s
-        performance = one.application.tenant is TenantKind.FULL_PERFORMANCE
+        ahead_s = tenancy.startup_s(cloud) if tenancy.phase is Phase.WAITING else 0.0
+        left_s = tenancy.application.due_s - now_s
+        performance = tenancy.application.tenant is TenantKind.FULL_PERFORMANCE
         need = CpuNeed(
-            means=one.means(now_s, cloud.renewal_s),
-            units=one.units,
+            means=tenancy.means(now_s, cloud.renewal_s),
+            units=tenancy.units,
             capacity=cloud.units,
-            work_s=one.left_s + ahead_s,
+            work_s=tenancy.left_s + ahead_s,
             left_s=left_s,
         )
         limit = limit_price(need, cloud.period_s, self._eager if performance else self._temper)
-        said = limit * self._liars.get(one.row, 1.0)
-        return min(said, one.balance / MICRO / one.units)
+        claimed = limit * self._liars.get(tenancy.row, 1.0)
+        return min(claimed, tenancy.balance / MICRO / tenancy.units)

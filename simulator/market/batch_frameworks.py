@@ -115,22 +115,22 @@ class Framework:
             waiting=len(self.queue),
             wanted=sum(job.workers for job in self.queue),
             longest_s=now_s - self.queue[0].submit_s if self.queue else 0.0,
-            busy=sum(len(one.workers) for one in self.running),
+            busy=sum(len(running.workers) for running in self.running),
         )
 
     def work(self, since_s: float, now_s: float) -> None:
         """Advance the running jobs, and remove those that end."""
-        for one in self.running:
-            one.left_s -= (now_s - since_s) * self.speed
-        for one in [one for one in self.running if one.left_s <= 0]:
-            self.running.remove(one)
-            self.end_s = now_s + one.left_s / max(self.speed, 1e-9)
+        for running in self.running:
+            running.left_s -= (now_s - since_s) * self.speed
+        for running in [running for running in self.running if running.left_s <= 0]:
+            self.running.remove(running)
+            self.end_s = now_s + running.left_s / max(self.speed, 1e-9)
 
     def begin(self, now_s: float) -> None:
         """Queue the jobs that have arrived, and start jobs in order while workers are idle."""
         while self.coming and self.coming[0].submit_s <= now_s:
             self.queue.append(self.coming.popleft())
-        busy = {worker for one in self.running for worker in one.workers}
+        busy = {worker for running in self.running for worker in running.workers}
         idle = [
             worker
             for worker, ready_s in self.ready_s.items()
@@ -152,9 +152,9 @@ class Framework:
     def release(self, workers: Sequence[int]) -> None:
         """Remove workers; their jobs restart, first in the queue."""
         gone = set(workers)
-        for one in [one for one in self.running if gone & set(one.workers)]:
-            self.running.remove(one)
-            self.queue.appendleft(one.job)
+        for running in [running for running in self.running if gone & set(running.workers)]:
+            self.running.remove(running)
+            self.queue.appendleft(running.job)
             self.lost += 1
         for worker in workers:
             del self.ready_s[worker]
@@ -163,37 +163,37 @@ class Framework:
 def simulate(frameworks: Sequence[Framework], setting: FrameworkSetup) -> None:
     """Run the frameworks until all their jobs are done."""
     now_s = 0.0
-    for one in frameworks:
-        one.add(one.fixed or 0, 0.0)
-    while not all(one.over for one in frameworks):
-        for one in frameworks:
-            one.begin(now_s)
+    for framework in frameworks:
+        framework.add(framework.fixed or 0, 0.0)
+    while not all(framework.over for framework in frameworks):
+        for framework in frameworks:
+            framework.begin(now_s)
         if now_s % setting.period_s == 0:
             _period(frameworks, setting, now_s)
         then_s = now_s + setting.tick_s
-        for one in frameworks:
-            one.work(now_s, then_s)
+        for framework in frameworks:
+            framework.work(now_s, then_s)
         now_s = then_s
 
 
 def _period(frameworks: Sequence[Framework], setting: FrameworkSetup, now_s: float) -> None:
     """Let controllers act on the announced price, then compute new shares."""
-    price = max(sum(one.bid for one in frameworks) / setting.units, setting.reserve)
-    for one in frameworks:
-        if one.fixed is None:
-            _control(one, price, setting, now_s)
-    bids = np.array([max(one.bid, 1e-9) for one in frameworks])
-    caps = np.array([CORE * len(one.ready_s) for one in frameworks])
+    price = max(sum(framework.bid for framework in frameworks) / setting.units, setting.reserve)
+    for framework in frameworks:
+        if framework.fixed is None:
+            _control(framework, price, setting, now_s)
+    bids = np.array([max(framework.bid, 1e-9) for framework in frameworks])
+    caps = np.array([CORE * len(framework.ready_s) for framework in frameworks])
     pool, none = np.zeros(len(frameworks), dtype=np.int64), np.zeros(len(frameworks))
     given = share(bids, none, caps, pool, np.array([setting.units])).allocation
-    for one, units, most in zip(frameworks, given.tolist(), caps.tolist(), strict=True):
-        one.speed = units / most if most else 1.0
-        load = one.load(now_s)
-        one.seen.append(
+    for framework, units, most in zip(frameworks, given.tolist(), caps.tolist(), strict=True):
+        framework.speed = units / most if most else 1.0
+        load = framework.load(now_s)
+        framework.seen.append(
             FrameworkView(
                 now_s,
-                len(one.ready_s),
-                len(one.running),
+                len(framework.ready_s),
+                len(framework.running),
                 load.waiting,
                 load.useful,
                 units / setting.units,
@@ -201,36 +201,38 @@ def _period(frameworks: Sequence[Framework], setting: FrameworkSetup, now_s: flo
         )
 
 
-def _control(one: Framework, price: float, setting: FrameworkSetup, now_s: float) -> None:
+def _control(framework: Framework, price: float, setting: FrameworkSetup, now_s: float) -> None:
     """Scale the framework and set its bid, as its controller does."""
-    load = one.load(now_s)
-    workers = len(one.ready_s)
-    coming = any(ready_s > now_s for ready_s in one.ready_s.values())
+    load = framework.load(now_s)
+    workers = len(framework.ready_s)
+    coming = any(ready_s > now_s for ready_s in framework.ready_s.values())
     fleet = Fleet(
         vms=workers,
         most=setting.vms,
         size=(CORE,),
         growth=0 if coming else setting.growth,
-        waiting=one.waiting,
+        waiting=framework.waiting,
     )
-    left = others_price(price, one.bid, setting.units, setting.reserve)
+    left = others_price(price, framework.bid, setting.units, setting.reserve)
     scaled = scale(
         fleet,
-        queue_performance(load, one.aim, workers, setting.target_s),
+        queue_performance(load, framework.aim, workers, setting.target_s),
         setting.budget,
         Prices(others=(left,), capacity=(setting.units,)),
         wanted=load.useful,
         patience=setting.patience,
     )
-    one.waiting = scaled.waiting
+    framework.waiting = scaled.waiting
     jobs: dict[int, int | None] = {
-        worker: 0 if ready_s <= now_s else None for worker, ready_s in one.ready_s.items()
+        worker: 0 if ready_s <= now_s else None for worker, ready_s in framework.ready_s.items()
     }
-    jobs |= {worker: 1 for run in one.running for worker in run.workers}
+    jobs |= {worker: 1 for run in framework.running for worker in run.workers}
     # In virtual time the batch system obeys at once: a drained worker gets no more jobs.
     obeys, surplus = frozenset(jobs), workers - scaled.vms
-    plan = workers_to_release(jobs, obeys, surplus, one.leaving_s, now_s, setting.drain_limit_s)
-    one.leaving_s = dict(plan.since_s)
-    one.release(plan.release)
-    one.add(scaled.request, now_s + setting.boot_s)
-    one.bid = sum(scaled.bid) * max(len(one.ready_s), scaled.vms)
+    plan = workers_to_release(
+        jobs, obeys, surplus, framework.leaving_s, now_s, setting.drain_limit_s
+    )
+    framework.leaving_s = dict(plan.since_s)
+    framework.release(plan.release)
+    framework.add(scaled.request, now_s + setting.boot_s)
+    framework.bid = sum(scaled.bid) * max(len(framework.ready_s), scaled.vms)

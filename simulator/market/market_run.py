@@ -73,9 +73,11 @@ def simulate(
 
     `liars` has, by row of dishonest applications, the factor of the announced limit.
     """
-    for one in applications:
-        if one.tasks > cloud.cores:
-            raise TooLargeError(f"job {one.number} needs {one.tasks} of {cloud.cores} cores")
+    for application in applications:
+        if application.tasks > cloud.cores:
+            raise TooLargeError(
+                f"job {application.number} needs {application.tasks} of {cloud.cores} cores"
+            )
     return _MarketRun(applications, cloud, temper, rng, liars or {}).to_the_end()
 
 
@@ -98,12 +100,13 @@ class _MarketRun:
         rng: np.random.Generator,
         liars: Mapping[int, float],
     ) -> None:
-        sizes = np.cumsum([0, *(one.tasks for one in applications)])
+        sizes = np.cumsum([0, *(application.tasks for application in applications)])
         self.tenancies = [
-            Tenancy(row, one, int(sizes[row]), one.run_s, 0) for row, one in enumerate(applications)
+            Tenancy(row, application, int(sizes[row]), application.run_s, 0)
+            for row, application in enumerate(applications)
         ]
-        for one in self.tenancies:
-            one.balance = one.initial
+        for tenancy in self.tenancies:
+            tenancy.balance = tenancy.initial
         self.cloud, self.rng = cloud, rng
         self.hosts = hosts_of(cloud)
         self.asking = ApplicationChoices(cloud, temper, liars)
@@ -130,11 +133,11 @@ class _MarketRun:
             self._handle_events()
             self._period()
         return MarketRun(
-            tuple(_outcome(one) for one in self.tenancies),
+            tuple(_outcome(tenancy) for tenancy in self.tenancies),
             self.counts,
             self.now_s,
             tuple(self.prices),
-            tuple(one.spent / MICRO for one in self.tenancies),
+            tuple(tenancy.spent / MICRO for tenancy in self.tenancies),
         )
 
     def _next_s(self) -> float:
@@ -142,19 +145,21 @@ class _MarketRun:
         event_s = inf
         if self.arrived < len(self.tenancies):
             event_s = self.tenancies[self.arrived].application.submit_s
-        for one in self.live:
-            event_s = min(event_s, one.event_s(self.now_s), self._looks_s(one))
+        for tenancy in self.live:
+            event_s = min(event_s, tenancy.event_s(self.now_s), self._looks_s(tenancy))
         if self.dirty:
             event_s = min(event_s, self.period_s + self.cloud.period_s)
         return max(event_s, self.period_s + self.cloud.least_interval_s)
 
-    def _looks_s(self, one: Tenancy) -> float:
+    def _looks_s(self, tenancy: Tenancy) -> float:
         """Return when a waiting application decides again: each period, or sooner near its end."""
-        if one.pending:
+        if tenancy.pending:
             return self.period_s + self.cloud.period_s
-        if one.phase is not Phase.WAITING:
+        if tenancy.phase is not Phase.WAITING:
             return inf
-        grace_s = one.application.due_s - self.now_s - one.left_s - one.startup_s(self.cloud)
+        grace_s = (
+            tenancy.application.due_s - self.now_s - tenancy.left_s - tenancy.startup_s(self.cloud)
+        )
         if grace_s <= 0:  # only a part of the work can be done in time
             return self.period_s + self.cloud.period_s
         return self.period_s + min(grace_s * IMPATIENT, self.cloud.period_s)
@@ -162,15 +167,15 @@ class _MarketRun:
     def _advance(self, now_s: float) -> None:
         """Advance the applications' work to this time, and charge for it."""
         self._charge(now_s - self.now_s)
-        for one in self.live:
-            done_s = one.finishes_s(self.now_s)
+        for tenancy in self.live:
+            done_s = tenancy.finishes_s(self.now_s)
             if done_s <= now_s + DONE:
-                one.left_s, one.end_s, one.phase = 0.0, done_s, Phase.OVER
+                tenancy.left_s, tenancy.end_s, tenancy.phase = 0.0, done_s, Phase.OVER
                 self.dirty = True
             else:
-                one.work(self.now_s, now_s)
+                tenancy.work(self.now_s, now_s)
         self.now_s = now_s
-        self.live = [one for one in self.live if one.phase is not Phase.OVER]
+        self.live = [tenancy for tenancy in self.live if tenancy.phase is not Phase.OVER]
 
     def _charge(self, elapsed_s: float) -> None:
         """Charge each application for its allocations."""
@@ -186,55 +191,55 @@ class _MarketRun:
             above_bids=self.cloud.rule is PriceRule.PAPER,
         )
         sums = np.add.reduceat(owed.sum(axis=1), columns.starts[:-1])
-        for one, credits_ in zip(columns.tenancies, sums.tolist(), strict=True):
-            if one.phase is Phase.PLACED:
-                paid = min(round(credits_ * MICRO), one.balance)
-                one.balance -= paid
-                one.spent += paid
+        for tenancy, credits_ in zip(columns.tenancies, sums.tolist(), strict=True):
+            if tenancy.phase is Phase.PLACED:
+                paid = min(round(credits_ * MICRO), tenancy.balance)
+                tenancy.balance -= paid
+                tenancy.spent += paid
 
     def _handle_events(self) -> None:
         """Handle arrivals, finished suspensions, and applications that give up."""
         while self.arrived < len(self.tenancies):
-            one = self.tenancies[self.arrived]
-            if one.application.submit_s > self.now_s:
+            tenancy = self.tenancies[self.arrived]
+            if tenancy.application.submit_s > self.now_s:
                 break
-            self.live.append(one)
+            self.live.append(tenancy)
             self.arrived += 1
-        for one in self.live:
-            one.renew(self.now_s, self.cloud.renewal_s)
-            if one.phase is Phase.SUSPENDING and one.busy_until_s[0] <= self.now_s:
-                one.phase, one.on_disk, self.dirty = Phase.WAITING, True, True
-            if is_hopeless(one, self.now_s, self.cloud):
-                self.dirty = self.dirty or one.phase is not Phase.WAITING
-                one.phase = Phase.OVER
-        self.live = [one for one in self.live if one.phase is not Phase.OVER]
+        for tenancy in self.live:
+            tenancy.renew(self.now_s, self.cloud.renewal_s)
+            if tenancy.phase is Phase.SUSPENDING and tenancy.busy_until_s[0] <= self.now_s:
+                tenancy.phase, tenancy.on_disk, self.dirty = Phase.WAITING, True, True
+            if is_hopeless(tenancy, self.now_s, self.cloud):
+                self.dirty = self.dirty or tenancy.phase is not Phase.WAITING
+                tenancy.phase = Phase.OVER
+        self.live = [tenancy for tenancy in self.live if tenancy.phase is not Phase.OVER]
 
     def _period(self) -> None:
         """Run a period as the daemon does, with a new decision only after a change."""
         self.period_s = self.now_s
         self.counts.periods += 1
         asked = self.asking(self.live, self.now_s)
-        for one in asked.yielded:
-            self._suspend(one)
-        for one in asked.started:
-            self.counts.resumes += one.on_disk
-            self.counts.vm_resumes += one.application.tasks * one.on_disk
-            one.place()
-        settling = any(one.pending for one in self.live)
+        for tenancy in asked.yielded:
+            self._suspend(tenancy)
+        for tenancy in asked.started:
+            self.counts.resumes += tenancy.on_disk
+            self.counts.vm_resumes += tenancy.application.tasks * tenancy.on_disk
+            tenancy.place()
+        settling = any(tenancy.pending for tenancy in self.live)
         if self.dirty or settling or asked.started or asked.yielded:
             self._decide()
 
-    def _suspend(self, one: Tenancy) -> None:
+    def _suspend(self, tenancy: Tenancy) -> None:
         """Suspend the application's VMs to disk; VMs that have not started are withdrawn."""
-        if one.starting_until_s == inf and (one.host == NO_HOST).all():
-            one.phase = Phase.WAITING
+        if tenancy.starting_until_s == inf and (tenancy.host == NO_HOST).all():
+            tenancy.phase = Phase.WAITING
             return
-        one.phase, one.speed = Phase.SUSPENDING, 0.0
-        there = one.host != NO_HOST
+        tenancy.phase, tenancy.speed = Phase.SUSPENDING, 0.0
+        there = tenancy.host != NO_HOST
         self.counts.suspensions += 1
         self.counts.vm_suspensions += int(there.sum())
-        on_disk_s = self.now_s + self.cloud.costs.suspend_s(one.application.memory_mib)
-        one.busy_until_s = np.full(len(one.host), on_disk_s)
+        on_disk_s = self.now_s + self.cloud.costs.suspend_s(tenancy.application.memory_mib)
+        tenancy.busy_until_s = np.full(len(tenancy.host), on_disk_s)
 
     def _decide(self) -> None:
         """Run the strategy, and apply its decision.
@@ -242,10 +247,10 @@ class _MarketRun:
         An application at full speed needs to bid no more than the others. So all bid the lowest
         limit of the placed applications.
         """
-        placed = [one.limit for one in self.live if one.phase is Phase.PLACED]
+        placed = [tenancy.limit for tenancy in self.live if tenancy.phase is Phase.PLACED]
         going = max(min(placed, default=0.0), self.cloud.reserve_cpu)
-        for one in self.live:
-            one.bid = going
+        for tenancy in self.live:
+            tenancy.bid = going
         columns = columns_of(self.live)
         snapshot = snapshot_of(self.cloud, self.hosts, columns, self.now_s, self.counts.periods)
         decision = self.entry.decide(snapshot, self.rng, self.market.memory, self.settings)
@@ -260,5 +265,7 @@ class _MarketRun:
         self.dirty = migrations > 0
 
 
-def _outcome(one: Tenancy) -> ApplicationOutcome:
-    return ApplicationOutcome(one.application, one.end_s, 1.0 - one.left_s / one.application.run_s)
+def _outcome(tenancy: Tenancy) -> ApplicationOutcome:
+    return ApplicationOutcome(
+        tenancy.application, tenancy.end_s, 1.0 - tenancy.left_s / tenancy.application.run_s
+    )

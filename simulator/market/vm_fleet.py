@@ -53,8 +53,8 @@ def columns_of(tenancies: Sequence[Tenancy]) -> Columns:
     VMs that are being saved to disk are left out: as for EDF, their cores and memory are free at
     once, and only their application must wait.
     """
-    there = tuple(one for one in tenancies if one.phase is Phase.PLACED)
-    size = np.array([one.application.tasks for one in there], dtype=np.int64)
+    there = tuple(tenancy for tenancy in tenancies if tenancy.phase is Phase.PLACED)
+    size = np.array([tenancy.application.tasks for tenancy in there], dtype=np.int64)
     starts = np.zeros(len(there) + 1, dtype=np.int64)
     np.cumsum(size, out=starts[1:])
     return Columns(there, starts, size)
@@ -65,18 +65,24 @@ def snapshot_of(
 ) -> Snapshot:
     """Return the snapshot that the daemon would observe now."""
     there, count = columns.tenancies, int(columns.starts[-1])
-    ids = np.repeat([one.first_vm for one in there], columns.size) + (
+    ids = np.repeat([tenancy.first_vm for tenancy in there], columns.size) + (
         np.arange(count) - np.repeat(columns.starts[:-1], columns.size)
     )
-    host = np.concatenate([one.host for one in there]) if there else np.zeros(0, dtype=np.int64)
-    until = np.concatenate([one.busy_until_s for one in there]) if there else np.zeros(0)
-    moved_at_s = np.concatenate([one.moved_at_s for one in there]) if there else np.zeros(0)
+    host = (
+        np.concatenate([tenancy.host for tenancy in there])
+        if there
+        else np.zeros(0, dtype=np.int64)
+    )
+    until = np.concatenate([tenancy.busy_until_s for tenancy in there]) if there else np.zeros(0)
+    moved_at_s = np.concatenate([tenancy.moved_at_s for tenancy in there]) if there else np.zeros(0)
     state = np.where(host == NO_HOST, _PENDING, _RUNNING)
     state[until > now_s] = _BUSY
-    memory = columns.spread([one.application.memory_mib for one in there])
-    bid = columns.spread([one.bid for one in there])
+    memory = columns.spread([tenancy.application.memory_mib for tenancy in there])
+    bid = columns.spread([tenancy.bid for tenancy in there])
     core = np.full(count, CORE)
-    application = np.repeat(np.array([one.row for one in there], dtype=np.int64), columns.size)
+    application = np.repeat(
+        np.array([tenancy.row for tenancy in there], dtype=np.int64), columns.size
+    )
     vms = Vms(
         id=ids.astype(np.int64),
         name=("",) * count,
@@ -104,14 +110,14 @@ def act(cloud: SimulatedCloud, columns: Columns, decision: Decision, now_s: floa
     """Start the decision's steps, and return the number of migrations."""
     owner = _owners(columns)
     for step in decision.plan.of(Deploy):
-        one, task = owner[step.vm]
-        one.deployed(task, step.host, now_s + one.startup_s(cloud))
+        tenancy, task = owner[step.vm]
+        tenancy.deployed(task, step.host, now_s + tenancy.startup_s(cloud))
     migrations = decision.plan.of(Migrate)
     for move in migrations:
-        one, task = owner[move.vm]
-        one.host[task] = move.host
-        one.moved_at_s[task] = now_s
-        one.busy_until_s[task] = now_s + cloud.costs.migrate_s(one.application.memory_mib)
+        tenancy, task = owner[move.vm]
+        tenancy.host[task] = move.host
+        tenancy.moved_at_s[task] = now_s
+        tenancy.busy_until_s[task] = now_s + cloud.costs.migrate_s(tenancy.application.memory_mib)
     return len(migrations)
 
 
@@ -120,11 +126,11 @@ class _Owners:
 
     def __init__(self, columns: Columns) -> None:
         self._there = columns.tenancies
-        self._first = np.array([one.first_vm for one in columns.tenancies], dtype=np.int64)
+        self._first = np.array([tenancy.first_vm for tenancy in columns.tenancies], dtype=np.int64)
 
     def __getitem__(self, vm: int) -> tuple[Tenancy, int]:
-        one = self._there[int(np.searchsorted(self._first, vm, side="right")) - 1]
-        return one, vm - one.first_vm
+        tenancy = self._there[int(np.searchsorted(self._first, vm, side="right")) - 1]
+        return tenancy, vm - tenancy.first_vm
 
 
 def _owners(columns: Columns) -> _Owners:
@@ -135,14 +141,14 @@ def set_speeds(cloud: SimulatedCloud, columns: Columns, allocations: Floats, now
     """Set each application's speed from its allocations: its slowest task counts."""
     if not columns.tenancies:
         return
-    memory = columns.spread([one.application.memory_mib for one in columns.tenancies])
-    until = np.concatenate([one.busy_until_s for one in columns.tenancies])
+    memory = columns.spread([tenancy.application.memory_mib for tenancy in columns.tenancies])
+    until = np.concatenate([tenancy.busy_until_s for tenancy in columns.tenancies])
     part = np.minimum(allocations[:, 1] / memory, 1.0)
     thrash = np.clip(1.0 - cloud.costs.thrashing * (1.0 - part), 0.0, 1.0)
     speed = allocations[:, 0] / CORE * thrash
-    starting = columns.spread([one.starting_until_s for one in columns.tenancies])
+    starting = columns.spread([tenancy.starting_until_s for tenancy in columns.tenancies])
     migrating = (until > now_s) & (starting <= now_s)
     speed = np.where(migrating, speed * cloud.costs.migrating_speed, speed)
     slowest = np.minimum.reduceat(speed, columns.starts[:-1])
-    for one, value in zip(columns.tenancies, slowest.tolist(), strict=True):
-        one.speed = value if one.starting_until_s < np.inf else 0.0
+    for tenancy, value in zip(columns.tenancies, slowest.tolist(), strict=True):
+        tenancy.speed = value if tenancy.starting_until_s < np.inf else 0.0

@@ -99,7 +99,9 @@ def _application(
 
 def contended(applications: Iterable[Application], scale: float) -> tuple[Application, ...]:
     """Return the applications with the times between their arrivals scaled (1 to 0.1)."""
-    return tuple(replace(one, submit_s=one.submit_s * scale) for one in applications)
+    return tuple(
+        replace(application, submit_s=application.submit_s * scale) for application in applications
+    )
 
 
 def bursts(
@@ -137,15 +139,19 @@ class ApplicationOutcome:
     @property
     def satisfaction(self) -> float:
         """Return the satisfaction (Table 1), in credits."""
-        one = self.application
-        exec_s = self.end_s - one.submit_s
-        match one.tenant:
+        application = self.application
+        exec_s = self.end_s - application.submit_s
+        match application.tenant:
             case TenantKind.FULL_DEADLINE:
-                return full_deadline(one.budget, exec_s, one.deadline_s)
+                return full_deadline(application.budget, exec_s, application.deadline_s)
             case TenantKind.PARTIAL_DEADLINE:
-                return partial_deadline(one.budget, exec_s, one.deadline_s, self.done)
+                return partial_deadline(
+                    application.budget, exec_s, application.deadline_s, self.done
+                )
             case TenantKind.FULL_PERFORMANCE:
-                return full_performance(one.budget, exec_s, one.deadline_s, one.ideal_s)
+                return full_performance(
+                    application.budget, exec_s, application.deadline_s, application.ideal_s
+                )
 
 
 def satisfaction(outcomes: Iterable[ApplicationOutcome]) -> float:

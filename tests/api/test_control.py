@@ -147,17 +147,17 @@ def test_top_is_live_and_ends_with_q(columns: int, lines: int, site: Site) -> No
     words = [sys.executable, "-m", "merkatd.cli", "top", "-d", "0.1", "--config", str(site.config)]
     environment = {name: os.environ[name] for name in os.environ if name not in _SIZE}
     top = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    said = b""
-    while said.count(b"\x1b[H") < 3:
-        said += os.read(ours, 65_536)
+    screen = b""
+    while screen.count(b"\x1b[H") < 3:
+        screen += os.read(ours, 65_536)
     os.write(ours, b"q")
-    while b"\x1b[?1049l" not in said:
-        said += os.read(ours, 65_536)
+    while b"\x1b[?1049l" not in screen:
+        screen += os.read(ours, 65_536)
     assert top.wait(10) == 0
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)
-    frames = said.decode().split("\x1b[H")[1:-1]
+    frames = screen.decode().split("\x1b[H")[1:-1]
     for frame in frames:
         shown = frame.replace("\x1b[K", "").replace("\x1b[J", "").split("\r\n")
         assert len(shown) <= lines

@@ -45,7 +45,7 @@ def test_waiting_questions_are_not_read() -> None:
         assert len(questions.asked) == number + 1
         questions.asked[number].callback(number)
         clock.advance(0)
-    assert [json.loads(one)["answer"] for one in transport.value().splitlines()] == [0, 1, 2]
+    assert [json.loads(line)["answer"] for line in transport.value().splitlines()] == [0, 1, 2]
     assert transport.producerState == "producing"
 
 
@@ -63,8 +63,8 @@ def test_thousands_of_questions_are_answered_one_by_one() -> None:
     line, transport = connected(Quick(), clock)
     line.dataReceived(b"".join(b'{"question": "a", "n": %d}\n' % n for n in range(3_000)))
     clock.advance(0)
-    said = [json.loads(one).get("answer") for one in transport.value().splitlines()]
-    assert said == list(range(3_000))
+    answers = [json.loads(line).get("answer") for line in transport.value().splitlines()]
+    assert answers == list(range(3_000))
 
 
 def test_an_invalid_line_ends_the_connection() -> None:
@@ -72,8 +72,8 @@ def test_an_invalid_line_ends_the_connection() -> None:
     for wrong in (b"\n", b"[]\n", b'{"question": 1}\n', b"{\n", b"\xff\n"):
         line, transport = connected(Slow())
         line.dataReceived(wrong * 10_000)
-        said = transport.value().splitlines()
-        assert [list(json.loads(one)) for one in said] == [["error"]], wrong
+        lines = transport.value().splitlines()
+        assert [list(json.loads(line)) for line in lines] == [["error"]], wrong
         assert transport.disconnecting
 
 

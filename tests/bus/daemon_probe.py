@@ -76,17 +76,17 @@ def main() -> None:
         processes = PlatformProcesses(home, reactor, np.random.default_rng(), QUICK)
         processes.attend(book)
         for platform in range(1, platforms + 1):
-            one = watched(
+            assigned = watched(
                 assignment(platform, "counting", memory=book.remembered(platform)),
                 "ticking",
                 every_s=0.1,
             )
-            await processes.start(one)
+            await processes.start(assigned)
         periods = iter(range(1, 10**9))
 
         def announce() -> None:
             period = next(periods)
-            told = [news(one, period) for one in range(1, platforms + 1)]
+            told = [news(platform, period) for platform in range(1, platforms + 1)]
             processes.announce(*parts(*told))
 
         LoopingCall(announce).start(PERIOD_S)

@@ -27,10 +27,10 @@ class Raw:
         site.stack.callback(self.close)
         self.socket = self.context.socket(zmq.DEALER)
         self.listening = self.context.socket(zmq.SUB)
-        for one in (self.socket, self.listening):
-            one.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
-            one.set(zmq.CURVE_PUBLICKEY, passport.public.encode())
-            one.set(zmq.CURVE_SECRETKEY, passport.secret.encode())
+        for socket in (self.socket, self.listening):
+            socket.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
+            socket.set(zmq.CURVE_PUBLICKEY, passport.public.encode())
+            socket.set(zmq.CURVE_SECRETKEY, passport.secret.encode())
         self.socket.connect(passport.asking)
         self.listening.connect(passport.listening)
 
@@ -54,8 +54,8 @@ class Raw:
 
 async def readable(socket: zmq.asyncio.Socket, wait_ms: int) -> bool:
     """Return whether the socket becomes readable in time."""
-    found: Any = await socket.poll(wait_ms)  # a poller's result has no type
-    return bool(found)
+    events: Any = await socket.poll(wait_ms)  # a poller's result has no type
+    return bool(events)
 
 
 async def await_subscription(site: Site, peer: Peer, platform: int = 1) -> None:

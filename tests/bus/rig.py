@@ -59,11 +59,12 @@ def assignment(platform: int = 1, controller: str = "best_effort", **others: Any
     )
 
 
-def watched(one: Assignment, monitor: str, **parameters: Any) -> Assignment:
+def watched(assignment: Assignment, monitor: str, **parameters: Any) -> Assignment:
     """Return the same platform with a monitor for its cluster."""
-    (terms,) = one.clusters
+    (terms,) = assignment.clusters
     return replace(
-        one, clusters=(replace(terms, monitor=MonitorTerms(kind=monitor, parameters=parameters)),)
+        assignment,
+        clusters=(replace(terms, monitor=MonitorTerms(kind=monitor, parameters=parameters)),),
     )
 
 
@@ -97,7 +98,9 @@ def news(platform: int = 1, period: int = 1, **others: Any) -> News:
 def parts(*told: News) -> tuple[list[MarketNow], list[PlatformStatus]]:
     """Return news as they are announced: the markets, and the status of each platform."""
     own = [
-        PlatformStatus(**{one.name: getattr(news, one.name) for one in fields(PlatformStatus)})
+        PlatformStatus(
+            **{field.name: getattr(news, field.name) for field in fields(PlatformStatus)}
+        )
         for news in told
     ]
     return list({news.market.name: news.market for news in told}.values()), own
@@ -172,15 +175,15 @@ class Site:
 
     def peer(self, passport: Passport, **options: Any) -> Peer:
         """Return a peer with this passport that has not greeted yet."""
-        one = Peer(passport, **options)
-        self.stack.push_async_callback(one.close)
-        return one
+        peer = Peer(passport, **options)
+        self.stack.push_async_callback(peer.close)
+        return peer
 
     async def join(self, platform: int = 1, role: str = CONTROLLER, **options: Any) -> Peer:
         """Return a process of a platform that has greeted."""
-        one = self.peer(self.hub.passport(platform, role), **options)
-        await one.open()
-        return one
+        peer = self.peer(self.hub.passport(platform, role), **options)
+        await peer.open()
+        return peer
 
 
 def on_site(

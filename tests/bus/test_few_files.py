@@ -45,8 +45,8 @@ def test_a_bus_without_free_files_is_an_error_and_does_not_abort() -> None:
     """The library libzmq would abort with 2 to 4, or 8 to 9, files left."""
     numbers = range(2, 12)
     run = _run_with(*numbers)
-    said = "".join(f"{left} refused 0\n" for left in numbers)
-    assert (run.returncode, run.stdout) == (0, said), run.stderr[-500:]
+    lines = "".join(f"{left} refused 0\n" for left in numbers)
+    assert (run.returncode, run.stdout) == (0, lines), run.stderr[-500:]
 
 
 def test_the_bus_opens_with_the_required_number_of_files() -> None:

@@ -55,9 +55,9 @@ def test_each_platform_receives_only_its_own_news() -> None:
         heard: dict[Any, list[Any]] = {who: [] for who in peers}
 
         async def listen(who: Any) -> None:
-            async for one in peers[who].news():
-                if not isinstance(one, Measured) and one.period:
-                    heard[who].append(one)
+            async for latest in peers[who].news():
+                if not isinstance(latest, Measured) and latest.period:
+                    heard[who].append(latest)
 
         tasks = [asyncio.ensure_future(listen(who)) for who in peers]
         for period in range(1, 6):
@@ -67,8 +67,8 @@ def test_each_platform_receives_only_its_own_news() -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for (platform, role), all_heard in heard.items():
-            for period, one in enumerate(all_heard, start=1):
-                assert one == (news(platform, period) if role == CONTROLLER else market(period))
+            for period, message in enumerate(all_heard, start=1):
+                assert message == (news(platform, period) if role == CONTROLLER else market(period))
             assert len(all_heard) == 5
 
     on_site(story)

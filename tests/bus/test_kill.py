@@ -80,10 +80,10 @@ def role_of(pid: int) -> str:
 
 def processes_by_role(home: Path) -> dict[str, list[int]]:
     """Return all processes of the daemon, by role."""
-    found: dict[str, list[int]] = {}
+    pids: dict[str, list[int]] = {}
     for pid in sorted(program.marked(str(home))):
-        found.setdefault(role_of(pid), []).append(pid)
-    return found
+        pids.setdefault(role_of(pid), []).append(pid)
+    return pids
 
 
 def complete(home: Path) -> bool:
@@ -123,12 +123,12 @@ def home(tmp_path: Path) -> Iterator[Path]:
 @contextmanager
 def running(home: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
     """Yield a list with a daemon, which the test may replace; kill it at the end."""
-    one = [start_daemon(home)]
+    daemon = [start_daemon(home)]
     try:
-        yield one
+        yield daemon
     finally:
-        one[0].kill()
-        one[0].wait()
+        daemon[0].kill()
+        daemon[0].wait()
 
 
 def victims_in_turn(rng: random.Random) -> Iterator[str]:
@@ -140,7 +140,7 @@ def victims_in_turn(rng: random.Random) -> Iterator[str]:
 def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
     """Daemon, warden, controllers and monitors are killed at any moment, alone and together."""
     rng = random.Random(SEED)  # noqa: S311 - of a test
-    with running(home) as one:
+    with running(home) as daemon:
         await_actions(home)
         for _, victims in zip(range(KILLS), victims_in_turn(rng), strict=False):
             if rng.random() < 0.3:
@@ -148,14 +148,14 @@ def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
             time.sleep(rng.uniform(0.0, 0.5))
             for victim in victims.split():
                 if victim == "daemon":
-                    one[0].kill()
+                    daemon[0].kill()
                 elif pids := processes_by_role(home).get(victim):
                     os.kill(rng.choice(pids), signal.SIGKILL)
             if "daemon" in victims:
-                one[0].wait()
+                daemon[0].wait()
                 if rng.random() < 0.5:  # wait until all have ended, or restart at once
                     until(lambda: not program.marked(str(home)), "no process left", home)
-                one[0] = start_daemon(home)
+                daemon[0] = start_daemon(home)
         await_actions(home)
 
         def watched(row: int) -> bool:
@@ -177,10 +177,10 @@ def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
 
 def test_a_killed_daemon_ends_all_its_processes(home: Path) -> None:
     """All processes end within seconds, although the daemon cannot send them a message."""
-    with running(home) as one:
+    with running(home) as daemon:
         await_actions(home)
-        one[0].kill()
-        one[0].wait()
+        daemon[0].kill()
+        daemon[0].wait()
         killed_s = time.monotonic()
         until(lambda: not program.marked(str(home)), "no process left", home)
         assert time.monotonic() - killed_s < 5.0

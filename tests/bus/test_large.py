@@ -33,14 +33,14 @@ def test_the_event_loop_serves_others_between_large_messages(
             await asyncio.sleep(0)
 
     async def story(site: Site) -> None:
-        one = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await one.greet()).session
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greet()).session
         monkeypatch.setattr(hubs, "unpack", counted)
         for number in range(2, 2 + MESSAGES):
-            await one.socket.send(pack(Envelope(Remember(memory=[[]] * VALUES), session, number)))
+            await raw.socket.send(pack(Envelope(Remember(memory=[[]] * VALUES), session, number)))
         watching = asyncio.create_task(watch())
         for _ in range(MESSAGES):
-            await one.socket.recv()
+            await raw.socket.recv()
         watching.cancel()
 
     on_site(story)

@@ -79,7 +79,7 @@ def test_a_platform_with_slow_actions_blocks_only_itself() -> None:
         while await readable(raw.socket, 300):
             answers.append(unpack(await raw.socket.recv(), FROM_DAEMON).body)
         # One action runs and sixteen wait.
-        assert [type(one) for one in answers] == [Refused] * 3
+        assert [type(answer) for answer in answers] == [Refused] * 3
         other = await site.join(2)
         assert isinstance(await soon(other.ask(BIDS)), ActionOutcome)
 
@@ -184,8 +184,8 @@ def test_greeting_again_on_one_connection_keeps_the_session() -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         first = await raw.greet()
         assert (await raw.greet()).session == first.session
-        said = Envelope(BIDS, first.session, 2, "once")
-        assert isinstance(await raw.ask(said), ActionOutcome)
+        envelope = Envelope(BIDS, first.session, 2, "once")
+        assert isinstance(await raw.ask(envelope), ActionOutcome)
         elsewhere = Raw(site, site.hub.passport(1, CONTROLLER))
         assert (await elsewhere.greet()).session != first.session
 
@@ -204,8 +204,8 @@ def test_a_busy_process_continues_with_the_newest_news() -> None:
             await asyncio.sleep(0.002)
         await until(lambda: monitor.market == market(many), "the newest prices")
         waiting: list[int] = []
-        while isinstance(one := monitor.waiting(), MarketNow):
-            waiting.append(one.period)
+        while isinstance(message := monitor.waiting(), MarketNow):
+            waiting.append(message.period)
         assert waiting == sorted(waiting)
         assert waiting[-1] == many
         assert len(waiting) < many

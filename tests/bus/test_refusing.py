@@ -40,15 +40,15 @@ def test_a_replayed_message_is_rejected() -> None:
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         session = (await raw.greet()).session
-        said = Envelope(BIDS, session, 5, "first")
-        assert await raw.ask(said) == ActionOutcome(accepted=True, why="the 1th")
+        envelope = Envelope(BIDS, session, 5, "first")
+        assert await raw.ask(envelope) == ActionOutcome(accepted=True, why="the 1th")
         with capturedLogs() as logged:
             for number in (5, 4, 0):
                 answer = await raw.ask(Envelope(BIDS, session, number, f"id {number}"))
                 assert isinstance(answer, Refused)
                 assert "replayed" in answer.why
         assert len(site.notes.actions) == 1
-        assert any("replayed" in str(one.get("why")) for one in logged)
+        assert any("replayed" in str(event.get("why")) for event in logged)
 
     on_site(story)
 
@@ -64,7 +64,7 @@ def test_a_session_is_valid_only_on_its_own_connection() -> None:
                 answer = await thief.ask(Envelope(BIDS, session, 99, "stolen"))
             assert isinstance(answer, Refused)
             assert answer.greet
-            assert any("no such session" in str(one.get("why")) for one in logged)
+            assert any("no such session" in str(event.get("why")) for event in logged)
         assert not site.notes.actions
 
     on_site(story)
@@ -90,7 +90,7 @@ def test_no_process_receives_another_platforms_news() -> None:
             data = (await soon(spy.listening.recv())).removeprefix(topic_of(1))
         assert News.joined(unpack(data, FROM_DAEMON).body, market(2)) == news(1, 2)
         assert not await readable(spy.listening, 100)
-        assert any("may not subscribe" in str(one.get("what")) for one in logged)
+        assert any("may not subscribe" in str(event.get("what")) for event in logged)
 
     on_site(story, platforms=12)
 
@@ -104,8 +104,8 @@ def test_unknown_keys_are_rejected() -> None:
         stranger = replace(passport, public=other.public, secret=other.secret)
         over = site.hub.passport(2, CONTROLLER)
         site.hub.dismiss(2)
-        for one in (stranger, over):
-            peer = site.peer(one, answer_s=0.2, tries=1)
+        for own_passport in (stranger, over):
+            peer = site.peer(own_passport, answer_s=0.2, tries=1)
             with capturedLogs() as logged, pytest.raises(LostError):
                 await peer.open()
             assert any("key is unknown" in str(event.get("log_format")) for event in logged)
@@ -134,7 +134,7 @@ def test_nothing_is_kept_of_an_ended_platform() -> None:
         with capturedLogs() as logged:
             raw.listening.subscribe(b"2")
             assert isinstance(await raw.ask(Envelope(BIDS, "no session", 1, "a")), Refused)
-            while not any("may not subscribe" in str(one.get("what")) for one in logged):
+            while not any("may not subscribe" in str(event.get("what")) for event in logged):
                 await asyncio.sleep(0.01)
         assert site.hub._warnings._left
         site.hub.dismiss(1)
@@ -167,7 +167,9 @@ def test_malformed_messages_are_rejected_and_logged() -> None:
                 assert isinstance(await raw.ask(data), Refused)
             await raw.socket.send_multipart([b"two", b"parts"])
             assert await raw.ask(Envelope(Heartbeat(), session, 2)) == Beaten(published=0, priced=0)
-        assert sum("Refused" in str(one.get("log_format")) for one in logged) == len(hostile) + 1
+        assert (
+            sum("Refused" in str(event.get("log_format")) for event in logged) == len(hostile) + 1
+        )
 
     on_site(story)
 
@@ -237,13 +239,13 @@ def test_another_protocol_version_is_rejected_at_once() -> None:
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        said = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(
+        packed = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(
             b'"v":%d' % VERSION, b'"v":1'
         )
         with capturedLogs() as logged:
-            answer = await raw.ask(said)
+            answer = await raw.ask(packed)
         assert answer == Refused(why=f"speaks version 1; expected version {VERSION}")
-        assert any("version 1" in str(one.get("why")) for one in logged)
+        assert any("version 1" in str(event.get("why")) for event in logged)
 
         real = site.hub._door.answer
 

@@ -99,7 +99,7 @@ def test_a_hanging_controller_is_ended_and_replaced(tmp_path: Path) -> None:
 
         def acted(times: int) -> bool:
             house.processes.announce(*parts(news(1)))
-            wishes = [one for *_, one in house.notes.actions if isinstance(one, SetSize)]
+            wishes = [action for *_, action in house.notes.actions if isinstance(action, SetSize)]
             return len(wishes) >= times
 
         await until(lambda: acted(1), "an action")
@@ -128,8 +128,8 @@ def test_a_controller_that_always_fails_is_given_up(tmp_path: Path) -> None:
         log = tmp_path / "platforms" / "1" / "controller.log"
         wanted = f"ended with code 1: RuntimeError: a bug of mine (log: {log})"
         assert {why for _, why, _ in house.notes.ends} == {wanted}
-        said = log.read_text()
-        assert said.count("RuntimeError: a bug of mine") == 3
+        text = log.read_text()
+        assert text.count("RuntimeError: a bug of mine") == 3
 
     in_house(tmp_path, story, failing=FAILING)
 
@@ -202,9 +202,9 @@ def test_an_unknown_kind_of_controller_is_reported(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.do(house.processes.start(assignment(1, "no-such")))
         await until(lambda: house.notes.ends, "an end")
-        said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
-        assert "the kind of a controller must be one of best_effort" in said
-        assert "(got 'no-such')" in said
+        text = (tmp_path / "platforms" / "1" / "controller.log").read_text()
+        assert "the kind of a controller must be one of best_effort" in text
+        assert "(got 'no-such')" in text
 
     in_house(tmp_path, story, failing=FAILING)
 
@@ -232,6 +232,6 @@ def test_nothing_is_started_without_platforms(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         house.processes.announce([], [])
         await house.do(house.processes.stop(7, 1.0))
-        assert [one.name for one in tmp_path.iterdir()] == ["controllers"]
+        assert [path.name for path in tmp_path.iterdir()] == ["controllers"]
 
     in_house(tmp_path, story)

@@ -28,7 +28,7 @@ from merkatd.protocol.wire_format import (
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, ROLES, Site, assignment, market, on_site, soon
 
-SMALL = sum(one.most for one in assignment().clusters)
+SMALL = sum(cluster.most for cluster in assignment().clusters)
 
 
 def memory(size: int) -> str:

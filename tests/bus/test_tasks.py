@@ -51,8 +51,8 @@ def test_a_lone_surrogate_is_rejected(parts: dict[str, str]) -> None:
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
     """A valid pair is accepted, because the text can be sent on."""
-    found = unpack(action_json("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
-    assert found.id == "\N{GRINNING FACE}"
+    envelope = unpack(action_json("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
+    assert envelope.id == "\N{GRINNING FACE}"
 
 
 def test_raw_surrogates_are_rejected() -> None:
@@ -86,7 +86,7 @@ def test_a_failed_server_task_is_restarted(monkeypatch: pytest.MonkeyPatch) -> N
             await raw.socket.send(action_json(session, 2, id="first"))
             while site.hub.tasks.ended == 0:
                 await asyncio.sleep(0.01)
-        assert any("server of platform 1" in str(one.get("name")) for one in logged)
+        assert any("server of platform 1" in str(event.get("name")) for event in logged)
         for number in (3, 4):
             answer = await raw.ask(Envelope(BIDS, session, number, "first"))
             assert isinstance(answer, ActionOutcome)

@@ -74,11 +74,11 @@ def test_at_a_port_connections_without_a_handshake_end_soon() -> None:
         strangers = [socket.create_connection((host, int(port))) for _ in range(2)]
         began_s = time.monotonic()
         strangers[1].send(GREETING)
-        for one in strangers:
-            one.setblocking(False)
+        for stranger in strangers:
+            stranger.setblocking(False)
         await until(lambda: all(map(_is_closed, strangers)), "their end")
-        for one in strangers:
-            one.close()
+        for stranger in strangers:
+            stranger.close()
         assert time.monotonic() - began_s < 6.0
         await soon(raw.greet())
 

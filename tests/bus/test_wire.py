@@ -43,7 +43,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     if inner:
         return st.one_of(*map(values, inner))
     hints = get_type_hints(hint)
-    return st.builds(hint, **{one.name: values(hints[one.name]) for one in fields(hint)})
+    return st.builds(hint, **{field.name: values(hints[field.name]) for field in fields(hint)})
 
 
 BODIES = st.sampled_from(sorted(KINDS)).flatmap(lambda name: values(KINDS[name]))
@@ -64,7 +64,7 @@ def test_messages_survive_writing_and_reading(body: Any, session: str, number: i
 
 
 @settings(max_examples=shorten(300, 80), deadline=None)
-@given(st.binary(max_size=200) | FREE.map(lambda one: json.dumps(one).encode()))
+@given(st.binary(max_size=200) | FREE.map(lambda value: json.dumps(value).encode()))
 def test_any_other_bytes_are_rejected(data: bytes) -> None:
     """The only error is `MalformedError`."""
     with pytest.raises(MalformedError):

@@ -32,9 +32,11 @@ class Daemon:
     def ask(self, path: Path, question: str, arguments: Mapping[str, Any] | None = None) -> Any:
         """Answer like `merkatd.api.control.control_server.ask`, with JSON in both directions."""
         del path
-        said = json.loads(json.dumps(dict(arguments or {})))
+        question_arguments = json.loads(json.dumps(dict(arguments or {})))
         try:
-            answer = self.frontend.result(ensureDeferred(self.questions.answer(question, said)))
+            answer = self.frontend.result(
+                ensureDeferred(self.questions.answer(question, question_arguments))
+            )
         except RequestError as error:
             raise ControlError(str(error)) from None
         return json.loads(json.dumps(answer, allow_nan=False))
@@ -71,21 +73,21 @@ class Shell:
             code = main(list(words))
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else 1
-        said = self._capture.readouterr()
-        return Said(code, said.out, said.err)
+        printed = self._capture.readouterr()
+        return Said(code, printed.out, printed.err)
 
     def ok(self, words: str) -> Said:
         """Run a command that must succeed without warnings."""
-        said = self(*words.split())
-        assert said.code == 0, said
-        assert said.err == ""
-        return said
+        result = self(*words.split())
+        assert result.code == 0, result
+        assert result.err == ""
+        return result
 
     def refused(self, words: str, code: int = 1) -> str:
         """Return the single error line of a command that must fail."""
-        said = self(*words.split())
-        assert said.code == code, said
-        assert said.out == ""
-        assert said.err.count("\n") == 1, said.err
-        assert said.err.startswith("merkatd")
-        return said.err
+        result = self(*words.split())
+        assert result.code == code, result
+        assert result.out == ""
+        assert result.err.count("\n") == 1, result.err
+        assert result.err.startswith("merkatd")
+        return result.err

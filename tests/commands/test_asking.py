@@ -157,7 +157,7 @@ class TestPrice:
         assert row["most"] == row["price"]
         assert shell.ok("price -l TREND --no-header -f RESOURCE=cpu").out.strip() == "▁▁▁▁█"
         history = json.loads(shell.ok("price --history 2 -j").out)
-        assert [one["period"] for one in history] == [4, 5]
+        assert [row["period"] for row in history] == [4, 5]
         assert history[-1]["cpu"] == row["price"]
 
     def test_an_unknown_market_is_an_error(self, asked: Shell) -> None:
@@ -251,5 +251,5 @@ class TestDaemon:
 
     def test_an_unwritable_file_is_an_error(self, asked: Shell, tmp_path: Path) -> None:
         """The error has the path and the reason."""
-        said = asked.refused(f"snapshot save {tmp_path}/no/where")
-        assert f"{tmp_path}/no/where: No such file" in said
+        message = asked.refused(f"snapshot save {tmp_path}/no/where")
+        assert f"{tmp_path}/no/where: No such file" in message

@@ -141,8 +141,8 @@ def test_following_refreshes_until_it_is_interrupted(
             raise KeyboardInterrupt
 
     monkeypatch.setattr("merkatd.commands.ask_daemon.sleep", sleep)
-    said = asked("list", "hosts", "--csv", "--no-header", "-l", "ID", "-d", "5")
-    assert (said.code, said.lines, waits) == (130, ["0", "1"] * 3, [5.0] * 3)
+    result = asked("list", "hosts", "--csv", "--no-header", "-l", "ID", "-d", "5")
+    assert (result.code, result.lines, waits) == (130, ["0", "1"] * 3, [5.0] * 3)
 
 
 def test_names_with_control_characters_do_not_reach_the_terminal(

@@ -64,17 +64,17 @@ ASKS = {
 
 def check_one_line(shell: Shell, *words: str) -> None:
     """Check that the command succeeds, or fails with one line of printable characters."""
-    said = shell(*words)
-    assert said.code in {0, 1, 2}, said
-    if said.code:
-        assert said.err.count("\n") == 1, (words[:3], said.err[:400])
-        assert said.err.startswith("merkatd"), said.err[:200]
-        assert len(said.err) < 700
-        assert "Traceback" not in said.err
-        assert said.err[:-1].isprintable()
-        assert said.out == ""
+    result = shell(*words)
+    assert result.code in {0, 1, 2}, result
+    if result.code:
+        assert result.err.count("\n") == 1, (words[:3], result.err[:400])
+        assert result.err.startswith("merkatd"), result.err[:200]
+        assert len(result.err) < 700
+        assert "Traceback" not in result.err
+        assert result.err[:-1].isprintable()
+        assert result.out == ""
     else:
-        assert said.err == ""
+        assert result.err == ""
 
 
 def valid_arguments(command: Command) -> list[str]:
@@ -117,7 +117,7 @@ def test_arguments_reject_garbage_in_one_line(
 ) -> None:
     """Each position gets garbage, missing, additional and unknown arguments."""
     monkeypatch.chdir(tmp_path)
-    needed = [one for one in command.positionals if one.needed]
+    needed = [argument for argument in command.positionals if argument.needed]
     if needed:
         assert asked(command.name).code == 2
     check_one_line(asked, command.name, *valid_arguments(command), "one", "too", "many")
@@ -150,9 +150,9 @@ def config(tmp_path: Path) -> Path:
 class TestNoDaemon:
     def test_no_daemon_is_an_error(self, name: str, config: Path, shell: Shell) -> None:
         """The line names the socket."""
-        said = shell(name, *ASKS[name], "--config", str(config))
-        assert said.code == 1
-        assert said.err == (
+        result = shell(name, *ASKS[name], "--config", str(config))
+        assert result.code == 1
+        assert result.err == (
             f"merkatd {name}: {config.parent}/s: no daemon answers: No such file or directory\n"
         )
 
@@ -160,9 +160,9 @@ class TestNoDaemon:
         """It was left behind by a killed daemon."""
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(config.parent / "s"))
-        said = shell(name, *ASKS[name], "--config", str(config))
-        assert said.code == 1
-        assert said.err.endswith("no daemon answers: Connection refused\n")
+        result = shell(name, *ASKS[name], "--config", str(config))
+        assert result.code == 1
+        assert result.err.endswith("no daemon answers: Connection refused\n")
 
     @pytest.mark.parametrize(
         "answer",
@@ -198,9 +198,9 @@ class TestNoDaemon:
         config.write_text("[daemon\n")
         check_one_line(shell, name, *ASKS[name], "--config", str(config))
         for missing in ("no/such/file", str(config.parent), "x" * 5000, "a\x00b"):
-            said = shell(name, *ASKS[name], "--config", missing)
-            assert said.code == 1
-            assert said.err.count("\n") == 1
+            result = shell(name, *ASKS[name], "--config", missing)
+            assert result.code == 1
+            assert result.err.count("\n") == 1
 
 
 @contextmanager

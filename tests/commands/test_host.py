@@ -17,9 +17,9 @@ def hosts_of(daemon: Daemon) -> set[int]:
 def test_a_drained_host_is_emptied_and_shown_as_drained(daemon: Daemon, shell: Shell) -> None:
     """A period respects its limits on migrations; name and id both work."""
     assert hosts_of(daemon) == {0, 1}
-    said = shell.ok("host drain host001").out
-    assert said.startswith("host001 is drained: ")
-    assert "VMs will be moved away" in said
+    output = shell.ok("host drain host001").out
+    assert output.startswith("host001 is drained: ")
+    assert "VMs will be moved away" in output
     daemon.period(4)
     assert hosts_of(daemon) == {0}
     rows = shell.ok("list hosts --csv -l ID,STAT,NOTE").lines
@@ -37,7 +37,7 @@ def test_the_order_outlives_the_daemon_until_it_is_revoked(daemon: Daemon, shell
         frontend.clock.advance(60)
     assert hosts_of(daemon) == {0}
     given = frontend.read(order_store.history)
-    assert [(one.what, one.host) for one in given] == [("drain", 1)]
+    assert [(order.what, order.host) for order in given] == [("drain", 1)]
     assert given[0].who
     assert shell.ok("host undrain 1").out == "host001 takes VMs again from the next period on.\n"
     assert shell.ok("host undrain 1").out == "host001 was not drained: nothing to undo.\n"

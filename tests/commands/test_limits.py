@@ -12,8 +12,8 @@ from tests.commands.asking import Daemon, Shell
 
 def rows(shell: Shell, words: str) -> list[dict[str, Any]]:
     """Return the JSON rows of a command."""
-    found: list[dict[str, Any]] = json.loads(shell.ok(f"{words} --json").out)
-    return found
+    listed: list[dict[str, Any]] = json.loads(shell.ok(f"{words} --json").out)
+    return listed
 
 
 class TestLimits:
@@ -21,9 +21,9 @@ class TestLimits:
 
     def test_every_running_vm_is_listed(self, asked: Shell) -> None:
         """Its quota equals its share and bounds its use; a pending VM has no row."""
-        found = rows(asked, "limits")
-        assert [row["name"] for row in found] == [f"web-{number}" for number in range(5)]
-        for row in found:
+        limits = rows(asked, "limits")
+        assert [row["name"] for row in limits] == [f"web-{number}" for number in range(5)]
+        for row in limits:
             assert row["set_cpu"] == pytest.approx(row["cpu"], rel=0.03)
             assert row["used_cpu"] <= row["set_cpu"] * 1.01
             assert row["held_memory"] <= row["memory"] + 64
@@ -55,9 +55,9 @@ class TestRelease:
 
     def test_release_restores_full_sizes(self, daemon: Daemon, shell: Shell) -> None:
         """VMs get OpenNebula's own weights, and the paused daemon sets no limits again."""
-        found = rows(shell, "release --yes")
-        assert [row["id"] for row in found] == list(range(5))
-        assert all("no CPU quota" in row["did"] and row["problem"] is None for row in found)
+        released = rows(shell, "release --yes")
+        assert [row["id"] for row in released] == list(range(5))
+        assert all("no CPU quota" in row["did"] and row["problem"] is None for row in released)
         assert daemon.frontend.scheduler.paused
         for row in rows(shell, "limits"):
             assert row["set_cpu"] is None
@@ -84,9 +84,9 @@ class TestRelease:
                 return True
 
         monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-        said = shell("release")
-        assert said.code == 1
-        assert said.err.endswith("merkatd release: nothing was done\n")
+        result = shell("release")
+        assert result.code == 1
+        assert result.err.endswith("merkatd release: nothing was done\n")
         assert not daemon.frontend.scheduler.paused
         monkeypatch.setattr("sys.stdin", Terminal("y\n"))
         assert shell("release").code == 0
@@ -96,10 +96,10 @@ class TestRelease:
         """They appear in the VM's row and in the exit code."""
         daemon.frontend.cloud.guests.set_limits(0, vcpu_quota=5_000)
         daemon.frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "embedded.limits.set"))
-        said = shell("release", "--yes", "--csv")
-        assert said.code == 1
-        assert "5 VMs are not fully restored" in said.err
-        assert len(said.lines) == 6
+        result = shell("release", "--yes", "--csv")
+        assert result.code == 1
+        assert "5 VMs are not fully restored" in result.err
+        assert len(result.lines) == 6
 
     def test_only_a_paused_daemon_releases_limits(self, daemon: Daemon) -> None:
         """A running daemon would set the limits again."""

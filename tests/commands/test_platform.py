@@ -53,15 +53,15 @@ class TestPlatform:
         daemon.site.act(
             1, ProgressReport(projected_end_s=end_s - 1800, done=0.25, text="going well")
         )
-        said = shell.ok("platform show 1").out
-        assert "is running" in said
-        assert "On track: expected to end 30 min before its deadline" in said
-        assert "25.0% of its work is done" in said
-        assert "Spent" in said
-        assert "Prices per period in market default now: a core " in said
-        assert "The most that its VMs can use costs " in said
-        assert "VM 0 in nodes: running, gets 200 % of a core" in said
-        assert "manager: starting: its conditions are met" in said
+        output = shell.ok("platform show 1").out
+        assert "is running" in output
+        assert "On track: expected to end 30 min before its deadline" in output
+        assert "25.0% of its work is done" in output
+        assert "Spent" in output
+        assert "Prices per period in market default now: a core " in output
+        assert "The most that its VMs can use costs " in output
+        assert "VM 0 in nodes: running, gets 200 % of a core" in output
+        assert "manager: starting: its conditions are met" in output
         row = json.loads(shell.ok("platform list --json").out)[0]
         assert (row["name"], row["state"], row["vms"]) == ("weather", "running", 2)
 
@@ -89,9 +89,9 @@ class TestPlatform:
         template_file.write_text(template(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"'))
         shell.ok(f"platform submit {template_file} --tenant ann")
         daemon.period(1)
-        said = shell.ok("platform list --list NAME,STATE,NEEDS").out
-        assert "cancelled" in said
-        assert "the least deadline that could be met" in said
+        output = shell.ok("platform list --list NAME,STATE,NEEDS").out
+        assert "cancelled" in output
+        assert "the least deadline that could be met" in output
         shown = shell.ok("platform show 1").out
         assert "It would have needed: the least deadline that could be met is" in shown
         assert "the rest returned to its tenant" in shown
@@ -136,8 +136,8 @@ class TestDryRun:
         shell.ok(f"platform submit {template_file} --tenant ann")
         daemon.period(1)
         before = daemon.answer("platform", platform=1)
-        said = shell.ok("plan").out
-        assert "create   a VM: platform 1 (weather) needs VM" in said
+        output = shell.ok("plan").out
+        assert "create   a VM: platform 1 (weather) needs VM" in output
         assert daemon.answer("platform", platform=1) == before
         assert daemon.site.members(1) == ()
         assert daemon.site.alive() == []

@@ -41,7 +41,7 @@ def test_the_pages_file_and_commands_work(
     daemon: Platforms, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands run in order as shown; a watched command runs once."""
-    assert [one.split()[1] for one in COMMANDS] == VERBS
+    assert [command.split()[1] for command in COMMANDS] == VERBS
     monkeypatch.chdir(tmp_path)
     example = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert example is not None
@@ -52,6 +52,10 @@ def test_the_pages_file_and_commands_work(
         daemon.period(5)
         verb = command.split()[1]
         assert daemon.answer("platform", platform=1)["state"] == AFTER[verb], command
-    found = daemon.answer("platform", platform=1)
-    assert found["budget"] == 800
-    assert any(one["text"].count(";") == 2 for one in found["actions"] if one["what"] == "update")
+    details = daemon.answer("platform", platform=1)
+    assert details["budget"] == 800
+    assert any(
+        action["text"].count(";") == 2
+        for action in details["actions"]
+        if action["what"] == "update"
+    )

@@ -22,5 +22,7 @@ def test_no_large_package_is_imported(command: str, tmp_path: Path) -> None:
         f" from pathlib import Path; assert daemon_socket('x', Path({str(file)!r}));"
         " print(*{name.partition('.')[0] for name in sys.modules})"
     )
-    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert not HEAVY & set(said.stdout.split())
+    result = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    )
+    assert not HEAVY & set(result.stdout.split())

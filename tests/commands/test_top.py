@@ -36,9 +36,9 @@ class TestTop:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("merkatd.commands.status_commands.sleep", sleep)
-        said = asked("top")
-        assert said.code == 130
-        assert said.out.startswith("merkatd  period 4")
+        result = asked("top")
+        assert result.code == 130
+        assert result.out.startswith("merkatd  period 4")
 
 
 def test_applications_show_their_balance_and_how_long_it_lasts(

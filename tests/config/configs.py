@@ -59,7 +59,7 @@ def sections(default: Any, without: frozenset[str] = frozenset()) -> SearchStrat
         if setting.section is not None:
             parts[setting.name] = sections(present)
         elif setting.rules.fixed:
-            below = {n: sections(one, setting.rules.without) for n, one in present.items()}
+            below = {n: sections(inner, setting.rules.without) for n, inner in present.items()}
             parts[setting.name] = st.fixed_dictionaries(below)
         elif setting.sections is not None:
             parts[setting.name] = st.dictionaries(
@@ -67,7 +67,7 @@ def sections(default: Any, without: frozenset[str] = frozenset()) -> SearchStrat
             )
         else:
             parts[setting.name] = values(setting)
-    return st.fixed_dictionaries(parts).map(lambda said: replace(default, **said))
+    return st.fixed_dictionaries(parts).map(lambda values: replace(default, **values))
 
 
 def configs() -> SearchStrategy[Config]:

@@ -41,10 +41,10 @@ FIXED = {
 def test_live_settings_are_applied() -> None:
     """All changed settings are applied and named."""
     new = parse(LIVE)
-    found = changes_at_once(Config(), new)
-    assert found.restart == ()
-    assert found.config == new
-    assert found.changed == (
+    changes = changes_at_once(Config(), new)
+    assert changes.restart == ()
+    assert changes.config == new
+    assert changes.changed == (
         "acting.mode",
         "daemon.log_level",
         "limits.memory.shrink_unmeasured",
@@ -59,17 +59,17 @@ def test_live_settings_are_applied() -> None:
 @pytest.mark.parametrize("key", FIXED)
 def test_fixed_settings_are_named(key: str) -> None:
     """They keep their old value."""
-    found = changes_at_once(Config(), parse(FIXED[key]))
-    assert (found.changed, found.restart) == ((), (key,))
-    assert found.config == Config()
+    changes = changes_at_once(Config(), parse(FIXED[key]))
+    assert (changes.changed, changes.restart) == ((), (key,))
+    assert changes.config == Config()
 
 
 def test_adding_a_market_needs_a_restart() -> None:
     """Stored data of a period depend on the markets."""
     new = parse("[market.default]\nfloor_margin = 0.2\n[market.fast]\nclusters = [100]\n")
-    found = changes_at_once(Config(), new)
-    assert found.config == Config()
-    assert "market.fast.clusters" in found.restart
+    changes = changes_at_once(Config(), new)
+    assert changes.config == Config()
+    assert "market.fast.clusters" in changes.restart
 
 
 def test_every_key_is_live_or_fixed() -> None:

@@ -82,7 +82,7 @@ def test_every_kind_of_value_is_read() -> None:
 
 def test_all_problems_are_reported_with_their_lines() -> None:
     """They come in the order of the file, not only the first one."""
-    found = problems(
+    reported = problems(
         "[period]\n"
         'interval = "6x"\n'
         'intervall = "60s"\n'
@@ -95,7 +95,7 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         "[market.web]\n"
         'strategy = "tabo"\n'
     )
-    assert [(one.line, ".".join(one.path)) for one in found] == [
+    assert [(problem.line, ".".join(problem.path)) for problem in reported] == [
         (2, "period.interval"),
         (3, "period.intervall"),
         (5, "perod"),
@@ -234,13 +234,13 @@ def test_a_password_is_never_shown() -> None:
 def test_an_invalid_key_causes_no_further_problems() -> None:
     """A cross-check is skipped if one of its keys is invalid."""
     text = '[period]\ninterval = "20m"\nstep_limit = "5 minutes"\n'
-    assert [one.path for one in problems(text)] == [("period", "step_limit")]
+    assert [problem.path for problem in problems(text)] == [("period", "step_limit")]
 
 
 def test_lines_are_correct_beside_multiline_texts() -> None:
     """A key inside of a text over several lines does not count."""
-    found = problems('[daemon]\ncontrol_socket = """\n[period]\ninterval = 1\n"""\nlevel = 1\n')
-    assert [(one.line, one.path[-1]) for one in found] == [(6, "level")]
+    reported = problems('[daemon]\ncontrol_socket = """\n[period]\ninterval = 1\n"""\nlevel = 1\n')
+    assert [(problem.line, problem.path[-1]) for problem in reported] == [(6, "level")]
 
 
 def test_a_file_is_named_in_its_problems(tmp_path: Path) -> None:
@@ -292,7 +292,11 @@ LEAVES = (
     | st.sampled_from(['"60s"', '"-1s"', '"10%"', '"x"', '""', "[]", "{}", "[1]", "{ a = 1 }"])
 )
 KEYS = st.sampled_from(
-    [".".join((*path, one.key)) for path, _, settings in sections(Config()) for one in settings]
+    [
+        ".".join((*path, setting.key))
+        for path, _, settings in sections(Config())
+        for setting in settings
+    ]
     + [setting.key for setting in settings_of(Config)]
     + ["market.default", "market.a.clusters", "strategy.x.y", "nothing"]
 )

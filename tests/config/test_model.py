@@ -55,8 +55,8 @@ def test_conflicting_keys_are_detected(text: str, where: str, message: str) -> N
     """The problem names the key and the conflict."""
     with pytest.raises(ConfigError) as caught:
         parse(text if text.startswith("[") else f"[period]\n{text}")
-    found = {".".join(one.path): one.message for one in caught.value.problems}
-    assert message in found[where]
+    messages = {".".join(problem.path): problem.message for problem in caught.value.problems}
+    assert message in messages[where]
 
 
 def test_the_period_gets_markets_with_names_and_prices() -> None:
@@ -88,7 +88,7 @@ def test_the_sections_are_the_schedulers_own_types() -> None:
 def test_every_setting_of_a_strategy_is_a_key(name: str) -> None:
     """Prices are excepted, because they belong to the market."""
     settings = type(STRATEGIES[name].settings)
-    names = {one.name for one in settings_of(settings, frozenset({"pricing"}))}
+    names = {setting.name for setting in settings_of(settings, frozenset({"pricing"}))}
     assert names == {entry.name for entry in fields(settings)} - {"pricing"}
 
 
@@ -154,9 +154,9 @@ def test_goods_are_off_unless_they_are_enabled() -> None:
     (market,) = Config().priced_markets()
     assert market.default_bid == {"cpu": 1.0, "memory": 1.0}
     text = '[goods]\nnetwork = true\ndisk = true\nhost_network = "10Gbit/s"\nhost_disk = "1GiB/s"'
-    found = parse(f"{text}\n[market.a]\ndefault_bid = {{ cpu = 2, disk = 3 }}", "merkatd.toml")
-    assert found.goods.resources == ("cpu", "memory", "network", "disk")
-    assert found.goods.of_a_host("network") == 10_000.0
-    assert found.goods.of_a_host("disk") == 1024.0
-    (market,) = found.priced_markets()
+    config = parse(f"{text}\n[market.a]\ndefault_bid = {{ cpu = 2, disk = 3 }}", "merkatd.toml")
+    assert config.goods.resources == ("cpu", "memory", "network", "disk")
+    assert config.goods.of_a_host("network") == 10_000.0
+    assert config.goods.of_a_host("disk") == 1024.0
+    (market,) = config.priced_markets()
     assert market.default_bid == {"cpu": 2.0, "network": 1.0, "disk": 3.0}

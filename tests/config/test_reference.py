@@ -28,4 +28,4 @@ def test_every_key_has_an_explanation_and_a_unique_name() -> None:
     for path, _, settings in sections(Config()):
         keys = [setting.key for setting in settings]
         assert len(set(keys)) == len(keys), path
-        assert [one.key for one in settings if not one.doc] == [], path
+        assert [setting.key for setting in settings if not setting.doc] == [], path

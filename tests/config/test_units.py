@@ -12,9 +12,9 @@ from merkatd.base.quantities import UNITS, Unit, key_of, unit_of
 
 def unit(name: str) -> Unit:
     """Return the unit of a setting of this name."""
-    found = unit_of(name)
-    assert found is not None
-    return found
+    unit = unit_of(name)
+    assert unit is not None
+    return unit
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_decimal_sizes_are_rejected() -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from(UNITS), st.floats(0, 1e15, allow_subnormal=False) | st.integers(0, 2**53))
-def test_written_quantities_are_read_unchanged(one: Unit, value: float) -> None:
+def test_written_quantities_are_read_unchanged(unit: Unit, value: float) -> None:
     """Writing and reading lose no bit."""
-    read = one.read(one.write(value))
+    read = unit.read(unit.write(value))
     assert (read if isinstance(value, int) else float(read)) == value
 
 
 @settings(deadline=None)
 @given(st.sampled_from(UNITS), st.text(max_size=20))
-def test_garbage_is_a_value_error(one: Unit, text: str) -> None:
+def test_garbage_is_a_value_error(unit: Unit, text: str) -> None:
     """Any text is a quantity or raises `ValueError`."""
     with suppress(ValueError):
-        assert isinstance(one.read(text), Fraction)
+        assert isinstance(unit.read(text), Fraction)
 
 
 def test_a_key_has_no_suffix_except_for_fractions() -> None:

@@ -108,9 +108,9 @@ class Daemon:
     def cut(self) -> None:
         """Refuse connections from now on, as a stopped server does."""
         self._port.stopListening()
-        for one in self._wire.open:
-            if one.transport is not None:
-                one.transport.abortConnection()
+        for connection in self._wire.open:
+            if connection.transport is not None:
+                connection.transport.abortConnection()
         self._wire.open.clear()
 
     def join(self) -> None:

@@ -95,7 +95,7 @@ def test_both_hosts_are_charged_during_a_migration(endpoint: Endpoint, *, live: 
 
     endpoint.until(over, f"migration of VM {vm}")
     order = [{0: HELD}, {0: HELD, 1: HELD}, {1: HELD}]
-    assert sorted(map(order.index, seen)) == [order.index(one) for one in seen]
+    assert sorted(map(order.index, seen)) == [order.index(vm) for vm in seen]
 
 
 def test_enforced_deployments_check_whether_the_vm_fits(endpoint: Endpoint) -> None:

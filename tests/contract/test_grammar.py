@@ -27,7 +27,10 @@ def read_by(endpoint: Endpoint, vm: int, text: str) -> tuple[Attribute, ...] | N
     inside = endpoint.xml("one.vm.info", vm).find("USER_TEMPLATE")
     assert inside is not None
     return tuple(
-        (row.tag, tuple((one.tag, one.text or "") for one in row) if len(row) else row.text or "")
+        (
+            row.tag,
+            tuple((child.tag, child.text or "") for child in row) if len(row) else row.text or "",
+        )
         for row in inside
     )
 
@@ -45,7 +48,9 @@ def test_each_recorded_text_is_parsed_the_same_way(endpoint: Endpoint) -> None:
     if endpoint.version >= (7, 0):
         pytest.skip("7.x takes blanks at the ends of values away")
     vm = endpoint.new()
-    differ = [one for one in READINGS if read_by(endpoint, vm, one.text) != one.read]
+    differ = [
+        reading for reading in READINGS if read_by(endpoint, vm, reading.text) != reading.read
+    ]
     assert not differ
 
 

@@ -34,7 +34,7 @@ def record(shown: etree._Element) -> Record:
 def records(endpoint: Endpoint, vm: int) -> list[Record]:
     """Return all records of a VM, oldest first."""
     shown = endpoint.xml("one.vm.info", vm)
-    return [record(one) for one in shown.iterfind("HISTORY_RECORDS/HISTORY")]
+    return [record(element) for element in shown.iterfind("HISTORY_RECORDS/HISTORY")]
 
 
 def await_second_after(endpoint: Endpoint, at_s: int) -> None:
@@ -143,7 +143,7 @@ def test_pools_have_the_last_record_with_its_times(endpoint: Endpoint) -> None:
     endpoint.act(vm, "suspend", SUSPENDED)
     endpoint.act(vm, "resume", RUNNING)
     pool = endpoint.pool("one.vmpool.infoextended", -2, 0, -100, -1)
-    assert [record(one) for one in pool[vm].iterfind("HISTORY_RECORDS/HISTORY")] == [
+    assert [record(element) for element in pool[vm].iterfind("HISTORY_RECORDS/HISTORY")] == [
         records(endpoint, vm)[-1]
     ]
     endpoint.act(vm, "terminate-hard", DONE)
@@ -155,8 +155,8 @@ def accounting(endpoint: Endpoint, start_s: int, end_s: int, vms: list[int]) -> 
     """Return VM and number of each accounting record of these VMs."""
     shown = endpoint.xml("one.vmpool.accounting", -2, start_s, end_s)
     assert shown.tag == "HISTORY_RECORDS"
-    found = [[int(one.findtext("OID") or ""), record(one).seq] for one in shown]
-    return [one for one in found if one[0] in vms]
+    found = [[int(element.findtext("OID") or ""), record(element).seq] for element in shown]
+    return [pair for pair in found if pair[0] in vms]
 
 
 def test_accounting_has_all_records_with_their_vms(endpoint: Endpoint) -> None:
@@ -167,9 +167,9 @@ def test_accounting_has_all_records_with_their_vms(endpoint: Endpoint) -> None:
     endpoint.act(done, "terminate-hard", DONE)
     assert accounting(endpoint, -1, -1, [done, runs]) == [[done, 0], [done, 1], [runs, 0]]
     shown = endpoint.xml("one.vmpool.accounting", -2, -1, -1)
-    mine = [one for one in shown if one.findtext("OID") == str(done)]
-    assert [record(one) for one in mine] == records(endpoint, done)
-    assert {one.findtext("VM/TEMPLATE/MEMORY") for one in mine} == {"512"}
+    mine = [element for element in shown if element.findtext("OID") == str(done)]
+    assert [record(element) for element in mine] == records(endpoint, done)
+    assert {element.findtext("VM/TEMPLATE/MEMORY") for element in mine} == {"512"}
 
 
 def test_accounting_is_limited_in_time(endpoint: Endpoint) -> None:

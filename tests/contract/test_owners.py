@@ -93,7 +93,7 @@ def test_many_vms_of_one_owner_share_a_token(endpoint: Endpoint) -> None:
     cloud_steps = [step(user, endpoint.name()) for _ in range(16)]
 
     async def together() -> Any:
-        sent: list[Deferred[StepReply]] = [ensureDeferred(cloud.send(one)) for one in cloud_steps]
+        sent: list[Deferred[StepReply]] = [ensureDeferred(cloud.send(step)) for step in cloud_steps]
         return await DeferredList(sent, fireOnOneErrback=True, consumeErrors=True)
 
     answers = [reply.answer for _, reply in endpoint.run(together())]

@@ -42,7 +42,7 @@ def test_pages_are_counted_from_the_newest(
 ) -> None:
     """The page skips `start` VMs and has as many as `end` is below 0, at least two."""
     vms = [endpoint.new() for _ in range(5)]
-    assert list(endpoint.pool(EXTENDED, ALL, start, end, NOT_DONE)) == [vms[one] for one in which]
+    assert list(endpoint.pool(EXTENDED, ALL, start, end, NOT_DONE)) == [vms[row] for row in which]
 
 
 def test_ranges_select_by_id(endpoint: Endpoint) -> None:

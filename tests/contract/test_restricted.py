@@ -55,13 +55,13 @@ def test_changes_of_restricted_attributes_are_refused(
     """This holds for additions and replacements; the same value is no change."""
     _, ann = endpoint.user()
     vm = endpoint.new(session=ann)
-    for kind, said in (
+    for kind, message in (
         (APPEND, "User Template includes a restricted attribute"),
         (REPLACE, "Tried to change restricted attribute:"),
     ):
         assert endpoint.refused("one.vm.update", vm, text, kind, session=ann) == (
             8192,
-            f"[one.vm.update] Cannot update template. {said} {named}",
+            f"[one.vm.update] Cannot update template. {message} {named}",
         )
     endpoint.ok("one.vm.update", vm, text, APPEND)
     endpoint.ok("one.vm.update", vm, text, APPEND, session=ann)

@@ -44,7 +44,7 @@ def test_an_action_leads_through_its_states(
     assert endpoint.ok("one.vm.action", action, vm) == vm
     seen = [state, *endpoint.path(vm, steps[-1])]
     assert follows(
-        [one for one, last in zip(seen, [None, *seen], strict=False) if one != last],
+        [state for state, last in zip(seen, [None, *seen], strict=False) if state != last],
         [state, *steps],
     )
 
@@ -60,7 +60,7 @@ def test_a_deployment_depends_on_the_previous_state(
         endpoint.act(vm, "resume", PENDING)
     endpoint.ok("one.vm.deploy", vm, endpoint.hosts[2])
     seen = endpoint.path(vm, RUNNING)
-    assert follows([steps[0], *(one for one in seen if one != steps[0])], steps), seen
+    assert follows([steps[0], *(state for state in seen if state != steps[0])], steps), seen
     assert hosts_of(endpoint, vm)[-1] == endpoint.hosts[2]
 
 

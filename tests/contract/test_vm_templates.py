@@ -33,7 +33,7 @@ def test_a_template_is_stored_unchanged(endpoint: Endpoint) -> None:
     assert shown.findtext("UID") == str(uid)
     assert shown.findtext("REGTIME", "").isdecimal()
     assert "".join(bit.text or "" for bit in shown.iterfind("PERMISSIONS/*")) == "110000000"
-    inside = {one.tag: one.text for one in shown.iterfind("TEMPLATE/*") if not len(one)}
+    inside = {child.tag: child.text for child in shown.iterfind("TEMPLATE/*") if not len(child)}
     assert inside == {"CPU": "1", "FOO": "bar"}
     assert shown.findtext("TEMPLATE/CONTEXT/A") == "b"
     assert endpoint.pool("one.templatepool.info", *ALL, session=session).keys() == {oid}
@@ -99,7 +99,7 @@ def test_it_can_be_replaced_extended_renamed_and_removed(endpoint: Endpoint) -> 
     endpoint.ok("one.template.update", oid, 'CPU="3"', 0, session=session)
     inside = endpoint.xml("one.template.info", oid, session=session).find("TEMPLATE")
     assert inside is not None
-    assert [(one.tag, one.text) for one in inside] == [("CPU", "3")]
+    assert [(child.tag, child.text) for child in inside] == [("CPU", "3")]
     assert endpoint.refused("one.template.update", oid, 'CPU="3"', 7, session=session)[0] == 4096
     for kind in (0, 1):
         text = 'EMULATOR="/x"'

@@ -30,10 +30,10 @@ def test_a_market_without_a_host_takes_no_vm_away() -> None:
             asked.append(body)
             return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
-    one = news()
-    vms = tuple(replace(one.vms[0], vm=vm) for vm in range(1, 4))
-    away = replace(one.market, capacity=dict.fromkeys(PRICES, 0.0))
-    told = replace(one, vms=vms, sizes={"workers": 3}, market=away)
+    latest = news()
+    vms = tuple(replace(latest.vms[0], vm=vm) for vm in range(1, 4))
+    away = replace(latest.market, capacity=dict.fromkeys(PRICES, 0.0))
+    told = replace(latest, vms=vms, sizes={"workers": 3}, market=away)
     asyncio.run(BestEffort(assignment(), Hand()).take(told))
     assert asked == []
 
@@ -81,7 +81,9 @@ class Market:
         """Charge and report a period; return the amount paid."""
         allocations = {vm: self.allocation(vm) for vm in self.bids}
         paid = sum(
-            self.prices[name] * given for one in allocations.values() for name, given in one.items()
+            self.prices[name] * given
+            for allocation in allocations.values()
+            for name, given in allocation.items()
         )
         self.balance -= paid
         self.period += 1
@@ -177,7 +179,7 @@ def test_bids_never_exceed_the_spending(
     ]
     market = Prices(others=(price, price / 10), capacity=(capacity, 10 * capacity))
     wished = wish(TERMS, vms, NAMES, market, spending, {})
-    total = sum(sum(one.values()) for one in wished.bids.values())
+    total = sum(sum(bid.values()) for bid in wished.bids.values())
     assert total <= spending * (1 + 1e-9)
     assert TERMS.least <= wished.size <= TERMS.most
     assert set(wished.bids) == (set() if state == "suspended" else set(range(len(held))))
@@ -196,10 +198,10 @@ def test_after_the_deadline_and_without_credits_all_bids_are_zero() -> None:
 def test_the_memory_is_json_and_continues_the_controller() -> None:
     """A restarted controller makes the same requests."""
     market, other = Market(40.0), Market(40.0)
-    for one in (market, other):
+    for daemon in (market, other):
         for _ in range(5):
-            one.pass_a_period(20_000.0)
+            daemon.pass_a_period(20_000.0)
     other.one = BestEffort(replace(assignment(), memory=other.memory), other)
-    for one in (market, other):
-        one.pass_a_period(20_000.0)
+    for daemon in (market, other):
+        daemon.pass_a_period(20_000.0)
     assert market.bids == other.bids

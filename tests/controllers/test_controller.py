@@ -76,10 +76,10 @@ def test_each_call_of_a_controller_is_an_action() -> None:
 def test_memory_is_stored_when_it_changed_and_is_restored() -> None:
     """It is not sent otherwise."""
     memo = Memo()
-    one = Saying(assignment(memory={"old": True}), memo)
+    controller = Saying(assignment(memory={"old": True}), memo)
     for period in (1, 2, 3):
-        asyncio.run(one.take(news(period=period)))
-    asyncio.run(one.take(Measured(cluster="workers", at_s=1.0, values={"v": 2.0})))
+        asyncio.run(controller.take(news(period=period)))
+    asyncio.run(controller.take(Measured(cluster="workers", at_s=1.0, values={"v": 2.0})))
     kept = [body.memory for body in memo.asked if isinstance(body, Remember)]
     assert len(kept) == 3
     assert kept[-1] == {"old": True, "period": 1, "seen": {"v": 2.0}}
@@ -87,9 +87,9 @@ def test_memory_is_stored_when_it_changed_and_is_restored() -> None:
 
 def test_time_is_the_daemons() -> None:
     """The controller has no other clock."""
-    one = Saying(assignment(), Memo())
-    asyncio.run(one.take(news(at_s=500.0, deadline_s=800.0)))
-    assert (one.now_s, one.left_s()) == (500.0, 300.0)
+    controller = Saying(assignment(), Memo())
+    asyncio.run(controller.take(news(at_s=500.0, deadline_s=800.0)))
+    assert (controller.now_s, controller.left_s()) == (500.0, 300.0)
 
 
 def test_kinds_are_found_only_by_name(tmp_path: Any) -> None:

@@ -65,7 +65,7 @@ def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
         deadline_s=1e6,
     )
     daemon = Daemon(vms)
-    one = kind(given, daemon)
+    controller = kind(given, daemon)
     for period in range(1, periods + 1):
         prices = {name: 0.01 * drawn.uniform(0.3, 3.0) for name in GOODS}
         told = news(
@@ -91,8 +91,8 @@ def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
             values = {"done": 3.0 * period} | made
             seen = Measured(cluster=name, at_s=told.at_s, values=values)
             asyncio.run(daemon.ask(seen))
-            asyncio.run(one.take(seen))
-        asyncio.run(one.take(told))
+            asyncio.run(controller.take(seen))
+        asyncio.run(controller.take(told))
     return daemon
 
 
@@ -118,7 +118,8 @@ def test_the_memory_of_a_vm_is_short(kind: type[Controller]) -> None:
 def known(traces: Sequence[BidTrace]) -> list[dict[str, float]]:
     """Return the numbers by name, without unknown ones."""
     return [
-        {name: value for name, value in asdict(one).items() if value is not None} for one in traces
+        {name: value for name, value in asdict(trace).items() if value is not None}
+        for trace in traces
     ]
 
 
@@ -131,8 +132,8 @@ def test_traces_are_stored_with_three_digits() -> None:
     back = traces_of(json.loads(json.dumps(traces_to_keep(traces))))
     assert back.keys() == traces.keys()
     for vm, before in traces.items():
-        for read, one in zip(known(back[vm]), known(before), strict=True):
-            assert read == pytest.approx(one, rel=6e-3)
+        for read, kept in zip(known(back[vm]), known(before), strict=True):
+            assert read == pytest.approx(kept, rel=6e-3)
 
 
 def test_traces_stored_by_name_are_still_read() -> None:

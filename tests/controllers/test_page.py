@@ -40,7 +40,7 @@ def test_the_pages_controller_has_at_most_forty_lines() -> None:
 
 def test_the_page_names_all_methods_to_override_or_call() -> None:
     """No reader has to search the code."""
-    words = {name for one in (Controller, Monitor) for name in vars(one) if name[0] != "_"}
+    words = {name for kind in (Controller, Monitor) for name in vars(kind) if name[0] != "_"}
     for word in words - {"take", "watch"}:
         assert word in PAGE
 
@@ -61,7 +61,7 @@ def test_the_pages_controller_works_as_described(tmp_path: Path) -> None:
         settings = BusSettings(silence_s=1e9)
         processes = PlatformProcesses(tmp_path, clock, np.random.default_rng(1), settings)
         processes.attend(notes)
-        one = watched(
+        assigned = watched(
             assignment(1, "queue-keeper"), "queue-length", folder=str(queue), every_s=0.02
         )
         periods = iter(range(1, 10_000))
@@ -80,7 +80,7 @@ def test_the_pages_controller_works_as_described(tmp_path: Path) -> None:
         try:
             for row in range(12):
                 (queue / str(row)).touch()
-            await ensureDeferred(processes.start(one)).asFuture(loop)
+            await ensureDeferred(processes.start(assigned)).asFuture(loop)
             bids = SetBids(bids={101: {"cpu": 5.0, "memory": 5.0}}, reason="a tenth of the balance")
             await until_asked(bids, "bids")
             grown = SetSize(cluster="workers", count=3, reason="12 wait")

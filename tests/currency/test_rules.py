@@ -62,9 +62,11 @@ class TestRenewals:
     ) -> None:
         """This holds against the tenant's own smaller weight, and against other tenants."""
         entitled = entitlements(supply, tenants)
-        for one in tenants:
+        for tenant in tenants:
             for other in tenants:
-                assert one.weight < other.weight or entitled[one.owner] >= entitled[other.owner]
+                assert (
+                    tenant.weight < other.weight or entitled[tenant.owner] >= entitled[other.owner]
+                )
         if tenants:
             first = tenants[0]
             raised = [RenewalPart(first.owner, first.weight + more, first.holdings), *tenants[1:]]
@@ -122,9 +124,9 @@ def test_replenishment_never_exceeds_a_budget(
     refills = [Refill(number, *row) for number, row in enumerate(budgets)]
     moved = replenishments(purse, refills)
     assert sum(moved.values()) <= purse
-    for one in refills:
-        assert 0 <= moved[one.application] <= one.amount
-        assert one.balance + moved[one.application] <= max(one.balance, one.initial)
+    for refill in refills:
+        assert 0 <= moved[refill.application] <= refill.amount
+        assert refill.balance + moved[refill.application] <= max(refill.balance, refill.initial)
 
 
 @st.composite
@@ -218,7 +220,7 @@ class TestWarnings:
     def test_each_stage_of_warnings_is_reached_once(self) -> None:
         """While credits run out, each stage appears once, from days to nothing."""
         left = [time_until_empty(balance, 1.0, 60.0) for balance in range(3000, -1, -1)]
-        stages = [warning_stage(one) for one in left]
+        stages = [warning_stage(left_s) for left_s in left]
         changes = [now for now, before in zip(stages[1:], stages, strict=False) if now != before]
         assert [stages[0], *changes] == [None, *reversed(STAGES_S)]
         assert warning_stage(time_until_empty(5, 0.0, 60.0)) is None
@@ -252,7 +254,7 @@ class TestSupply:
         """A resource that was not sold or cost nothing before has no ratio of prices."""
         days = self.days(1, 1, 1.5, 1.5)
         for day, before in ((0, {}), (1, {("default", "disk"): 0.0})):
-            others = [dict(one) | {("default", "disk"): 1.0} for one in days]
+            others = [dict(day) | {("default", "disk"): 1.0} for day in days]
             others[day] = dict(days[day]) | before
             change = supply_change(self.POLICY, 1000, 1000, others)
             assert change is not None

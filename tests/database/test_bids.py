@@ -30,8 +30,8 @@ def test_the_newest_bid_applies_whatever_its_source(connection: sa.Connection) -
     bid_store.record_bids(connection, [template_bid(1, 1.0, 0.0, "a")])
     bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
     bid_store.record_bids(connection, [make_bid(1, 3.0, 20.0, BidSource.CONTROLLER)])
-    found = bid_store.newest_bids(connection)[1]
-    assert (found.bid, found.source, found.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
+    bid = bid_store.newest_bids(connection)[1]
+    assert (bid.bid, bid.source, bid.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
 
 
 def test_an_outdated_template_bid_is_only_recorded(connection: sa.Connection) -> None:
@@ -43,7 +43,7 @@ def test_an_outdated_template_bid_is_only_recorded(connection: sa.Connection) ->
         connection, [template_bid(1, 9.0, 20.0, "a"), template_bid(2, 9.0, 20.0, "a")], began
     ) == {2}
     assert bid_store.amounts(connection) == {1: {"cpu": 2.0}, 2: {"cpu": 9.0}}
-    assert [one.bid["cpu"] for one in bid_store.history(connection, 1)] == [9.0, 2.0, 1.0]
+    assert [bid.bid["cpu"] for bid in bid_store.history(connection, 1)] == [9.0, 2.0, 1.0]
 
 
 def test_a_template_s_word_is_overtaken_while_it_is_being_stored(
@@ -85,7 +85,7 @@ def test_a_clock_set_back_makes_no_bid_older(connection: sa.Connection, source: 
     began = bid_store.newest(connection)
     assert bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0, source)], began) == {1}
     assert bid_store.newest_bids(connection)[1].bid == {"cpu": 2.0}
-    assert [one.bid["cpu"] for one in bid_store.history(connection, 1)] == [2.0, 30.0]
+    assert [bid.bid["cpu"] for bid in bid_store.history(connection, 1)] == [2.0, 30.0]
 
 
 def test_of_two_bids_at_the_same_time_the_later_one_applies(connection: sa.Connection) -> None:
@@ -146,7 +146,7 @@ def test_amounts_are_the_present_bids_only(connection: sa.Connection) -> None:
         connection, [template_bid(1, 1.5, 0.0, "a"), make_bid(2, 1.5, 0.0), make_bid(3, 4.0, 0.0)]
     )
     bid_store.record_bids(connection, [make_bid(3, 2.0, 1.0)])
-    present = {vm: one.bid for vm, one in bid_store.newest_bids(connection).items()}
+    present = {vm: row.bid for vm, row in bid_store.newest_bids(connection).items()}
     assert bid_store.amounts(connection) == present
     assert present[3] == {"cpu": 2.0}
 
@@ -154,8 +154,8 @@ def test_amounts_are_the_present_bids_only(connection: sa.Connection) -> None:
 def test_thousands_of_bids_are_recorded_at_once(connection: sa.Connection) -> None:
     """More first bids than an IN list holds, and then as many second ones, are recorded."""
     for at_s in (0.0, 1.0):
-        said = bid_store.record_bids(
+        recorded = bid_store.record_bids(
             connection, [make_bid(vm, at_s + vm, at_s) for vm in range(MANY)]
         )
-        assert len(said) == MANY
+        assert len(recorded) == MANY
     assert bid_store.newest_bids(connection, [MANY - 1])[MANY - 1].bid == {"cpu": float(MANY)}

@@ -18,11 +18,11 @@ ARRAYS = hnp.arrays(
 @given(st.dictionaries(st.text(max_size=8), ARRAYS, max_size=4))
 def test_names_types_shapes_and_values_survive(arrays: dict[str, np.ndarray]) -> None:
     """Any numbers and flags survive, including NaN and infinity."""
-    found = unpack(pack(arrays))
-    assert list(found) == list(arrays)
+    unpacked = unpack(pack(arrays))
+    assert list(unpacked) == list(arrays)
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        assert unpacked[name].dtype == array.dtype
+        np.testing.assert_array_equal(unpacked[name], array)
 
 
 @settings(deadline=None)

@@ -45,8 +45,8 @@ class Wire:
 
     def __exit__(self, *_: object) -> None:
         self._door.close()
-        for one in (end for pair in self._pairs for end in pair):
-            one.close()
+        for end in (end for pair in self._pairs for end in pair):
+            end.close()
         self._folder.cleanup()
 
     def cut(self) -> None:
@@ -67,9 +67,9 @@ class Wire:
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while said := source.recv(65_536):
+        while data := source.recv(65_536):
             with contextlib.suppress(OSError):  # a cut connection drops the data
-                target.sendall(said)
+                target.sendall(data)
 
 
 def _count_notes(connection: sa.Connection) -> int:
@@ -203,5 +203,5 @@ def test_locks_of_a_stopped_daemon_expire_soon(
     with pytest.raises(sa.exc.DBAPIError):
         stopped.execute(sa.text("SELECT 1"))
     stopped.invalidate()
-    for one in (first, second):
-        one.dispose()
+    for each in (first, second):
+        each.dispose()

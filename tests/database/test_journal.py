@@ -61,7 +61,7 @@ def one_of_each() -> list[Step]:
 
 def states(connection: sa.Connection) -> dict[str, StepState]:
     """Return the state of each step of period 1."""
-    return {one.id: one.state for one in journal.of_plan(connection, 1)}
+    return {step.id: step.state for step in journal.of_plan(connection, 1)}
 
 
 def test_steps_survive_storage(connection: sa.Connection) -> None:
@@ -70,8 +70,8 @@ def test_steps_survive_storage(connection: sa.Connection) -> None:
     steps = one_of_each()
     assert journal.record(connection, steps, 3.0).left_out == {}
     find = journal.outstanding(connection)
-    assert [one.step for one in find] == steps
-    assert {(one.state, one.planned_s, one.sent_s) for one in find} == {
+    assert [stored.step for stored in find] == steps
+    assert {(stored.state, stored.planned_s, stored.sent_s) for stored in find} == {
         (StepState.PLANNED, 3.0, None)
     }
 
@@ -172,7 +172,7 @@ def test_the_template_of_a_creation_is_removed_when_it_ends(
     step = replace(create(), template="X" * 30_000)
     journal.record(connection, [step, deploy(1)], 0.0)
     journal.mark_sent(connection, [step.id], 1.0)
-    (sent,) = [one.step for one in journal.outstanding(connection) if one.id == step.id]
+    (sent,) = [stored.step for stored in journal.outstanding(connection) if stored.id == step.id]
     assert sent == step
     if end == "confirm":
         journal.confirm(connection, [deploy(1).id], 2.0, {step.id: 42})
@@ -182,7 +182,7 @@ def test_the_template_of_a_creation_is_removed_when_it_ends(
         journal.expire(connection, {step.id: "late", deploy(1).id: "late"}, 2.0)
     stored = connection.scalars(sa.select(STEPS.c.detail)).all()
     assert max(len(detail) for detail in stored) < 100
-    ended = {one.id: one.step for one in journal.of_plan(connection, 1)}
+    ended = {stored.id: stored.step for stored in journal.of_plan(connection, 1)}
     assert ended == {step.id: replace(step, template=""), deploy(1).id: deploy(1)}
 
 
@@ -227,7 +227,7 @@ def test_recent_decisions_can_be_filtered(connection: sa.Connection) -> None:
     journal.confirm(connection, [deploy(2, period=2).id], 50.0)
 
     def find(wanted: StepFilter, limit: int = 9) -> list[int]:
-        return [one.step.period for one in journal.recent(connection, wanted, limit)]
+        return [stored.step.period for stored in journal.recent(connection, wanted, limit)]
 
     assert find(StepFilter()) == [3, 2, 1]
     assert find(StepFilter(), limit=2) == [3, 2]
@@ -246,7 +246,7 @@ def test_retention_spares_outstanding_steps(connection: sa.Connection) -> None:
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     journal.confirm(connection, [deploy(1).id], 1.0)
     delete_old_rows(connection, Horizon(2, 0.0, 0.0))
-    assert [one.step.vm for one in journal.of_plan(connection, 1)] == [2]
+    assert [stored.step.vm for stored in journal.of_plan(connection, 1)] == [2]
 
 
 def test_thousands_of_steps_are_recorded_at_once(connection: sa.Connection) -> None:

@@ -34,7 +34,7 @@ def test_a_vm_always_has_at_most_one_outstanding_step(
             before = expected.get(step.id)
             if verb == "record":
                 others = {deploy(vm, other).id for other in (1, 2, 3, 4)} & expected.keys()
-                if before is None and not any(expected[one] in outstanding for one in others):
+                if before is None and not any(expected[other] in outstanding for other in others):
                     expected[step.id] = StepState.PLANNED
                 journal.record(connection, [step], 0.0)
             elif verb == "send":
@@ -45,8 +45,8 @@ def test_a_vm_always_has_at_most_one_outstanding_step(
                 moved, state = end_step(connection, verb, step.id)
                 assert bool(moved) == (before in outstanding)
                 expected |= dict.fromkeys(moved, state)
-        found = journal.recent(connection, StepFilter(), limit=100)
-        assert {one.id: one.state for one in found} == expected
+        steps = journal.recent(connection, StepFilter(), limit=100)
+        assert {stored.id: stored.state for stored in steps} == expected
     engine.dispose()
 
 

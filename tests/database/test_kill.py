@@ -38,9 +38,9 @@ def workers(url: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.database.worker", url]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as found:
-        yield found
-        found.communicate(timeout=60)
+    ) as process:
+        yield process
+        process.communicate(timeout=60)
 
 
 def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[str, int]]:
@@ -50,7 +50,7 @@ def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[st
     workers.stdin.write("\n")
     workers.stdin.flush()
     process, killed = 0, False
-    said: list[tuple[str, int]] = []
+    messages: list[tuple[str, int]] = []
     for line in workers.stdout:
         what, number = line.split()
         if what == "ended":
@@ -58,32 +58,32 @@ def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[st
         if what == "process":
             process = int(number)
         else:
-            said.append((what, int(number)))
-        if process and said and not killed:
+            messages.append((what, int(number)))
+        if process and messages and not killed:
             time.sleep(wait_s)
             os.kill(process, signal.SIGKILL)
             killed = True
     assert killed
-    return said
+    return messages
 
 
-def check_books(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
+def check_books(connection: sa.Connection, messages: list[tuple[str, int]]) -> None:
     """Check that no transaction is partial, repeated or lost."""
     assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
     assert audit(connection).sound
-    stored = {one.number: one.state for one in period_store.recent(connection, 1_000_000)}
-    begun = [number for what, number in said if what == "begun"]
+    stored = {period.number: period.state for period in period_store.recent(connection, 1_000_000)}
+    begun = [number for what, number in messages if what == "begun"]
     assert begun == sorted(set(begun))
     assert stored.keys() >= set(begun)
     charged = {number for number, state in stored.items() if state is PeriodState.CHARGED}
-    assert charged >= {number for what, number in said if what == "charged"}
+    assert charged >= {number for what, number in messages if what == "charged"}
     payers = [account.id for account in account_store.every(connection, AccountKind.TENANT)]
     assert len(payers) == PAYERS
     for number, state in stored.items():
         references = {charge_store.reference_of(number, payer) for payer in payers}
         done = len(entry_store.posted(connection, references))
         assert done == (PAYERS if number in charged else 0)
-        steps = Counter(one.state for one in journal.of_plan(connection, number))
+        steps = Counter(step.state for step in journal.of_plan(connection, number))
         assert steps.total() == VMS
         expected = {
             PeriodState.OBSERVED: {StepState.PLANNED, StepState.EXPIRED},
@@ -100,11 +100,11 @@ def test_kills_leave_the_books_and_the_journal_whole(
 ) -> None:
     """Each worker continues where the killed worker stopped."""
     rng = np.random.default_rng(7)
-    said: list[tuple[str, int]] = []
+    messages: list[tuple[str, int]] = []
     for _ in range(KILLS):
-        said += killed_after(workers, float(rng.uniform(0.0, 0.12)))
+        messages += killed_after(workers, float(rng.uniform(0.0, 0.12)))
         engine = make_engine(url)
         with engine.connect() as connection:
-            check_books(connection, said)
+            check_books(connection, messages)
         engine.dispose()
-    assert len(said) > KILLS
+    assert len(messages) > KILLS

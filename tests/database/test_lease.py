@@ -46,20 +46,20 @@ def test_a_returned_lease_has_no_holder(connection: sa.Connection) -> None:
     token = lease_store.take_lease(connection, "a", None)
     assert token is not None
     lease_store.give_back(connection, token)
-    found = lease_store.read_lease(connection)
-    assert found is not None
-    assert found.holder == lease_store.NO_HOLDER
+    lease = lease_store.read_lease(connection)
+    assert lease is not None
+    assert lease.holder == lease_store.NO_HOLDER
     with pytest.raises(LeaseLostError):
         lease_store.renew_lease(connection, token)
-    assert lease_store.take_lease(connection, "b", found) == 2
+    assert lease_store.take_lease(connection, "b", lease) == 2
 
 
 def test_writes_of_a_former_holder_are_rolled_back(
     file_engine: sa.Engine,
 ) -> None:
     """The write and the renewal are one transaction, with no moment in between."""
-    with file_engine.begin() as one:
-        token = lease_store.take_lease(one, "a", None)
+    with file_engine.begin() as writing:
+        token = lease_store.take_lease(writing, "a", None)
         assert token is not None
     with file_engine.begin() as other:
         lease_store.take_lease(other, "b", lease_store.read_lease(other))

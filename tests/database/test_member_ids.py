@@ -25,18 +25,21 @@ GROUP = GroupRow(
 @pytest.fixture
 def fleet(connection: sa.Connection) -> int:
     """Return a group with one living and one removed member."""
-    one = group_store.add(connection, GROUP).id
+    group = group_store.add(connection, GROUP).id
     for number, key in enumerate("ab", start=1):
         GROUP_MEMBERS.add(
-            connection, [GroupMember(key=key, vm_group=one, owner=OURS, number=number)]
+            connection, [GroupMember(key=key, vm_group=group, owner=OURS, number=number)]
         )
     GROUP_MEMBERS.mark_gone(connection, ["b"], 5.0)
-    return one
+    return group
 
 
 def ids(connection: sa.Connection, fleet: int) -> list[tuple[str, int | None, bool]]:
     """Return key, VM id and `leaving` of each living member."""
-    return [(one.key, one.vm, one.leaving) for one in GROUP_MEMBERS.living(connection, fleet)]
+    return [
+        (member.key, member.vm, member.leaving)
+        for member in GROUP_MEMBERS.living(connection, fleet)
+    ]
 
 
 def test_another_users_vm_with_the_same_key_is_not_a_member(

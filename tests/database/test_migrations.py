@@ -35,21 +35,21 @@ def sqlite_engine() -> Iterator[sa.Engine]:
 
 def schema(engine: sa.Engine) -> dict[str, Any]:
     """Return all that the server knows about its tables, except for Alembic's own."""
-    found = sa.inspect(engine)
+    inspector = sa.inspect(engine)
 
     def sorted_by_name(rows: Any) -> list[Any]:
         return sorted((dict(row) for row in rows), key=lambda row: str(row["name"]))
 
     return {
         name: {
-            "columns": [str(column) for column in found.get_columns(name)],
-            "key": found.get_pk_constraint(name),
-            "foreign": sorted_by_name(found.get_foreign_keys(name)),
-            "unique": sorted_by_name(found.get_unique_constraints(name)),
-            "checks": sorted_by_name(found.get_check_constraints(name)),
-            "indexes": sorted_by_name(found.get_indexes(name)),
+            "columns": [str(column) for column in inspector.get_columns(name)],
+            "key": inspector.get_pk_constraint(name),
+            "foreign": sorted_by_name(inspector.get_foreign_keys(name)),
+            "unique": sorted_by_name(inspector.get_unique_constraints(name)),
+            "checks": sorted_by_name(inspector.get_check_constraints(name)),
+            "indexes": sorted_by_name(inspector.get_indexes(name)),
         }
-        for name in found.get_table_names()
+        for name in inspector.get_table_names()
         if name != "alembic_version"
     }
 

@@ -33,16 +33,16 @@ def move(reference: str, source: int, target: int, amount: int) -> Posting:
 
 def test_an_account_is_opened_once(connection: sa.Connection) -> None:
     """A second call returns the same account; kind, owner and name identify accounts."""
-    one = account_store.ensure(connection, AccountKind.APPLICATION, 5, "web")
-    assert account_store.ensure(connection, AccountKind.APPLICATION, 5, "web") == one
+    account = account_store.ensure(connection, AccountKind.APPLICATION, 5, "web")
+    assert account_store.ensure(connection, AccountKind.APPLICATION, 5, "web") == account
     others = [
         account_store.ensure(connection, AccountKind.APPLICATION, 5, "Web"),
         account_store.ensure(connection, AccountKind.APPLICATION, 6, "web"),
         account_store.ensure(connection, AccountKind.TENANT, 5, "web"),
     ]
-    assert len({one.id, *(other.id for other in others)}) == 4
+    assert len({account.id, *(other.id for other in others)}) == 4
     assert [account.id for account in account_store.of_owner(connection, 5)] == [
-        one.id,
+        account.id,
         others[0].id,
         others[2].id,
     ]
@@ -100,22 +100,22 @@ def test_only_issuance_may_be_negative(connection: sa.Connection) -> None:
 
 def test_the_database_rejects_a_negative_balance(connection: sa.Connection) -> None:
     """A constraint protects the accounts even against errors in the code."""
-    (one,) = open_accounts(connection, [100])
+    (account,) = open_accounts(connection, [100])
     # PyMySQL does not map MariaDB's error number for this to `IntegrityError`.
     with pytest.raises((sa.exc.IntegrityError, sa.exc.OperationalError), match=r"(?i)constraint"):
-        connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == one).values(balance=-1))
+        connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == account).values(balance=-1))
 
 
 def test_the_audit_finds_changed_rows(connection: sa.Connection) -> None:
     """A balance or an entry changed outside of the ledger is reported."""
-    (one,) = open_accounts(connection, [100])
+    (account,) = open_accounts(connection, [100])
     assert audit(connection).sound
-    connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == one).values(balance=101))
-    found = audit(connection)
-    assert (found.total, found.wrong, found.sound) == (1, (one,), False)
-    connection.execute(sa.update(ENTRIES).where(ENTRIES.c.account_id == one).values(amount=101))
-    found = audit(connection)
-    assert (found.wrong, len(found.unbalanced)) == ((), 1)
+    connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == account).values(balance=101))
+    result = audit(connection)
+    assert (result.total, result.wrong, result.sound) == (1, (account,), False)
+    connection.execute(sa.update(ENTRIES).where(ENTRIES.c.account_id == account).values(amount=101))
+    result = audit(connection)
+    assert (result.wrong, len(result.unbalanced)) == ((), 1)
 
 
 def test_a_charge_takes_at_most_the_balance(connection: sa.Connection) -> None:
@@ -127,7 +127,7 @@ def test_a_charge_takes_at_most_the_balance(connection: sa.Connection) -> None:
     assert result.missing == {poor: 15, broke: 5}
     assert charge_store.shortfalls(connection, period) == {poor: 15, broke: 5}
     held = balances(connection)
-    assert [held[one] for one in (rich, poor, broke, idle)] == [40, 0, 0, 7]
+    assert [held[account] for account in (rich, poor, broke, idle)] == [40, 0, 0, 7]
     assert account_store.treasury(connection).balance == 70
     assert audit(connection).sound
 
@@ -161,9 +161,9 @@ def test_only_tenants_and_applications_are_charged(connection: sa.Connection) ->
 @pytest.mark.parametrize("amount", [-1, 2**63, 0.5])
 def test_an_invalid_charge_is_an_error(connection: sa.Connection, amount: int) -> None:
     """Negative numbers, numbers beyond the maximum and floats raise an error."""
-    (one,) = open_accounts(connection, [100])
+    (account,) = open_accounts(connection, [100])
     with pytest.raises(BookingError, match="a charge must be 0 to"):
-        charge_store.charge(connection, 1, {one: amount}, 60.0)
+        charge_store.charge(connection, 1, {account: amount}, 60.0)
 
 
 def test_a_thousand_applications_are_charged_in_one_transaction(

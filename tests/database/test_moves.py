@@ -23,7 +23,7 @@ def test_only_migrations_are_read() -> None:
         migration_history.recent(connection, 1e9, 600.0)
         list(migration_history._confirmed(connection, 0.0, {1, 2}))
         sa.event.remove(engine, "before_cursor_execute", note)
-        selects = [one for one in asked if one[0].startswith("SELECT")]
+        selects = [statement for statement in asked if statement[0].startswith("SELECT")]
         assert len(selects) == 3
         for statement, parameters in selects:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)

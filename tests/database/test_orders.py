@@ -17,9 +17,9 @@ def test_the_newest_order_on_a_subject_applies(connection: sa.Connection) -> Non
     assert order_store.record_order(connection, Order.UNDRAIN, 4.0, "bob", 3)
     assert order_store.record_order(connection, Order.RESUME, 5.0, "ann", None)
     assert order_store.in_force(connection) == OrdersInForce(paused=False, drained=frozenset({5}))
-    said = [(one.what, one.host, one.who) for one in order_store.history(connection)]
-    assert said[:2] == [(Order.RESUME, None, "ann"), (Order.UNDRAIN, 3, "bob")]
-    assert len(said) == 5
+    orders = [(order.what, order.host, order.who) for order in order_store.history(connection)]
+    assert orders[:2] == [(Order.RESUME, None, "ann"), (Order.UNDRAIN, 3, "bob")]
+    assert len(orders) == 5
 
 
 def test_an_order_in_force_is_not_recorded_again(connection: sa.Connection) -> None:

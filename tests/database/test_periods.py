@@ -63,21 +63,27 @@ def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> No
     with pytest.raises(PeriodStateError, match="period 1 is acted"):
         period_store.acted(connection, number, 64.0)
     period_store.charged(connection, number, 120.0)
-    found = period_store.get(connection, number)
-    assert found is not None
-    assert found.state is PeriodState.CHARGED
-    times = (found.started_s, found.observed_s, found.decided_s, found.acted_s, found.charged_s)
+    period = period_store.get(connection, number)
+    assert period is not None
+    assert period.state is PeriodState.CHARGED
+    times = (
+        period.started_s,
+        period.observed_s,
+        period.decided_s,
+        period.acted_s,
+        period.charged_s,
+    )
     assert times == (60.0, 61.0, 62.0, 63.0, 120.0)
-    assert (found.hosts, found.vms, found.strategy, found.failure) == (2, 3, "tabu", None)
+    assert (period.hosts, period.vms, period.strategy, period.failure) == (2, 3, "tabu", None)
 
 
 def test_a_failed_period_keeps_its_reason_and_ends(connection: sa.Connection) -> None:
     """A failed period cannot continue, and the error names its state."""
     number = begin(connection)
     period_store.failed(connection, number, 5.0, "the server did not answer")
-    found = period_store.newest(connection)
-    assert found is not None
-    assert (found.state, found.failure) == (PeriodState.FAILED, "the server did not answer")
+    period = period_store.newest(connection)
+    assert period is not None
+    assert (period.state, period.failure) == (PeriodState.FAILED, "the server did not answer")
     with pytest.raises(
         PeriodStateError, match="period 1 is failed; to become decided it must be continued"
     ):
@@ -113,8 +119,10 @@ def test_recent_periods_come_newest_first(connection: sa.Connection) -> None:
     for _ in range(4):
         begin(connection)
     period_store.failed(connection, 2, 1.0, "why")
-    assert [one.number for one in period_store.recent(connection, 3)] == [4, 3, 2]
-    assert [one.number for one in period_store.recent(connection, 3, PeriodState.FAILED)] == [2]
+    assert [period.number for period in period_store.recent(connection, 3)] == [4, 3, 2]
+    assert [period.number for period in period_store.recent(connection, 3, PeriodState.FAILED)] == [
+        2
+    ]
 
 
 def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
@@ -125,9 +133,9 @@ def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
             connection, begin(connection), {"vm": ids, "allocation": given}
         )
     delete_old_rows(connection, Horizon(2, 0.0, 0.0))
-    found = price_store.load_allocations(connection, 2)
-    assert found is not None
-    np.testing.assert_array_equal(found["allocation"], given)
+    arrays = price_store.load_allocations(connection, 2)
+    assert arrays is not None
+    np.testing.assert_array_equal(arrays["allocation"], given)
     assert price_store.load_allocations(connection, 1) is None
 
 
@@ -153,5 +161,5 @@ def test_a_markets_price_history_is_ordered(connection: sa.Connection) -> None:
         price_store.store_prices(
             connection, number, {"default": {"cpu": at_s}, "batch": {"cpu": 9.0}}
         )
-    found = price_store.history(connection, "default", since_s=60.0)
-    assert [(point.period, point.price) for point in found] == [(2, 60.0), (3, 120.0)]
+    points = price_store.history(connection, "default", since_s=60.0)
+    assert [(point.period, point.price) for point in points] == [(2, 60.0), (3, 120.0)]

@@ -69,9 +69,9 @@ def test_an_ended_platform_is_deleted_with_its_vms_and_account(
     end_application(connection, application.application, 10.0)
     ended = add_platform(connection, "done", 20.0, application.application)
     living = add_platform(connection, "running", 20.0, None)
-    for number, (one, gone_s) in enumerate([(ended, 15.0), (living, 15.0), (living, None)], 1):
+    for number, (group, gone_s) in enumerate([(ended, 15.0), (living, 15.0), (living, None)], 1):
         member = PlatformMember(
-            key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s
+            key=f"k{number}", platform=group, cluster="c", number=number, gone_s=gone_s
         )
         PLATFORM_VMS.add(connection, [member])
     before = account_store.get(connection, [tenant.id])[tenant.id].balance
@@ -131,14 +131,14 @@ def test_a_group_that_never_had_a_vm_is_deleted_early(connection: sa.Connection)
 
 def test_comparisons_and_actions_are_deleted_with_the_details(connection: sa.Connection) -> None:
     """Another scheduler's actions and actions on platforms are kept as long as details."""
-    one = add_platform(connection, "running", 0.0, None)
+    platform = add_platform(connection, "running", 0.0, None)
     same = comparison_store.Comparison(
         period=1, at_s=10.0, vm=1, name="a", theirs="h", ours="h", why=""
     )
     comparison_store.add(connection, [same, replace(same, period=2, at_s=30.0)])
     for at_s in (10.0, 30.0):
         doing = platform_store.PlatformAction(
-            platform=one, at_s=at_s, who="ann", what="change", text=""
+            platform=platform, at_s=at_s, who="ann", what="change", text=""
         )
         platform_store.add_action(connection, doing)
     delete_old_rows(connection, Horizon(2, 20.0, 0.0))
@@ -158,10 +158,10 @@ def test_memories_of_strategies_are_deleted_with_the_details(connection: sa.Conn
 
 def test_vms_of_groups_are_deleted_with_the_details(connection: sa.Connection) -> None:
     """Each group keeps its highest number, which is never reused."""
-    one = group_store.add(connection, make_group("1")).id
+    group = group_store.add(connection, make_group("1")).id
     for number, gone_s in enumerate([10.0, 30.0, 10.0, None, 10.0], 1):
         vm = GroupMember(
-            key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
+            key=f"k{number}", vm_group=group, owner=2, number=number, vm=None, gone_s=gone_s
         )
         GROUP_MEMBERS.add(connection, [vm])
     delete_old_rows(connection, Horizon(0, 20.0, 0.0))
@@ -178,8 +178,8 @@ def test_old_transactions_are_merged_by_kind(connection: sa.Connection) -> None:
     sums = entry_store.sums(connection, treasury.id, 0.0, None)
     while delete_old_rows(connection, Horizon(0, 0.0, 8.0), most=3):
         pass
-    found = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
-    assert found == {"carried/issue", "issue/8", "issue/9"}
+    references = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
+    assert references == {"carried/issue", "issue/8", "issue/9"}
     assert entry_store.sums(connection, treasury.id, 0.0, None) == sums
     assert audit(connection).sound
 
@@ -188,14 +188,14 @@ def test_the_highest_number_of_a_platforms_vms_is_never_reused(
     connection: sa.Connection,
 ) -> None:
     """The row of a removed VM with the highest number stays as long as the platform."""
-    one = add_platform(connection, "running", 0.0, None)
+    platform = add_platform(connection, "running", 0.0, None)
     for number in (1, 2, 3):
         member = PlatformMember(
-            key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0
+            key=f"k{number}", platform=platform, cluster="c", number=number, gone_s=5.0
         )
         PLATFORM_VMS.add(connection, [member])
     delete_old_rows(connection, Horizon(0, 10.0, 0.0))
-    assert PLATFORM_VMS.highest_numbers(connection) == {one: 3}
+    assert PLATFORM_VMS.highest_numbers(connection) == {platform: 3}
     assert list(connection.scalars(sa.select(MEMBERS.c.number))) == [3]
 
 
@@ -226,14 +226,14 @@ def test_an_account_that_paid_nothing_is_deleted_with_its_unused_platform(
     entry_store.post(
         connection, [Posting(TransactionKind.REPLENISHMENT, "replenish/1/2", refill)], 12.0
     )
-    for one in (unused, paid):
-        end_application(connection, one, 20.0)
-        add_platform(connection, "cancelled", 20.0 + one, one)
+    for application in (unused, paid):
+        end_application(connection, application, 20.0)
+        add_platform(connection, "cancelled", 20.0 + application, application)
     add_platform(connection, "running", 20.0, living)
     before = statement(connection, 2, Month(1970, 1))
     while delete_old_rows(connection, Horizon(1, 1e12, 0.0), most=2):
         pass
-    kept = {one.id for one in account_store.every(connection, AccountKind.APPLICATION)}
+    kept = {account.id for account in account_store.every(connection, AccountKind.APPLICATION)}
     assert kept == {paid, living}
     assert statement(connection, 2, Month(1970, 1)) == before
     assert audit(connection).sound
@@ -243,8 +243,8 @@ def test_few_accounts_are_deleted_in_one_batch(connection: sa.Connection) -> Non
     """An account takes several queries that block other writers, so batches are small."""
     open_tenant(connection, 2, MoneySettings(supply=1_000), 0.0)
     for number in range(13):
-        one = open_application(connection, 2, f"a{number}", 5, 0, 1.0).application
-        end_application(connection, one, 2.0)
+        application = open_application(connection, 2, f"a{number}", 5, 0, 1.0).application
+        end_application(connection, application, 2.0)
     left = []
     more = True
     while more:

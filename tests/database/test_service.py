@@ -152,9 +152,9 @@ def test_parameters_of_a_transaction_are_never_logged(engine: sa.Engine, clock: 
         clock.advance(1.0)
         clock.advance(2.0)
     done.addErrback(expected)
-    said = [formatEvent(event) for event in logged]
-    assert len(said) == 2
-    assert all("lost failed and is retried" in one and "hush" not in one for one in said)
+    lines = [formatEvent(event) for event in logged]
+    assert len(lines) == 2
+    assert all("lost failed and is retried" in line and "hush" not in line for line in lines)
 
 
 # PyMySQL leaves the socket of a failed attempt to the garbage collector.
@@ -231,11 +231,11 @@ def test_returning_a_cursor_is_an_error(engine: sa.Engine, clock: Clock) -> None
 def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> None:
     """Commits survive a power failure, and foreign keys are enforced."""
     with engine.connect() as connection:
-        found = {
+        pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys")
         }
-    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
 class Later:

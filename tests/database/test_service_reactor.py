@@ -77,8 +77,8 @@ def run_on_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]])
     loop.close()
     if isinstance(outcome[0], Failure):
         outcome[0].raiseException()
-    found: Result = outcome[0]
-    return found
+    result: Result = outcome[0]
+    return result
 
 
 def test_transactions_run_in_threads_beside_the_reactor(tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_periods_never_wait_for_reads(tmp_path: Path, writes: bool) -> None:
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=2)
         reads = [Deferred.fromCoroutine(database.read(read_slowly)) for _ in range(20)]
         await (database.first.run if writes else database.first.read)(bid_store.newest_bids)
-        unread = not any(one.called for one in reads)
+        unread = not any(read.called for read in reads)
         assert database.queued >= 18
         ended.set()
-        for one in reads:
-            assert await one
+        for read in reads:
+            assert await read
         await database.close()
         return unread
 

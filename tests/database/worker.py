@@ -26,7 +26,7 @@ OWED = 3
 
 def observe(connection: sa.Connection) -> int:
     """Begin a period and record its plan; expire the previous period's steps."""
-    stale = {one.id: "the daemon was gone" for one in journal.outstanding(connection)}
+    stale = {step.id: "the daemon was gone" for step in journal.outstanding(connection)}
     journal.expire(connection, stale, 0.0)
     number = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=VMS)
     plan: list[Step] = [Deploy(period=number, vm=vm, host=1, reason="load") for vm in range(VMS)]
@@ -38,14 +38,14 @@ def observe(connection: sa.Connection) -> int:
 def act(connection: sa.Connection, number: int) -> None:
     """Send all steps of the period."""
     period_store.decided(connection, number, 1.0, "tabu", {"period": number})
-    ids = [one.id for one in journal.of_plan(connection, number)]
+    ids = [step.id for step in journal.of_plan(connection, number)]
     journal.mark_sent(connection, ids, 1.0)
     period_store.acted(connection, number, 1.0)
 
 
 def settle(connection: sa.Connection, number: int) -> None:
     """Confirm the steps and charge the period in one transaction."""
-    ids = [one.id for one in journal.of_plan(connection, number)]
+    ids = [step.id for step in journal.of_plan(connection, number)]
     journal.confirm(connection, ids, 2.0)
     tenants = account_store.every(connection, AccountKind.TENANT)
     charge_store.charge(connection, number, {tenant.id: OWED for tenant in tenants}, 2.0)

@@ -29,10 +29,10 @@ def test_without_libvirtd_the_error_names_the_package(
     _at(monkeypatch, tmp_path / "socket")
     with pytest.raises(GuestsError, match="can't run real guests") as raised:
         real_guests.kind_here()
-    said = str(raised.value)
-    assert said.count("libvirt-daemon-system") == 1
-    assert "qemu+unix" in said
-    assert "lxc+unix" in said
+    message = str(raised.value)
+    assert message.count("libvirt-daemon-system") == 1
+    assert "qemu+unix" in message
+    assert "lxc+unix" in message
 
 
 def test_each_kind_of_guest_is_described() -> None:

@@ -35,17 +35,17 @@ def test_tenants_have_distinct_initials() -> None:
 
 def test_more_hosts_get_more_vms() -> None:
     """Every number of hosts has contention, and every tenant has at least one VM."""
-    vms = [sum(one.vms for one in story(1, hosts)) for hosts in (1, 4, 40)]
+    vms = [sum(player.vms for player in story(1, hosts)) for hosts in (1, 4, 40)]
     assert vms == sorted(vms)
     assert vms[2] == 10 * vms[1]
-    assert all(one.vms >= 1 for one in story(1, 1))
+    assert all(player.vms >= 1 for player in story(1, 1))
 
 
 def test_a_template_has_bids_and_work() -> None:
     """It has a bid for both resources, and the work in core-seconds."""
     text = vm_template("ana-1", 60.0, 3.0)
-    for said in ('NAME="ana-1"', 'MERKAT_BID_CPU="3"', 'MERKAT_BID_MEMORY="0.75"', 'WORK="3600"'):
-        assert said in text
+    for part in ('NAME="ana-1"', 'MERKAT_BID_CPU="3"', 'MERKAT_BID_MEMORY="0.75"', 'WORK="3600"'):
+        assert part in text
 
 
 @pytest.mark.parametrize(

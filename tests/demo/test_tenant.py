@@ -108,6 +108,6 @@ def test_the_picture_shows_the_tenants_vms() -> None:
     assert row.standing in {GoalStatus.BEHIND, GoalStatus.ON_TRACK}
     assert (row.vms, row.pending, row.cores) == (3, 0, cores)
     assert row.bid >= URGENT.errand.bid * 0.85
-    words = [one.what for one in demo_picture.decisions(stay.latest, cast, {})]
+    words = [decision.what for decision in demo_picture.decisions(stay.latest, cast, {})]
     assert all("limit" not in what for what in words)
     stay.frontend.close()

@@ -49,9 +49,9 @@ def test_every_command_of_the_tour_runs(
                 continue
             command, *words = _read_by_shell(f'printf "%s\\n" {line}', variables)
             assert command == f"{INSTALLED}/merkatd"
-            said = shell(*words)
-            assert (said.code, said.err) == (0, ""), line
-            assert said.out.strip(), f"{line} says nothing"
+            result = shell(*words)
+            assert (result.code, result.err) == (0, ""), line
+            assert result.out.strip(), f"{line} says nothing"
     assert not list(tmp_path.iterdir())
 
 

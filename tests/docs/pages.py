@@ -79,7 +79,7 @@ class Block:
 def no_commands(block: Block) -> bool:
     """Return whether this block is known to have no commands."""
     first = next(line.strip() for line in block.lines if line.strip())
-    return any(first.startswith(one) for one in NO_COMMANDS.get(block.page.name, ()))
+    return any(first.startswith(start) for start in NO_COMMANDS.get(block.page.name, ()))
 
 
 def program(command: str) -> str:
@@ -123,11 +123,11 @@ def inline(page: Path) -> list[str]:
     """Return Merkat's commands inside of sentences or tables."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     found = re.findall(r"`((?:merkatd|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
-    return [re.sub(r"\s+", " ", bare(one.replace("\\|", "|"))) for one in found]
+    return [re.sub(r"\s+", " ", bare(cell.replace("\\|", "|"))) for cell in found]
 
 
 def words(command: str) -> list[str]:
     """Return the arguments, without the optional parts of a synopsis."""
     command = re.sub(r"\$\([^)]*\)", "X", command)  # the output of another command
-    said = shlex.split(re.sub(r"\s*\[[^\]]*\]", "", command))[1:]
-    return [STANDS_FOR.get(word, word) for word in said]
+    parts = shlex.split(re.sub(r"\s*\[[^\]]*\]", "", command))[1:]
+    return [STANDS_FOR.get(word, word) for word in parts]

@@ -49,7 +49,7 @@ def _parts(page: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 def _commands(page: Path, lines: list[tuple[str, str]]) -> Iterator[str]:
-    for kind, group in itertools.groupby(lines, key=lambda one: one[0]):
+    for kind, group in itertools.groupby(lines, key=lambda line: line[0]):
         text = [line for _, line in group]
         if kind == "prose":
             yield from _in_sentences("\n".join(text))
@@ -61,8 +61,8 @@ def _commands(page: Path, lines: list[tuple[str, str]]) -> Iterator[str]:
 
 def _in_sentences(text: str) -> Iterator[str]:
     """Yield commands for other programs with arguments; `pages.inline` has Merkat's own."""
-    for one in _INLINE.findall(text):
-        command = re.sub(r"\s+", " ", one.replace("\\|", "|")).strip()
+    for inline in _INLINE.findall(text):
+        command = re.sub(r"\s+", " ", inline.replace("\\|", "|")).strip()
         if " " in command and foreign(command):
             yield command
 

@@ -40,7 +40,9 @@ def test_every_block_has_commands_or_is_known_to_have_none(page: Path) -> None:
 @pytest.mark.parametrize("page", BY_PAGE)
 def test_every_command_is_valid(page: Path) -> None:
     """Its program accepts its words."""
-    found = [one for block in blocks(page) if not no_commands(block) for one in block.commands]
+    found = [
+        command for block in blocks(page) if not no_commands(block) for command in block.commands
+    ]
     for command in [*found, *inline(page)]:
         check(command)
 
@@ -49,11 +51,11 @@ def check(command: str) -> None:
     """Raise an error if the command is invalid."""
     name = program(command)
     if name == "merkatd":
-        for said in each(words(command)):
-            understood(WHOLE, said)
+        for typed in each(words(command)):
+            understood(WHOLE, typed)
     elif name in {"onegroup", "merkat-onegroup"}:
-        for said in each(words(command)) if command not in UNKNOWN else ():
-            understood(onegroup_parser(), verb_first(said))
+        for typed in each(words(command)) if command not in UNKNOWN else ():
+            understood(onegroup_parser(), verb_first(typed))
     elif name == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert set(words(command)) <= set(targets), command
@@ -63,31 +65,31 @@ def check(command: str) -> None:
         assert name in FOREIGN, command
 
 
-def understood(program: argparse.ArgumentParser, said: list[str]) -> None:
+def understood(program: argparse.ArgumentParser, typed: list[str]) -> None:
     """Check that the words parse; a name alone or a command that shows help is valid too."""
-    if said in [[name] for name in (*COMMANDS, *VERBS)]:
+    if typed in [[name] for name in (*COMMANDS, *VERBS)]:
         return
     try:
-        program.parse_args(said)
+        program.parse_args(typed)
     except SystemExit as stopped:
-        assert stopped.code == 0, said  # noqa: PT017 - it stops for --describe too
+        assert stopped.code == 0, typed  # noqa: PT017 - it stops for --describe too
 
 
-def each(said: list[str]) -> list[list[str]]:
+def each(typed: list[str]) -> list[list[str]]:
     """Return each alternative of `host drain|undrain HOST`."""
-    for at, word in enumerate(said):
+    for at, word in enumerate(typed):
         if re.fullmatch(r"[a-z]+([|/][a-z]+)+", word):
-            return [[*said[:at], one, *said[at + 1 :]] for one in re.split(r"[|/]", word)]
-    return [said]
+            return [[*typed[:at], choice, *typed[at + 1 :]] for choice in re.split(r"[|/]", word)]
+    return [typed]
 
 
-def _python(said: list[str]) -> None:
+def _python(typed: list[str]) -> None:
     """Check that a module or a file exists."""
-    if said[0] == "-m":
-        assert importlib.util.find_spec(said[1]) is not None, said[1]
-        files = [word for word in said[2:] if word.startswith("tests/")]
+    if typed[0] == "-m":
+        assert importlib.util.find_spec(typed[1]) is not None, typed[1]
+        files = [word for word in typed[2:] if word.startswith("tests/")]
     else:
-        files = said[:1]
+        files = typed[:1]
     for name in files:
         assert (ROOT / name.partition("::")[0]).exists(), name
 

@@ -77,23 +77,28 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 def commands(page: Path) -> list[list[str]]:
     """Return all commands of merkatd, each once: those in blocks, then those in sentences."""
-    found = [one for block in blocks(page) for one in block.commands if program(one) == "merkatd"]
-    said = [words(one) for one in [*found, *inline(page)] if program(one) == "merkatd"]
-    given = [one for several in said for one in each(several) if one not in ALONE]
-    return [one for at, one in enumerate(given) if one not in given[:at]]
+    found = [
+        command
+        for block in blocks(page)
+        for command in block.commands
+        if program(command) == "merkatd"
+    ]
+    typed = [words(command) for command in [*found, *inline(page)] if program(command) == "merkatd"]
+    given = [command for several in typed for command in each(several) if command not in ALONE]
+    return [command for at, command in enumerate(given) if command not in given[:at]]
 
 
 @pytest.mark.parametrize("name", [*ADMINISTRATORS, *OTHERS])
 def test_every_command_works(name: str, daemon: Daemon, shell: Shell) -> None:
     """Each command runs as shown, with the existing names of VMs, hosts and tenants."""
     ran = 0
-    for said in run_here(name):
-        prepare(daemon, said)
-        done = shell(*said, *MORE.get(said[0], []))
-        assert done.code == 0, (said, done)
-        assert done.out, said
+    for typed in run_here(name):
+        prepare(daemon, typed)
+        done = shell(*typed, *MORE.get(typed[0], []))
+        assert done.code == 0, (typed, done)
+        assert done.out, typed
         ran += 1
-        if said[0] not in LOOKS:
+        if typed[0] not in LOOKS:
             daemon.answer("resume")
             daemon.period()
     assert ran > (5 if name in ADMINISTRATORS else 0)
@@ -102,10 +107,10 @@ def test_every_command_works(name: str, daemon: Daemon, shell: Shell) -> None:
 def run_here(name: str) -> Iterator[list[str]]:
     """Yield the commands of a page that no other test runs."""
     (page,) = (page for page in PAGES if page.name == name)
-    for said in commands(page):
-        elsewhere = said[0] in ELSEWHERE and said[1:] != ["--offline"]
-        if not elsewhere and not said[-1].startswith(OF_A_DEMO):
-            yield said
+    for typed in commands(page):
+        elsewhere = typed[0] in ELSEWHERE and typed[1:] != ["--offline"]
+        if not elsewhere and not typed[-1].startswith(OF_A_DEMO):
+            yield typed
 
 
 def test_every_page_is_covered() -> None:
@@ -115,17 +120,17 @@ def test_every_page_is_covered() -> None:
     assert not [name for name in NONE if list(run_here(name))]
 
 
-def prepare(daemon: Daemon, said: list[str]) -> None:
+def prepare(daemon: Daemon, typed: list[str]) -> None:
     """Create what a command refers to, as its reader would have it."""
-    if said[0] == "plan" and said[1:2] and said[1] in {"show", "approve", "refuse"}:
+    if typed[0] == "plan" and typed[1:2] and typed[1] in {"show", "approve", "refuse"}:
         daemon.answer("mode", to="ask")
         for number in range(2):
             daemon.frontend.vm(1.0, MEMORY=64, NAME=f"new-{number}")
         daemon.period()
-    elif said[0] == "shadow":
+    elif typed[0] == "shadow":
         daemon.answer("mode", to="shadow")
         daemon.period(2)
-    elif said[0] == "tenant" and said[1] == "refund":
+    elif typed[0] == "tenant" and typed[1] == "refund":
         daemon.period(2)
 
 

@@ -51,7 +51,9 @@ def unwalked() -> Iterator[tuple[str, str, str]]:
 
 def test_a_command_that_no_test_runs_has_a_reason() -> None:
     """The command, its program, or the page as a whole is covered."""
-    left = [one for one in unwalked() if not reason(one[2]) and one[0] not in RUN_WHOLE]
+    left = [
+        command for command in unwalked() if not reason(command[2]) and command[0] not in RUN_WHOLE
+    ]
     assert not left
 
 
@@ -70,12 +72,12 @@ def test_every_reason_is_needed() -> None:
 def test_a_test_takes_exactly_its_listed_commands(test: str) -> None:
     """The words in the test and in the table are the same."""
     tree = ast.parse((ROOT / test).read_text())
-    words = {one.value for one in ast.walk(tree) if isinstance(one, ast.Constant)}
+    words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     pages = {page for table in (WALKED, ALONE) for page in table.get(test, {})}
     assert listed(test) | pages <= words, (listed(test) | pages) - words
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and _name(call.func) in TAKING:
-            taken = {one.value for one in call.args if isinstance(one, ast.Constant)}
+            taken = {node.value for node in call.args if isinstance(node, ast.Constant)}
             assert taken <= listed(test) | pages | {None}, taken - listed(test) - pages
 
 

@@ -119,17 +119,17 @@ LEFT: Mapping[str, str] = {
 
 def walk(page: str, heading: str) -> tuple[str, ...]:
     """Return a section's commands in order, without those left out or run alone."""
-    return tuple(one for one in _section(page, heading) if not _elsewhere(page, one))
+    return tuple(command for command in _section(page, heading) if not _elsewhere(page, command))
 
 
 def left_out(page: str, heading: str) -> tuple[str, ...]:
     """Return the commands of a section that no test can run."""
-    return tuple(one for one in _section(page, heading) if reason(one))
+    return tuple(command for command in _section(page, heading) if reason(command))
 
 
 def standing(page: str, command: str) -> str:
     """Return the command, which the page must contain."""
-    there = {one for several in sections(_page(page)).values() for one in several}
+    there = {command for several in sections(_page(page)).values() for command in several}
     assert command in there, f"{page} has no {command!r}"
     return command
 
@@ -151,4 +151,4 @@ def _page(name: str) -> Path:
 
 
 def _elsewhere(page: str, command: str) -> bool:
-    return bool(reason(command)) or any(command in one.get(page, ()) for one in ALONE.values())
+    return bool(reason(command)) or any(command in pages.get(page, ()) for pages in ALONE.values())

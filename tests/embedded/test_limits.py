@@ -140,8 +140,8 @@ def test_the_table_equals_the_structs() -> None:
     table = json.loads(bench.ok("embedded.limits.table", [2, 9, 1]))
     assert table["vm"] == [2, 1]
     for name in ("host", "cpu_s", "balloon_mib", "used_mib"):
-        assert table[name] == [structs[one][name] for one in ("2", "1")]
+        assert table[name] == [structs[key][name] for key in ("2", "1")]
     for name in ("cpu_shares", "vcpu_quota", "global_quota", "memory_mib"):
-        assert table[name] == [structs[one]["limits"][name] for one in ("2", "1")]
+        assert table[name] == [structs[key]["limits"][name] for key in ("2", "1")]
     assert table["pins"] == {"1": [[0]]}
     assert json.loads(bench.ok("embedded.limits.table"))["vm"] == vm_ids

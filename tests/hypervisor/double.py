@@ -144,7 +144,7 @@ class DoubleConnection:
         self.call("getAllDomainStats")
         if self.host.kind != "qemu":
             raise libvirt_error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
-        return [(one.on(self), one.stats()) for one in self.host.domains.values()]
+        return [(domain.on(self), domain.stats()) for domain in self.host.domains.values()]
 
 
 @dataclass

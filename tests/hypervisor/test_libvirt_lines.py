@@ -86,7 +86,9 @@ class Machine:
             self.ended_s[host], self.outcomes[host] = self.now_s, outcome
 
         answer: Deferred[Any] = self.lines.run(
-            _host(self, host), lambda one: self._calls(one, calls), progress or CallProgress()
+            _host(self, host),
+            lambda connection: self._calls(connection, calls),
+            progress or CallProgress(),
         )
         answer.addCallback(ended)
 

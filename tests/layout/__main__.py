@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.layout.rules import RULES, modules
 
-broken = [one for rule in RULES for one in rule(modules(Path()))]
+broken = [broken_rule for rule in RULES for broken_rule in rule(modules(Path()))]
 for line in broken:
     sys.stderr.write(f"{line}\n")
 sys.exit(bool(broken))

@@ -46,8 +46,8 @@ def modules(top: Path) -> list[Module]:
 def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
     """Rooms of more than a dozen modules."""
     count = defaultdict[str, int](int)
-    for one in all_:
-        count[one.room] += one.path.stem != "__init__"
+    for module in all_:
+        count[module.room] += module.path.stem != "__init__"
     for room, number in count.items():
         if number > MAX_MODULES and room not in LARGE_ROOMS:
             yield f"{room}: {number} modules; a room has at most {MAX_MODULES}"
@@ -56,36 +56,36 @@ def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
 def rooms_left_out(all_: Iterable[Module]) -> Iterator[str]:
     """Rooms without `__init__.py`: pip would not install them."""
     all_ = list(all_)
-    packages = {one.room for one in all_ if one.path.stem == "__init__"}
-    for room in sorted({one.room for one in all_} - packages - ROOMS_OF_SCRIPTS):
+    packages = {module.room for module in all_ if module.path.stem == "__init__"}
+    for room in sorted({module.room for module in all_} - packages - ROOMS_OF_SCRIPTS):
         yield f"{room}: no __init__.py; pip leaves the room out"
 
 
 def long_modules(all_: Iterable[Module]) -> Iterator[str]:
     """Modules too long to be read at once."""
-    for one in all_:
-        if (lines := one.text.count("\n")) > MAX_LINES:
-            yield f"{one.path}: {lines} lines; a module has at most {MAX_LINES}"
+    for module in all_:
+        if (lines := module.text.count("\n")) > MAX_LINES:
+            yield f"{module.path}: {lines} lines; a module has at most {MAX_LINES}"
 
 
 def names_taken_twice(all_: Iterable[Module]) -> Iterator[str]:
     """Names of modules that stand for several files."""
     where = defaultdict[str, list[PurePath]](list)
-    for one in all_:
-        if one.path.stem not in COMMON_NAMES:
-            where[one.path.stem].append(one.path)
+    for module in all_:
+        if module.path.stem not in COMMON_NAMES:
+            where[module.path.stem].append(module.path)
     yield from _twice(where)
 
 
 def classes_taken_twice(all_: Iterable[Module]) -> Iterator[str]:
     """Names of public classes that stand for several things."""
     where = defaultdict[str, list[PurePath]](list)
-    for one in all_:
-        if one.path.as_posix().startswith(CLIENT):
+    for module in all_:
+        if module.path.as_posix().startswith(CLIENT):
             continue
-        for node in ast.parse(one.text).body:
+        for node in ast.parse(module.text).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where[node.name].append(one.path)
+                where[node.name].append(module.path)
     yield from _twice(where)
 
 
@@ -104,18 +104,18 @@ def circles(all_: Iterable[Module]) -> Iterator[str]:
 
 
 def _imports(all_: list[Module]) -> dict[str, set[str]]:
-    known = {one.dotted for one in all_}
+    known = {module.dotted for module in all_}
     found: dict[str, set[str]] = {}
-    for one in all_:
+    for module in all_:
         names = set[str]()
-        for node in ast.walk(ast.parse(one.text)):
+        for node in ast.walk(ast.parse(module.text)):
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
                     names.add(whole if whole in known else node.module)
-        found[one.dotted] = names & known - {one.dotted}
+        found[module.dotted] = names & known - {module.dotted}
     return found
 
 
@@ -130,7 +130,10 @@ def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
         work = [(start, iter(sorted(arrows[start])))]
         while work:
             name, rest = work[-1]
-            target = next((one for one in rest if one not in order or one in stack), None)
+            target = next(
+                (neighbour for neighbour in rest if neighbour not in order or neighbour in stack),
+                None,
+            )
             if target is None:
                 work.pop()
                 if work:

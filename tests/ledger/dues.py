@@ -32,15 +32,15 @@ class Dues:
 
     def look(self, connection: sa.Connection) -> None:
         """Check that each period charged since the last call was charged once and correctly."""
-        stored = {one.number: one for one in period_store.recent(connection, 1_000_000)}
-        charged = sorted(n for n, one in stored.items() if one.state is PeriodState.CHARGED)
+        stored = {period.number: period for period in period_store.recent(connection, 1_000_000)}
+        charged = sorted(n for n, period in stored.items() if period.state is PeriodState.CHARGED)
         newest = charged[-1]
         left = {
-            number: one.state
-            for number, one in stored.items()
+            number: period.state
+            for number, period in stored.items()
             if number < newest
-            and one.decided_s is not None
-            and one.state is not PeriodState.CHARGED
+            and period.decided_s is not None
+            and period.state is not PeriodState.CHARGED
         }
         assert not left, "these periods were never charged"
         known = rollup_store.rolled_up_to(connection)
@@ -61,15 +61,15 @@ class Dues:
             assert -moved[entry_store.TransactionKind.CHARGE] == amount
 
     def _check(
-        self, connection: sa.Connection, one: PeriodRow, stored: dict[int, PeriodRow]
+        self, connection: sa.Connection, period: PeriodRow, stored: dict[int, PeriodRow]
     ) -> None:
-        arrays = price_store.load_allocations(connection, one.number)
-        detail = usage_store.load(connection, one.number)
+        arrays = price_store.load_allocations(connection, period.number)
+        detail = usage_store.load(connection, period.number)
         assert arrays is not None
         assert detail is not None
         rows = np.searchsorted(arrays["vm"], detail.vm)
         assert detail.vm.tolist() == arrays["vm"][rows].tolist()
-        elapsed_s = _elapsed(one, stored) * INTERVAL_S
+        elapsed_s = _elapsed(period, stored) * INTERVAL_S
         # A VM that ran at the decision continues; a VM that was just placed starts late.
         _, began_s, ended_s = arrays["record"].T
         running = arrays["runs"] & (began_s > 0) & (ended_s == 0)
@@ -97,13 +97,13 @@ class Dues:
             due[account] += int(least[row].sum())
             most[account] += int(owed[row].sum()) + int(more[row] * ~running[rows][row])
             paid[account] += int(detail.charged[row].sum())
-        missing = charge_store.shortfalls(connection, one.number)
+        missing = charge_store.shortfalls(connection, period.number)
         whole = {n: paid[n] + missing.get(n, 0) for n in due}
         assert all(due[n] <= whole[n] <= most[n] for n in due)
         posted = {
             int(reference.rpartition("/")[2]): entry_store.amounts_of(connection, number)
             for reference, number in entry_store.transactions_below(
-                connection, f"charge/{one.number}/"
+                connection, f"charge/{period.number}/"
             ).items()
         }
         assert posted.keys() == {account for account, amount in whole.items() if amount}
@@ -120,14 +120,14 @@ def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
     market = arrays["market"][rows]
     floor = np.minimum(arrays["floor"][rows], arrays["allocation"][rows])
     most = np.maximum(arrays["bid"][rows], arrays["reserve"][market] * floor)
-    found: Floats = np.minimum(whole, most)
-    return found
+    taken: Floats = np.minimum(whole, most)
+    return taken
 
 
-def _elapsed(one: PeriodRow, stored: dict[int, PeriodRow]) -> float:
+def _elapsed(period: PeriodRow, stored: dict[int, PeriodRow]) -> float:
     """Return the number of periods until the observation that the charge used."""
-    at_s = one.charged_s
+    at_s = period.charged_s
     assert at_s is not None
-    later = [n for n, other in stored.items() if n > one.number and other.observed_s <= at_s]
+    later = [n for n, other in stored.items() if n > period.number and other.observed_s <= at_s]
     until_s = stored[max(later)].observed_s
-    return min((until_s - one.observed_s) / INTERVAL_S, _MOST_PERIODS)
+    return min((until_s - period.observed_s) / INTERVAL_S, _MOST_PERIODS)

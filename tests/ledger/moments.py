@@ -23,16 +23,16 @@ _STALE_S = 0.12
 def before_it_posts(books: Books, _rng: np.random.Generator) -> Iterator[None]:
     """The charge waits for the treasury's account, which the test has locked."""
     treasury = sa.select(ACCOUNTS.c.id).where(ACCOUNTS.c.kind == AccountKind.TREASURY)
-    found = False
-    while not found:
+    seen = False
+    while not seen:
         with books.connected() as connection:
             connection.execute(treasury.with_for_update()).all()
             waiting = until(
                 lambda: _waiting(books), "a transaction waits for the treasury", tick_s=0.0
             )
             # If no charge was due, the waiting transaction is a replenishment.
-            found = waiting == [0]
-            if found:
+            seen = waiting == [0]
+            if seen:
                 yield
 
 

@@ -195,17 +195,17 @@ def charged_periods(connection: sa.Connection) -> int:
 def _charged_vms(connection: sa.Connection) -> int:
     """Return the number of VMs in the newest charged period."""
     newest = connection.scalar(sa.select(sa.func.max(usage_store.DETAILS.c.period)))
-    found = None if newest is None else usage_store.load(connection, newest)
-    return 0 if found is None else len(found.vm)
+    usage = None if newest is None else usage_store.load(connection, newest)
+    return 0 if usage is None else len(usage.vm)
 
 
 @contextlib.contextmanager
 def books(directory: Path, kept: int) -> Iterator[Books]:
     """Yield a daemon whose VMs run and pay; remove everything afterwards."""
     with servers.mariadb() as server:
-        found = Books(directory, server, kept)
+        made = Books(directory, server, kept)
         try:
-            found.populate()
-            yield found
+            made.populate()
+            yield made
         finally:
-            found.close()
+            made.close()

@@ -122,13 +122,13 @@ class Books(RuleBasedStateMachine):
     @rule()
     def renews(self) -> None:
         """Pay every tenant up to its entitlement, and not beyond."""
-        before = {one.owner: one for one in tenants(self.connection)}
+        before = {tenant.owner: tenant for tenant in tenants(self.connection)}
         paid = renew(self.connection, "test", self.at_s)
-        for one in tenants(self.connection):
-            old = before[one.owner]
-            income = one.holdings - old.holdings + old.debt - one.debt
-            assert 0 <= income <= max(0, one.entitlement - old.holdings)
-            self.holdings[one.owner] += income
+        for tenant in tenants(self.connection):
+            old = before[tenant.owner]
+            income = tenant.holdings - old.holdings + old.debt - tenant.debt
+            assert 0 <= income <= max(0, tenant.entitlement - old.holdings)
+            self.holdings[tenant.owner] += income
             paid -= income
         assert paid == 0
         self.collects()
@@ -196,12 +196,14 @@ class Books(RuleBasedStateMachine):
     @rule(data=st.data())
     def reserves(self, data: st.DataObject) -> None:
         """Decide a period and reserve its highest cost, as far as credits suffice."""
-        payers = [one for one in account_store.every(self.connection) if one.owner is not None]
+        payers = [
+            account for account in account_store.every(self.connection) if account.owner is not None
+        ]
         if not payers:
             return
         number = self.decided()
         wanted = data.draw(st.dictionaries(st.sampled_from([p.id for p in payers]), AMOUNTS))
-        before = {one.id: one.free for one in payers}
+        before = {payer.id: payer.free for payer in payers}
         reserve(self.connection, number, wanted, self.at_s)
         self.reserved[number] = Counter(
             {account: min(amount, before[account]) for account, amount in wanted.items()}
@@ -221,7 +223,9 @@ class Books(RuleBasedStateMachine):
     def charges(self, data: st.DataObject) -> None:
         """Charge a period to some accounts; a repeated charge has no effect."""
         payers = {
-            one.id: one for one in account_store.every(self.connection) if one.owner is not None
+            account.id: account
+            for account in account_store.every(self.connection)
+            if account.owner is not None
         }
         if not payers:
             return
@@ -313,8 +317,8 @@ class Books(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         """Check that the sum is zero, balances equal entries, and holdings equal the model."""
         assert audit(self.connection).sound
-        found = {one.owner: one.holdings for one in tenants(self.connection)}
-        assert found == dict(self.holdings)
+        holdings = {tenant.owner: tenant.holdings for tenant in tenants(self.connection)}
+        assert holdings == dict(self.holdings)
 
     @invariant()
     def reservations_and_debts_are_right(self) -> None:
@@ -322,14 +326,14 @@ class Books(RuleBasedStateMachine):
         kept: Counter[int] = Counter()
         for amounts in self.reserved.values():
             kept.update(amounts)
-        for one in account_store.every(self.connection):
-            assert one.reserved == kept[one.id]
-            if one.owner is not None:
-                assert 0 <= one.reserved <= one.balance
-                assert not (self.debts[one.owner] and one.free)
-        assert {one.owner: one.debt for one in tenants(self.connection) if one.debt} == {
-            owner: debt for owner, debt in self.debts.items() if debt
-        }
+        for account in account_store.every(self.connection):
+            assert account.reserved == kept[account.id]
+            if account.owner is not None:
+                assert 0 <= account.reserved <= account.balance
+                assert not (self.debts[account.owner] and account.free)
+        assert {
+            tenant.owner: tenant.debt for tenant in tenants(self.connection) if tenant.debt
+        } == {owner: debt for owner, debt in self.debts.items() if debt}
 
     @invariant()
     def statements_explain_everything(self) -> None:
@@ -337,9 +341,9 @@ class Books(RuleBasedStateMachine):
         for owner, held in self.holdings.items():
             balance, charged, month = 0, 0, Month(1970, 1)
             while month.begin_s <= self.at_s:
-                found = statement(self.connection, owner, month)
-                assert (found.opening, found.difference) == (balance, 0)
-                balance, charged, month = found.closing, charged + found.charged, month.next
+                stated = statement(self.connection, owner, month)
+                assert (stated.opening, stated.difference) == (balance, 0)
+                balance, charged, month = stated.closing, charged + stated.charged, month.next
             assert (balance, charged) == (held, self.charged[owner])
 
     @property
@@ -367,8 +371,8 @@ class Books(RuleBasedStateMachine):
         """Pay debts from all movable credits of their owners: in the model from the total."""
         for owner, debt in self.debts.items():
             kept = sum(
-                amounts[one.id]
-                for one in account_store.of_owner(self.connection, owner)
+                amounts[account.id]
+                for account in account_store.of_owner(self.connection, owner)
                 for amounts in self.reserved.values()
             )
             paid = min(debt, self.holdings[owner] - kept)

@@ -56,18 +56,18 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_lock_comes_first(engine: sa.Engine, order: str) -> None:
     """The first statement takes the lock; a plain read before it could return outdated rows."""
-    said: list[str] = []
+    statements: list[str] = []
     with engine.connect() as connection:
-        note = partial(_record_statement, said)
+        note = partial(_record_statement, statements)
         sa.event.listen(connection, "before_cursor_execute", note)
         ORDERS[order](connection)
         connection.rollback()
-    assert len(said) > 1
-    assert "FROM accounts" in said[0]
-    assert said[0].endswith("FOR UPDATE")
+    assert len(statements) > 1
+    assert "FROM accounts" in statements[0]
+    assert statements[0].endswith("FOR UPDATE")
 
 
 def _record_statement(
-    said: list[str], _connection: Any, _cursor: Any, statement: str, *_more: Any
+    statements: list[str], _connection: Any, _cursor: Any, statement: str, *_more: Any
 ) -> None:
-    said.append(statement)
+    statements.append(statement)

@@ -44,8 +44,8 @@ def add_ended_applications(connection: sa.Connection, owner: int, numbers: range
     period = period_store.begin(connection, MAY.begin_s, MAY.begin_s, hosts=1, vms=1)
     for number in numbers:
         at_s = MAY.begin_s + number - 20  # the first twenty before the month
-        found = ledger.open_application(connection, owner, f"a{number}", MICRO, 0, at_s)
-        account = found.application
+        opened = ledger.open_application(connection, owner, f"a{number}", MICRO, 0, at_s)
+        account = opened.application
         reference, paid = f"charge/{number}/{account}", {account: -5, treasury: 5}
         entry_store.post(connection, [Posting(TransactionKind.CHARGE, reference, paid)], at_s)
         charge_store._record(connection, period, {account: 3}, at_s)
@@ -63,15 +63,15 @@ def populate(connection: sa.Connection, numbers: range) -> None:
 
 def count_queries(connection: sa.Connection, work: Any) -> tuple[int, Any]:
     """Return the number of statements that the work executes, and its result."""
-    said: list[str] = []
+    statements: list[str] = []
 
     def listen(_conn: Any, _cursor: Any, text: str, *_rest: Any) -> None:
-        said.append(text)
+        statements.append(text)
 
     sa.event.listen(connection, "before_cursor_execute", listen)
-    found = work()
+    result = work()
     sa.event.remove(connection, "before_cursor_execute", listen)
-    return len(said), found
+    return len(statements), result
 
 
 def test_a_statement_takes_a_constant_number_of_queries(
@@ -81,18 +81,18 @@ def test_a_statement_takes_a_constant_number_of_queries(
     populate(connection, range(2))
     few, _ = count_queries(connection, lambda: ledger.statement(connection, ANN, MAY))
     populate(connection, range(2, 42))
-    many, found = count_queries(connection, lambda: ledger.statement(connection, ANN, MAY))
+    many, stated = count_queries(connection, lambda: ledger.statement(connection, ANN, MAY))
     assert many == few < 20
     mine = account_store.of_owner(connection, ANN)
     moved: Counter[str] = Counter()
-    for one in mine:
-        sums = entry_store.sums(connection, one.id, MAY.begin_s, MAY.end_s)
+    for account in mine:
+        sums = entry_store.sums(connection, account.id, MAY.begin_s, MAY.end_s)
         moved.update({str(kind): amount for kind, amount in sums.items()})
-    assert found.movements == {kind: amount for kind, amount in moved.items() if amount}
-    assert found.closing == sum(one.balance for one in mine)
-    assert found.opening == found.closing - sum(moved.values())
-    assert {line.account for line in found.lines} == {one.id for one in mine[1:]}
-    assert found.missing == 3 * 22
+    assert stated.movements == {kind: amount for kind, amount in moved.items() if amount}
+    assert stated.closing == sum(account.balance for account in mine)
+    assert stated.opening == stated.closing - sum(moved.values())
+    assert {line.account for line in stated.lines} == {account.id for account in mine[1:]}
+    assert stated.missing == 3 * 22
 
 
 def test_a_tenants_page_takes_a_constant_number_of_queries(connection: sa.Connection) -> None:
@@ -100,9 +100,9 @@ def test_a_tenants_page_takes_a_constant_number_of_queries(connection: sa.Connec
     populate(connection, range(2))
     few, _ = count_queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
     populate(connection, range(2, 42))
-    many, found = count_queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
+    many, changes = count_queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
     assert many == few < 5
     mine = account_store.of_owner(connection, ANN)
-    each = [entry_store.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]
+    each = [entry_store.of_account(connection, account.id, MAY.begin_s, 1e12) for account in mine]
     moved = [BalanceMovement(entry.at_s, entry.amount / MICRO) for all_ in each for entry in all_]
-    assert found == BalanceChanges(sum(one.balance for one in mine) / MICRO, moved)
+    assert changes == BalanceChanges(sum(account.balance for account in mine) / MICRO, moved)

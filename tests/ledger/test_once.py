@@ -43,18 +43,18 @@ def connection() -> Iterator[sa.Connection]:
     """Yield a connection to a ledger in memory with the tenants 1 and 2."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
-    with engine.connect() as found:
-        update_tenants(found, [1, 2], MONEY, 0.0)
-        yield found
+    with engine.connect() as connection:
+        update_tenants(connection, [1, 2], MONEY, 0.0)
+        yield connection
     engine.dispose()
 
 
 def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None:
     """Called in every period, a replenishment moves credits once an interval."""
-    one = open_application(connection, 1, "web", 100 * MICRO, 10 * MICRO, 0.0).application
+    application = open_application(connection, 1, "web", 100 * MICRO, 10 * MICRO, 0.0).application
     assert replenish(connection, 3600.0, 0.0) == 0
-    set_budget(connection, one, 20 * MICRO, None, "r", "test", 0.0)
-    set_budget(connection, one, None, 10 * MICRO, "s", "test", 0.0)
+    set_budget(connection, application, 20 * MICRO, None, "r", "test", 0.0)
+    set_budget(connection, application, None, 10 * MICRO, "s", "test", 0.0)
     moved = []
     for at_s in (60.0, 3599.0, 3600.0, 3660.0, 7199.0, 7200.0):
         connection.execute(sa.text("UPDATE budgets SET initial = 100000000"))
@@ -73,8 +73,8 @@ def test_a_changed_weight_of_a_group_is_noted(connection: sa.Connection) -> None
     """The note has the author, the old and the new weight, also for a removed weight."""
     set_group_weight(connection, 7, 2.5, "root", 5.0)
     set_group_weight(connection, 7, None, "root", 6.0)
-    found = note_store.recent(connection, 9, kind=note_store.NoteKind.WEIGHT)
-    assert [(one.at_s, one.who, one.text) for one in found] == [
+    notes = note_store.recent(connection, 9, kind=note_store.NoteKind.WEIGHT)
+    assert [(note.at_s, note.who, note.text) for note in notes] == [
         (6.0, "root", "group 7: weight 2.5 -> 1"),
         (5.0, "root", "group 7: weight 1 -> 2.5"),
     ]
@@ -131,7 +131,7 @@ def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> No
     engine = make_engine(mariadb.make("races"), connections=5)
     METADATA.create_all(engine)
     database.transaction(engine, lambda c: update_tenants(c, [1, 2, 3], MONEY, 0.0))
-    found = [database.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
+    applications = [database.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
     errors: list[Exception] = []
 
     def one(thread: int) -> None:
@@ -142,7 +142,7 @@ def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> No
             name = f"{thread}/{act}"
             for _ in range(20):
                 try:
-                    application = found[which].application
+                    application = applications[which].application
                     database.transaction(engine, _act(kind, which + 1, application, amount, name))
                 except LedgerError:
                     break
@@ -162,7 +162,7 @@ def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> No
         assert errors == []
         assert database.transaction(engine, audit).sound
         held = database.transaction(engine, tenants)
-        assert all(one.balance >= 0 and one.in_applications >= 0 for one in held)
+        assert all(tenant.balance >= 0 and tenant.in_applications >= 0 for tenant in held)
     finally:
         engine.dispose()
         mariadb.drop("races")

@@ -62,14 +62,14 @@ def same(connection: sa.Connection, number: int) -> None:
     """Compare what is read alone with what is read of all."""
     every = tenants(connection)
     assert len(every) == number
-    for one in every:
-        assert tenant(connection, one.owner) == one
-        assert name_of(connection, one.owner) == one.name
+    for row in every:
+        assert tenant(connection, row.owner) == row
+        assert name_of(connection, row.owner) == row.name
     for owner in (900, 901):
         with pytest.raises(NotFoundError):
             tenant(connection, owner)
     payers = payer_balances(connection)
     for owner in range(2, 4 + number):
-        for application in (-1, *payers.applications, *(one.account for one in every)):
+        for application in (-1, *payers.applications, *(row.account for row in every)):
             alone = payer_credits(connection, owner, application)
             assert alone == payers.credits(owner, application)

@@ -88,13 +88,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def parts(block: str) -> list[tuple[str, str]]:
     """Return the typed lines, each with its output."""
-    found: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     for line in block.splitlines():
         if line.startswith(("$ ", "# ")):
-            found.append((line, ""))
+            lines.append((line, ""))
         else:
-            found[-1] = (found[-1][0], f"{found[-1][1]}{line}\n")
-    return found
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]}{line}\n")
+    return lines
 
 
 def test_the_page_shows_the_real_output(
@@ -111,8 +111,8 @@ def test_the_page_shows_the_real_output(
             if days is not None:
                 site.pass_days(float(days[1]))
                 continue
-            said = shell.ok(typed.removeprefix("$ merkatd "))
-            assert said.out == shown, typed
+            result = shell.ok(typed.removeprefix("$ merkatd "))
+            assert result.out == shown, typed
     reconcile(site)
 
 
@@ -120,11 +120,11 @@ def reconcile(site: Site) -> None:
     """Check that the statements explain all holdings, to the micro-credit."""
     read = site.frontend.read
     may = Month(2026, 5)
-    for one in read(tenants):
-        found = read(lambda c, owner=one.owner: statement(c, owner, may))
-        assert (found.opening, found.difference) == (0, 0)
-        later = read(lambda c, owner=one.owner: statement(c, owner, may.next))
-        assert later.opening == found.closing
-        assert later.closing == one.holdings
-        assert replace(later, lines=found.lines).charged == found.charged > 0
+    for row in read(tenants):
+        stated = read(lambda c, owner=row.owner: statement(c, owner, may))
+        assert (stated.opening, stated.difference) == (0, 0)
+        later = read(lambda c, owner=row.owner: statement(c, owner, may.next))
+        assert later.opening == stated.closing
+        assert later.closing == row.holdings
+        assert replace(later, lines=stated.lines).charged == stated.charged > 0
     assert read(audit).sound

@@ -32,7 +32,9 @@ PERIODS = 80
 def fill(connection: sa.Connection) -> None:
     """Store enough rows that a full scan is not the fastest plan."""
     update_tenants(connection, range(VMS), MoneySettings(), 0.0)
-    payers = [one.id for one in account_store.every(connection) if one.owner is not None]
+    payers = [
+        account.id for account in account_store.every(connection) if account.owner is not None
+    ]
     for number in range(1, PERIODS + 1):
         at_s = number * 3600.0
         begun = period_store.begin(connection, at_s, at_s, hosts=1, vms=VMS)
@@ -86,18 +88,18 @@ LARGE = {"transactions", "entries", "uses", "periods", "prices", "details"}
 @pytest.mark.parametrize("what", ASKED)
 def test_no_large_table_is_read_whole(engine: sa.Engine, what: str) -> None:
     """For each large table, EXPLAIN names a key and never a full scan."""
-    said: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def listen(_conn: Any, _cursor: Any, text: str, values: Any, *_rest: Any) -> None:
         if text.startswith(("SELECT", "DELETE", "UPDATE")):
-            said.append((text, values))
+            statements.append((text, values))
 
     with engine.connect() as connection:
         sa.event.listen(connection, "before_cursor_execute", listen)
         ASKED[what](connection)
         sa.event.remove(connection, "before_cursor_execute", listen)
-        assert said
-        for text, values in said:
+        assert statements
+        for text, values in statements:
             for row in connection.exec_driver_sql(f"EXPLAIN {text}", values).mappings():
                 if row["table"] in LARGE:
                     assert row["key"] is not None, (text, dict(row))

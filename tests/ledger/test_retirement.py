@@ -68,8 +68,8 @@ def test_debts_are_paid_first_and_the_rest_returns_to_the_treasury(engine: sa.En
     assert (result.returned, result.forgiven) == (80 * MICRO, 0)
 
     def look(connection: sa.Connection) -> None:
-        one = tenant(connection, OWNER)
-        assert (one.holdings, one.debt, one.retired_s, one.entitlement) == (0, 0, 9.0, 0)
+        row = tenant(connection, OWNER)
+        assert (row.holdings, row.debt, row.retired_s, row.entitlement) == (0, 0, 9.0, 0)
         assert account_store.treasury(connection).balance == 100 * MICRO
         change = keep_supply(connection, MONEY, 10.0)
         assert change is not None
@@ -126,8 +126,8 @@ def test_an_interrupted_retirement_moves_nothing(
         patched.setattr(tenant_store, "retire", die)
         with pytest.raises(KeyboardInterrupt):
             database.transaction(engine, lambda c: retire(c, OWNER, 9.0))
-    one = database.transaction(engine, lambda c: tenant(c, OWNER))
-    assert (one.holdings, one.debt, one.retired_s) == (100 * MICRO, 20 * MICRO, None)
+    row = database.transaction(engine, lambda c: tenant(c, OWNER))
+    assert (row.holdings, row.debt, row.retired_s) == (100 * MICRO, 20 * MICRO, None)
     assert database.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
 
 
@@ -147,8 +147,8 @@ def test_a_retired_user_shown_by_opennebula_becomes_a_tenant_again(engine: sa.En
         assert database.transaction(engine, lambda c: tenant(c, OWNER)).retired_s is not None
         people = {OWNER: Person("ann", 1)}
         database.transaction(engine, _meeting(people))
-        one = database.transaction(engine, lambda c: tenant(c, OWNER))
-        assert (one.retired_s, one.holdings) == (None, 100 * MICRO)
+        row = database.transaction(engine, lambda c: tenant(c, OWNER))
+        assert (row.retired_s, row.holdings) == (None, 100 * MICRO)
     assert database.transaction(engine, holding) == ()
     assert database.transaction(engine, audit).sound
 
@@ -161,7 +161,7 @@ def test_a_forgiven_debt_is_never_paid_back(engine: sa.Engine) -> None:
         decided(connection, number, 1.0, "s", {})
         payer = tenant(connection, OTHER).account
         owed = np.array([[300 * MICRO, 0]])
-        one = Bill(
+        bill = Bill(
             period=number,
             vm=np.array([1]),
             account=np.array([payer]),
@@ -170,7 +170,7 @@ def test_a_forgiven_debt_is_never_paid_back(engine: sa.Engine) -> None:
             seconds=np.array([60.0]),
             names=["x"],
         )
-        settle_bill(connection, one, 2.0)
+        settle_bill(connection, bill, 2.0)
         charged(connection, number, 2.0)
         return number
 
@@ -210,7 +210,7 @@ def test_a_debt_at_its_maximum_does_not_stop_charges(engine: sa.Engine) -> None:
         number = begin(connection, 1.0, 1.0, 1, 1)
         decided(connection, number, 1.0, "s", {})
         payer = tenant(connection, OTHER).account
-        one = Bill(
+        bill = Bill(
             period=number,
             vm=np.array([1, 2, 3]),
             account=np.full(3, payer),
@@ -219,7 +219,7 @@ def test_a_debt_at_its_maximum_does_not_stop_charges(engine: sa.Engine) -> None:
             seconds=np.full(3, 60.0),
             names=["x", "y", "z"],
         )
-        settle_bill(connection, one, 2.0)
+        settle_bill(connection, bill, 2.0)
         charged(connection, number, 2.0)
         return number
 

@@ -119,12 +119,12 @@ def test_a_quota_equals_the_share(units: float, vcpus: int, pinned: bool) -> Non
 @pytest.mark.parametrize(("off_us", "due"), [(1_000, False), (1_001, True)])
 def test_a_quota_at_the_edge_of_its_band_is_kept(off_us: int, due: bool) -> None:
     """A band of one unit is 1,000 us of a period of 100,000 us."""
-    one = np.array([1])
-    wanted = quotas(np.array([50.0]), one, np.array([True]), PERIOD_US)
+    vcpus = np.array([1])
+    wanted = quotas(np.array([50.0]), vcpus, np.array([True]), PERIOD_US)
     snapshot = cloud(hosts_table(np.ones((1, 2))), vms_table([0], [[1.0, 1.0]], [[100.0, 1.0]]))
     known = replace(EnforcedLimits.nothing(snapshot), global_quota_us=wanted.global_us + off_us)
     bands = CpuSettings(band_units=1.0, band_part=0.0)
-    assert differs(wanted, np.array([100]), one, known, bands).quota.tolist() == [due]
+    assert differs(wanted, np.array([100]), vcpus, known, bands).quota.tolist() == [due]
 
 
 def test_weights_follow_bids() -> None:

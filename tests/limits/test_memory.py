@@ -28,9 +28,9 @@ def guests(rows: list[dict[str, float]]) -> GuestMemory:
 
 def target_of(settings: MemorySettings = DEFAULT, room_mib: int = 10**6, **row: float) -> int:
     """Return the final balloon target of one guest alone on a host."""
-    one = guests([row])
-    need = least(one, settings)
-    return int(targets(one, need, np.zeros(1, dtype=np.int64), np.array([room_mib]))[0])
+    guest = guests([row])
+    need = least(guest, settings)
+    return int(targets(guest, need, np.zeros(1, dtype=np.int64), np.array([room_mib]))[0])
 
 
 def test_the_target_is_the_share() -> None:
@@ -91,9 +91,9 @@ def test_a_shortage_is_shared_equally() -> None:
 
 def next_step(target: int, settings: MemorySettings = DEFAULT, **row: float) -> int:
     """Return the next balloon step of one guest towards this target."""
-    one = guests([row])
-    need = np.minimum(least(one, settings), target)
-    return int(steps(one, np.array([target]), need, settings)[0])
+    guest = guests([row])
+    need = np.minimum(least(guest, settings), target)
+    return int(steps(guest, np.array([target]), need, settings)[0])
 
 
 def test_the_balloon_moves_a_quarter_of_its_size_a_period() -> None:

@@ -12,10 +12,10 @@ def test_its_configuration_is_valid() -> None:
     """All tables together are valid: hosts of two kinds, and both additional goods."""
     tables = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(tables) == 2
-    found = parse("\n".join(tables), PAGE.name)
-    assert found.hypervisor.kind == "libvirt"
-    assert found.hypervisor.uris == {"xen-*": "xen+ssh://root@{host}"}
-    assert (found.goods.network, found.goods.disk) == (True, True)
+    config = parse("\n".join(tables), PAGE.name)
+    assert config.hypervisor.kind == "libvirt"
+    assert config.hypervisor.uris == {"xen-*": "xen+ssh://root@{host}"}
+    assert (config.goods.network, config.goods.disk) == (True, True)
 
 
 def test_its_keys_and_defaults_exist() -> None:

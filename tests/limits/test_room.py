@@ -153,7 +153,7 @@ def test_a_deployment_waits_for_the_balloon_that_makes_room() -> None:
     """The deployment comes after the step that frees the VM's floor."""
     snapshot, deploy = deploying(4096.0)
     limits = limits_of(snapshot, decide_shares(snapshot, deploy), measured(snapshot, [0.0, np.nan]))
-    shrink, begun = sorted(limits.plan.of(Balloon), key=lambda one: one.vm)
+    shrink, begun = sorted(limits.plan.of(Balloon), key=lambda step: step.vm)
     assert (shrink.vm, shrink.memory_mib) == (0, 3072)
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
     # It boots with its full size, and its balloon goes at once to the least that fits.
@@ -168,7 +168,7 @@ def test_a_starting_vm_gets_free_memory_up_to_its_share(free: int, told: int) ->
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 500.0 + free]])))
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 2048.0]]), deploy)
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
-    assert [one.memory_mib for one in limits.plan.of(Balloon) if one.vm == 1] == [told]
+    assert [step.memory_mib for step in limits.plan.of(Balloon) if step.vm == 1] == [told]
 
 
 def test_a_starting_vm_whose_full_size_fits_gets_no_balloon_step() -> None:
@@ -177,7 +177,7 @@ def test_a_starting_vm_whose_full_size_fits_gets_no_balloon_step() -> None:
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 8192.0]])))
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 4096.0]]), deploy)
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
-    assert not [one for one in limits.plan.of(Balloon) if one.vm == 1]
+    assert not [step for step in limits.plan.of(Balloon) if step.vm == 1]
 
 
 def test_a_starting_vm_above_its_cap_gets_a_balloon_step() -> None:
@@ -187,7 +187,7 @@ def test_a_starting_vm_above_its_cap_gets_a_balloon_step() -> None:
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 4096.0]]), deploy)
     in_force = measured(snapshot, [0.0, np.nan], size_mib=np.array([4096.0, 8192.0]))
     limits = limits_of(snapshot, decision, in_force)
-    assert [one.memory_mib for one in limits.plan.of(Balloon) if one.vm == 1] == [4096]
+    assert [step.memory_mib for step in limits.plan.of(Balloon) if step.vm == 1] == [4096]
 
 
 def test_a_deployment_is_postponed_until_enough_can_be_freed() -> None:
@@ -243,7 +243,7 @@ def test_small_balloon_steps_are_sent_if_they_make_room() -> None:
     snapshot, deploy = deploying(3100.0)
     decision = decided(snapshot, np.array([[100.0, 3072.0], [100.0, 1024.0]]), deploy)
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
-    (shrink,) = [one for one in limits.plan.of(Balloon) if one.vm == 0]
+    (shrink,) = [step for step in limits.plan.of(Balloon) if step.vm == 0]
     assert shrink.memory_mib == 3072
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
 

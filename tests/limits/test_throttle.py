@@ -89,7 +89,7 @@ def test_a_limit_waits_for_the_deployment() -> None:
     snapshot = replace(snapshot, vms=vms)
     deploy = Deploy(period=1, vm=0, host=0, reason="")
     decision = replace(decide_shares(snapshot, deploy), plan=Plan((deploy,)))
-    first = next(one for one in limits_of(snapshot, decision).plan.of(Throttle) if one.vm == 0)
+    first = next(step for step in limits_of(snapshot, decision).plan.of(Throttle) if step.vm == 0)
     assert first.after == (deploy.id,)
     assert first.network_kb_s == 31_250
 

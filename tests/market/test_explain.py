@@ -44,19 +44,19 @@ def test_terms_add_up_to_the_share(seed: int) -> None:
         decision = strategy_named("tabu").decide(snapshot, np.random.default_rng(0))
         host = hosts_after(snapshot, decision.plan)
         for row in range(len(snapshot.vms)):
-            found = explain(snapshot, decision, row)
-            if found is None:
+            explained = explain(snapshot, decision, row)
+            if explained is None:
                 assert not decision.allocations[row].any()
                 continue
-            for column, part in enumerate(found.parts):
+            for column, part in enumerate(explained.parts):
                 terms = part.by_bid + part.others + part.floor + part.cap + part.rest
                 assert part.share == decision.allocations[row, column]
                 assert terms == pytest.approx(part.share, rel=1e-9, abs=1e-9)
                 assert part.limited_by is LimitedBy.OVERFULL or part.rest == pytest.approx(
                     0.0, abs=1e-6 * max(part.most, 1.0)
                 )
-                if found.host >= 0:
-                    assert found.host == host[row]
+                if explained.host >= 0:
+                    assert explained.host == host[row]
 
 
 numbers = st.floats(0.1, 100.0)
@@ -70,10 +70,10 @@ def test_bid_for_all_is_the_lowest_bid_that_gets_the_cap(
     bids, caps, parts = (list(column) for column in zip(*vms, strict=True))
     floors = [cap * part * 0.5 for cap, part in zip(caps, parts, strict=True)]
     snapshot = one_host(bids, caps, floors, sum(caps) * 0.7)
-    found = explain(snapshot, decide_without_moves(snapshot), 0)
-    assert found is not None
-    wanted = found.parts[0].bid_for_all
-    assert found.parts[0].limited_by in {LimitedBy.CAP, LimitedBy.BIDS, LimitedBy.FLOOR}
+    explained = explain(snapshot, decide_without_moves(snapshot), 0)
+    assert explained is not None
+    wanted = explained.parts[0].bid_for_all
+    assert explained.parts[0].limited_by in {LimitedBy.CAP, LimitedBy.BIDS, LimitedBy.FLOOR}
     if wanted is None:
         return
 
@@ -94,15 +94,15 @@ def test_limited_by_names_what_limits_a_share() -> None:
     decision = decide_without_moves(snapshot)
     limits = []
     for row in range(5):
-        found = explain(snapshot, decision, row)
-        assert found is not None
-        limits.append(found.parts[0].limited_by)
+        explained = explain(snapshot, decision, row)
+        assert explained is not None
+        limits.append(explained.parts[0].limited_by)
     assert limits == ["cap", "bids", "bids", "no bid", "floor"]
     overfull = one_host([1, 1], [100, 100], [80, 80], 100)
-    found = explain(overfull, decide_without_moves(overfull), 0)
-    assert found is not None
-    assert (found.parts[0].limited_by, found.parts[0].share) == ("overfull", 50.0)
-    assert found.parts[0].rest == pytest.approx(-30.0)
+    explained = explain(overfull, decide_without_moves(overfull), 0)
+    assert explained is not None
+    assert (explained.parts[0].limited_by, explained.parts[0].share) == ("overfull", 50.0)
+    assert explained.parts[0].rest == pytest.approx(-30.0)
 
 
 def test_the_papers_example_is_explained_by_its_terms() -> None:

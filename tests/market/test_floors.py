@@ -20,8 +20,8 @@ AMOUNTS = st.floats(0, 1e6)
 
 def paid(floor: float, bid: float, price: float, reserve: float) -> float:
     """Return the paid floor of one VM and one good."""
-    one = (np.array([[float(value)]]) for value in (floor, bid, price, reserve))
-    return float(paid_floors(*one)[0, 0])
+    columns = (np.array([[float(value)]]) for value in (floor, bid, price, reserve))
+    return float(paid_floors(*columns)[0, 0])
 
 
 def test_where_others_bid_a_claim_holds_only_as_far_as_its_bid_pays() -> None:
@@ -43,22 +43,22 @@ def test_without_scarcity_a_claim_costs_the_reserve_price() -> None:
 def prices_over_time(claimed: Snapshot, periods: int) -> list[Floats]:
     """Return the prices of an unchanged cloud over periods, as prices and paid claims interact."""
     reserve = np.array(list(RESERVE.values()))
-    prices, found = reserve, []
+    prices, past = reserve, []
     for _ in range(periods):
         vms = claimed.vms
         each = (np.tile(of, (len(vms), 1)) for of in (prices, reserve))
         held = replace(claimed, vms=replace(vms, floor=paid_floors(vms.floor, vms.bid, *each)))
         prices = decided(held, PriceRule.CLEARING).prices[0]
-        found.append(prices)
-    return found
+        past.append(prices)
+    return past
 
 
 @settings(max_examples=EXAMPLES)
 @given(SEEDS)
 def test_prices_settle(seed: int) -> None:
     """Paid claims raise the price and a higher price lowers them: both converge at once."""
-    found = prices_over_time(market_of(seed), 8)
-    assert np.allclose(found[3:], found[3], rtol=1e-9)
+    past = prices_over_time(market_of(seed), 8)
+    assert np.allclose(past[3:], past[3], rtol=1e-9)
 
 
 def test_prices_settle_where_a_neighbour_reaches_its_cap() -> None:
@@ -66,9 +66,9 @@ def test_prices_settle_where_a_neighbour_reaches_its_cap() -> None:
     host = hosts_table(np.array([[464.0, 464.0]]))
     claims = np.array([[0.0, 220.0], [0.0, 0.0]])
     vms = vms_table([0, 0], [[1.0, 1.0], [9.0, 9.0]], [[100.0, 256.0]] * 2, floor=claims)
-    found = [float(prices[1]) for prices in prices_over_time(cloud(host, vms), 12)]
-    assert found[1:] == [found[1]] * 11
-    assert found[1] == pytest.approx(1 / 208)
+    past = [float(prices[1]) for prices in prices_over_time(cloud(host, vms), 12)]
+    assert past[1:] == [past[1]] * 11
+    assert past[1] == pytest.approx(1 / 208)
 
 
 @settings(max_examples=EXAMPLES)
@@ -77,10 +77,10 @@ def test_a_paid_floor_never_exceeds_claim_or_bid(
     floor: float, bid: float, price: float, reserve: float
 ) -> None:
     """The paid floor never exceeds the claim or the bid's worth; higher bids never lower it."""
-    found = paid(floor, bid, price, reserve)
-    assert 0 <= found <= floor
-    assert found * max(price, reserve) <= bid * (1 + 1e-9) + 1e-300
-    assert paid(floor, bid * 2, price, reserve) >= found
+    floor_paid = paid(floor, bid, price, reserve)
+    assert 0 <= floor_paid <= floor
+    assert floor_paid * max(price, reserve) <= bid * (1 + 1e-9) + 1e-300
+    assert paid(floor, bid * 2, price, reserve) >= floor_paid
 
 
 @settings(max_examples=EXAMPLES)
@@ -94,11 +94,11 @@ def test_bids_that_buy_an_amount_get_it(seed: int) -> None:
     capacity, reserve = float(rng.uniform(50, 2_000)), 0.01
     rows = np.arange(count)
     amounts = rng.uniform(0.01, 1, count) * np.minimum(caps, capacity)
-    found = bids_that_buy(rows, amounts, bids, caps, capacity, reserve)
+    bids_needed = bids_that_buy(rows, amounts, bids, caps, capacity, reserve)
     for row in rows.tolist():
         for part, enough in ((1.0, True), (0.99, False)):
             asked = bids.copy()
-            asked[row] = found[row] * part
+            asked[row] = bids_needed[row] * part
             full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
             given_ = share(asked, np.zeros(count), full, np.zeros(count, int), np.array([capacity]))
             # A VM with nearly everything hardly loses anything by a 1 % lower bid.
@@ -117,11 +117,11 @@ def test_bids_that_buy_an_amount_get_it_on_one_host(seed: int) -> None:
     capacity, reserve = rng.uniform(50, 500, hosts), 0.01
     rows = rng.permutation(count)[: int(rng.integers(1, count + 1))]
     amounts = rng.uniform(0.01, 1, len(rows)) * np.minimum(caps, capacity[host])[rows]
-    found = bids_that_buy_there(rows, amounts, bids, caps, host, capacity, reserve)
+    bids_needed = bids_that_buy_there(rows, amounts, bids, caps, host, capacity, reserve)
     for at, row in enumerate(rows.tolist()):
         for part, enough in ((1.0, True), (0.99, False)):
             asked = bids.copy()
-            asked[row] = found[at] * part
+            asked[row] = bids_needed[at] * part
             full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
             full[host != host[row]] = 0.0
             given_ = share(asked, np.zeros(count), full, host, capacity)
@@ -132,7 +132,7 @@ def test_bids_that_buy_an_amount_get_it_on_one_host(seed: int) -> None:
 
 def test_no_bid_buys_more_than_the_capacity() -> None:
     """No bid buys the whole capacity beside another bid, nor more than the capacity."""
-    found = bids_that_buy(
+    bids_needed = bids_that_buy(
         np.array([0, 0]), np.array([100.0, 200.0]), np.ones(2), np.full(2, 300.0), 100.0, 0.0
     )
-    assert np.isinf(found).all()
+    assert np.isinf(bids_needed).all()

@@ -18,14 +18,14 @@ def level_of(
 ) -> Floats:
     """Return the amount that one credit buys on one host."""
     rows = len(bids)
-    found = share(
+    divided = share(
         np.array(bids, dtype=float),
         np.array(floors or [0.0] * rows),
         np.array(caps),
         np.zeros(rows, dtype=np.int64),
         np.array([capacity]),
     )
-    return found.level
+    return divided.level
 
 
 def test_the_papers_price_is_bids_over_capacity() -> None:

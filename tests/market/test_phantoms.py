@@ -103,7 +103,7 @@ def test_a_bid_adds_only_what_its_vm_can_use_at_the_price(
 ) -> None:
     """However high the bid, the price is at most that of the capacity left to the others."""
     snapshot = market_of(seed)
-    found = decided(join_vm(snapshot, bid, cap), rule).prices[0, 0]
+    price_now = decided(join_vm(snapshot, bid, cap), rule).prices[0, 0]
     vms = snapshot.vms
     caps = np.minimum(vms.cap[:, 0], HOST)
     floors = np.minimum(vms.floor[:, 0], caps) * (rule is PriceRule.CLEARING)
@@ -111,7 +111,7 @@ def test_a_bid_adds_only_what_its_vm_can_use_at_the_price(
     level = share(
         vms.bid[:, 0], floors, caps, np.zeros(len(vms), dtype=np.int64), np.array([left])
     ).level
-    assert found <= price(level, np.array([RESERVE["cpu"]]))[0] * (1 + 1e-9)
+    assert price_now <= price(level, np.array([RESERVE["cpu"]]))[0] * (1 + 1e-9)
 
 
 @settings(max_examples=EXAMPLES)
@@ -132,23 +132,25 @@ def test_clearing_never_charges_more_than_bid_or_floor(
 def test_the_price_is_covered_by_usable_bids(seed: int, rule: PriceRule) -> None:
     """Price x capacity never exceeds the sum of bids, each counted as far as its VM can use it."""
     snapshot = market_of(seed)
-    found = decided(snapshot, rule).prices[0, 0]
-    if found <= RESERVE["cpu"] or np.isinf(found):
+    price_now = decided(snapshot, rule).prices[0, 0]
+    if price_now <= RESERVE["cpu"] or np.isinf(price_now):
         return
     there = snapshot.vms.host != NO_HOST
     cap = np.minimum(snapshot.vms.cap[there, 0], HOST)
     floor = snapshot.vms.floor[there, 0] if rule is PriceRule.CLEARING else np.zeros(len(cap))
-    counted = np.clip(snapshot.vms.bid[there, 0], found * np.minimum(floor, cap), found * cap)
+    counted = np.clip(
+        snapshot.vms.bid[there, 0], price_now * np.minimum(floor, cap), price_now * cap
+    )
     total = HOST * len(snapshot.hosts)
-    assert found * total <= counted.sum() * (1 + 1e-9)
+    assert price_now * total <= counted.sum() * (1 + 1e-9)
 
 
 def test_the_papers_experiments_count_whole_bids() -> None:
     """Simulations of the paper count whole bids, so that their figures are comparable."""
     honest = ten_neighbours()
     crowd = join_vm(honest, 9000.0, 1.0)
-    found = decided(crowd, PriceRule.PAPER, whole_bids=True).prices[0, 0]
-    assert found == pytest.approx(9100 / HOST)
+    price_now = decided(crowd, PriceRule.PAPER, whole_bids=True).prices[0, 0]
+    assert price_now == pytest.approx(9100 / HOST)
 
 
 @settings(max_examples=EXAMPLES)
@@ -172,7 +174,7 @@ def test_vms_that_pay_for_their_sizes_lose_nothing_by_the_reserve_price(seed: in
     snapshot = market_of(seed)
     reserve = np.array(list(RESERVE.values()))
     bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))
-    before, after = (decided(one, PriceRule.CLEARING) for one in (snapshot, bounded))
+    before, after = (decided(scene, PriceRule.CLEARING) for scene in (snapshot, bounded))
     pays = (snapshot.vms.bid >= snapshot.vms.cap * reserve)[:, 0]
     gained = after.allocations[pays, 0] - before.allocations[pays, 0]
     assert (gained >= -1e-9 * HOST).all()

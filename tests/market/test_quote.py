@@ -77,9 +77,9 @@ def test_quotes_on_disabled_hosts_equal_a_recomputation(seed: int, rule: PriceRu
                 if place is None or place.now is None:
                     continue
                 for bid in ([0.01, 0.01], [5.0, 5.0]):
-                    found = quotes.quote(place, bid)
+                    quoted_now = quotes.quote(place, bid)
                     _, _, owed = recompute(closed, market, host, row, np.array(bid), rule)
-                    assert agrees([one.cost for one in found], owed, closed.hosts.capacity)
+                    assert agrees([quote.cost for quote in quoted_now], owed, closed.hosts.capacity)
 
 
 @pytest.mark.parametrize("rule", PriceRule)
@@ -99,9 +99,9 @@ def test_quotes_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
                 bid = 10 ** rng.uniform(-6, 6, 2) * rng.choice([0.0, 1.0, 1.0], 2)
                 quoted = quotes.quote(place, bid.tolist())
                 got, prices, owed = recompute(snapshot, market, host, row, bid, rule)
-                assert agrees([one.share for one in quoted], got, snapshot.hosts.capacity)
-                assert agrees([one.price for one in quoted], prices, 1.0)
-                assert agrees([one.cost for one in quoted], owed, snapshot.hosts.capacity)
+                assert agrees([quote.share for quote in quoted], got, snapshot.hosts.capacity)
+                assert agrees([quote.price for quote in quoted], prices, 1.0)
+                assert agrees([quote.cost for quote in quoted], owed, snapshot.hosts.capacity)
 
 
 @settings(deadline=None, max_examples=shorten(300, 60))
@@ -127,7 +127,7 @@ def test_one_changed_row_equals_a_full_division(
 def test_bid_for_a_share_gets_that_share(seed: int) -> None:
     """The returned bid gets any usable share; if no bid is returned, no bid gets it."""
     rng = np.random.default_rng(seed)
-    found = [0, 0]
+    counts = [0, 0]
     clouds = (tangled(seed), crowded(4, seed))
     for snapshot in (*clouds, *map(bounded, clouds)):
         quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
@@ -148,8 +148,8 @@ def test_bid_for_a_share_gets_that_share(seed: int) -> None:
                     assert quotes.quote(place, [bid * 0.9] * 2)[column].share < wanted[column]
                 else:
                     assert got >= wanted[column] * (1 - 1e-9)
-                found[bid is None] += 1
-    assert found[0] > 50
+                counts[bid is None] += 1
+    assert counts[0] > 50
 
 
 def test_unobtainable_shares_have_no_bid_and_free_ones_cost_nothing() -> None:
@@ -198,9 +198,9 @@ class TestNewcomers:
         row, host = len(vms), joined.vms.host
         bid = np.array([3.0, 2.0])
         got, prices, owed = recompute(joined, 0, host, row, bid, PriceRule.CLEARING)
-        assert [one.share for one in quoted] == pytest.approx(got.tolist(), rel=1e-9)
-        assert [one.price for one in quoted] == pytest.approx(prices.tolist(), rel=1e-9)
-        assert [one.cost for one in quoted] == pytest.approx(owed.tolist(), rel=1e-9)
+        assert [quote.share for quote in quoted] == pytest.approx(got.tolist(), rel=1e-9)
+        assert [quote.price for quote in quoted] == pytest.approx(prices.tolist(), rel=1e-9)
+        assert [quote.cost for quote in quoted] == pytest.approx(owed.tolist(), rel=1e-9)
 
     def test_a_floor_that_fits_on_no_host_is_quoted_for_the_market(self) -> None:
         """The quote names no host, and hosts that take no VMs do not count."""
@@ -224,7 +224,9 @@ class TestNewcomers:
         assert place is not None
         assert place.now is None
         assert place.host == 0
-        assert [one.share for one in quotes.quote(place, [3.0, 1.0])] == pytest.approx([75.0, 50.0])
+        assert [quote.share for quote in quotes.quote(place, [3.0, 1.0])] == pytest.approx(
+            [75.0, 50.0]
+        )
 
 
 def test_vms_outside_of_the_market_have_no_quote() -> None:
@@ -242,7 +244,7 @@ def test_vms_outside_of_the_market_have_no_quote() -> None:
     quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
     assert [quotes.place_of(row) for row in range(2)] == [None, None]
     alone = quotes.quote(quotes.place_for((0.0, 0.0), (50.0, 50.0)), [1.0, 0.0])
-    assert [one.share for one in alone] == [0.0, 0.0], "VMs without a market reserve their size"
+    assert [quote.share for quote in alone] == [0.0, 0.0], "VMs without a market reserve their size"
 
 
 def test_search_steps_grow_with_the_logarithm_of_the_vms(

@@ -141,9 +141,9 @@ class TestProperties:
     ) -> None:
         """Only the proportions of bids count."""
         bid, floor, cap, pool, capacity = drawn
-        one = share(*drawn).allocation
+        allocation = share(*drawn).allocation
         other = share(bid * factor, floor, cap, pool, capacity).allocation
-        assert other == pytest.approx(one, rel=1e-6, abs=1e-9)
+        assert other == pytest.approx(allocation, rel=1e-6, abs=1e-9)
 
     @settings(max_examples=EXAMPLES)
     @given(pools(), st.integers(0, 29), st.floats(1.0, 1e6))
@@ -157,9 +157,9 @@ class TestProperties:
         row = at % len(bid)
         more = bid.copy()
         more[row] *= factor
-        one = share(*drawn).allocation[row]
+        allocation = share(*drawn).allocation[row]
         other = share(more, floor, cap, pool, capacity).allocation[row]
-        assert other >= one * (1 - EPSILON) - 1e-300
+        assert other >= allocation * (1 - EPSILON) - 1e-300
 
     @settings(max_examples=EXAMPLES)
     @given(pools())

@@ -267,8 +267,8 @@ class TestDelegatedPlans:
         site.start_daemon()
         vms = [site.vm(), site.vm()]
         full = HostRoom(cpu=1e6, memory_mib=100)
-        one = HostRoom(cpu=1e6, memory_mib=3000)
-        (step,) = site.places(vms, {0: full, 1: full, 2: one})
+        little = HostRoom(cpu=1e6, memory_mib=3000)
+        (step,) = site.places(vms, {0: full, 1: full, 2: little})
         assert (step.vm, step.host) == (vms[0], 2)
 
     def test_a_migration_needs_no_room_in_opennebula(self, site: Site) -> None:

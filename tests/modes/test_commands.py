@@ -31,9 +31,9 @@ def test_the_mode_is_shown_changed_and_restored(daemon: Daemon, shell: Shell) ->
     """The output says what the mode does."""
     assert shell.ok("mode").out == "The mode is on: all decisions are carried out.\n"
     assert "The mode is ask: VMs are placed" in shell.ok("mode ask").out
-    said = shell.ok("mode ask").lines
-    assert said[0].startswith("The mode is ask already")
-    assert said[1].startswith("It was set by an order; the configuration says on")
+    lines = shell.ok("mode ask").lines
+    assert lines[0].startswith("The mode is ask already")
+    assert lines[1].startswith("It was set by an order; the configuration says on")
     assert shell.ok("mode configured").lines[0].startswith("The mode is on")
     assert "invalid choice" in shell.refused("mode off", 2)
     daemon.period()
@@ -50,10 +50,10 @@ def test_every_command_warns_that_decisions_are_not_carried_out(
     shell("mode", str(mode))
     daemon.period(2)
     for words in ASKING:
-        said = shell(*words.split())
-        assert said.code == 0, said
-        assert said.err.startswith(f"merkatd: mode {mode}: decisions are ")
-        assert said.err.endswith("not carried out\n")
+        result = shell(*words.split())
+        assert result.code == 0, result
+        assert result.err.startswith(f"merkatd: mode {mode}: decisions are ")
+        assert result.err.endswith("not carried out\n")
         assert "not carried out" not in shell(*words.split(), "--json").out
 
 
@@ -69,10 +69,10 @@ def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
     assert "there is no plan yet; only the mode ask makes plans" in shell.refused("plan show")
     shell("mode", "ask")
     daemon.period()
-    said = shell("plan", "show")
-    assert said.err == "merkatd: mode ask: plan 1 waits (`merkatd plan show`)\n"
-    assert said.lines[0] == "Plan 1 of period 1 is waiting"
-    assert [line.split()[:4] for line in said.lines[2:]] == [
+    result = shell("plan", "show")
+    assert result.err == "merkatd: mode ask: plan 1 waits (`merkatd plan show`)\n"
+    assert result.lines[0] == "Plan 1 of period 1 is waiting"
+    assert [line.split()[:4] for line in result.lines[2:]] == [
         ["1", "deploy", "0", "web"],
         ["2", "deploy", "1", "db"],
     ]
@@ -107,10 +107,10 @@ def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
     for vm in (0, 1):
         daemon.frontend.bench.ok("one.vm.deploy", vm, 1)
     daemon.period()
-    said = shell("shadow")
-    assert said.lines[0] == "Another scheduler placed 2 VMs, 1 (50 %) on Merkat's own choice."
-    assert "Merkat would move" in said.lines[1]
-    assert len(said.lines) == 5
+    result = shell("shadow")
+    assert result.lines[0] == "Another scheduler placed 2 VMs, 1 (50 %) on Merkat's own choice."
+    assert "Merkat would move" in result.lines[1]
+    assert len(result.lines) == 5
     rows = shell("shadow", "-l", "NAME,THEIRS,SAME", "--csv", "--no-header").lines
     assert sorted(rows) == ["db,host001,true", "web,host001,false"]
     daemon.frontend.bench.ok("one.vm.migrate", 0, 0, True, False, -1, 0)

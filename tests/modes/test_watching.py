@@ -102,8 +102,8 @@ class TestNoChanges:
         site.start_daemon()
         site.minutes(2)
         assert site.state(vm) == "RUNNING"
-        said = site.ask("mode", to="configured", who="root")
-        assert (said["mode"], said["changed"], said["ordered"]) == (mode, True, None)
+        answer = site.ask("mode", to="configured", who="root")
+        assert (answer["mode"], answer["changed"], answer["ordered"]) == (mode, True, None)
 
 
 class TestShadow:
@@ -115,9 +115,11 @@ class TestShadow:
         site.minutes(1)
         for vm in vms:
             site.bench.ok("one.vm.deploy", vm, 0)
-        with capturedLogs() as said:
+        with capturedLogs() as events:
             site.minutes(2)
-        texts = [text for one in said if (text := formatEvent(one)) and "here it would be" in text]
+        texts = [
+            text for event in events if (text := formatEvent(event)) and "here it would be" in text
+        ]
         assert sorted(text.split(";")[0].split(" on ")[0] for text in texts) == [
             f"VM {vm} was placed" for vm in vms
         ]
@@ -137,8 +139,8 @@ class TestShadow:
         site.minutes(1)
         vm = site.vm(MEMORY=8000, MERKAT_MIN_MEMORY=8000, MERKAT_BID_MEMORY=100)
         first = [site.vm(MEMORY=2000, MERKAT_MIN_MEMORY=2000) for _ in range(3)]
-        for host, one in enumerate(first):
-            site.bench.ok("one.vm.deploy", one, host)
+        for host, pending in enumerate(first):
+            site.bench.ok("one.vm.deploy", pending, host)
         site.minutes(1)
         site.bench.ok("one.vm.deploy", vm, 1, False)
         site.minutes(1)

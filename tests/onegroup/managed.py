@@ -47,11 +47,15 @@ address_calls = 100000.0
 class Managed:
     """A cloud with two hosts, and a daemon whose only market is for groups."""
 
-    def __init__(self, one: Endpoint, folder: Path, interval_s: float, database: str) -> None:
-        self.one = one
+    def __init__(
+        self, cloud_endpoint: Endpoint, folder: Path, interval_s: float, database: str
+    ) -> None:
+        self.one = cloud_endpoint
         self.folder = folder
-        self.users: dict[str, tuple[int, str]] = {name: one.user() for name in ("ann", "bob")}
-        (folder / "one_auth").write_text(f"{one.admin}\n")
+        self.users: dict[str, tuple[int, str]] = {
+            name: cloud_endpoint.user() for name in ("ann", "bob")
+        }
+        (folder / "one_auth").write_text(f"{cloud_endpoint.admin}\n")
         self.configuration = folder / "merkatd.toml"
         endpoint = os.environ[REAL] if folder.name.startswith("oned") else self._address()
         self.configuration.write_text(
@@ -153,8 +157,8 @@ def managed(cloud: str, folder: Path, database: str) -> Iterator[Managed]:
     time.faster = 1
     begin: Callable[..., Any] = _embedded if cloud == "embedded" else _oned
     try:
-        with begin(time, folder) as one:
-            made = Managed(one, folder, 0.5 if cloud == "embedded" else 2.0, database)
+        with begin(time, folder) as endpoint:
+            made = Managed(endpoint, folder, 0.5 if cloud == "embedded" else 2.0, database)
             try:
                 made.start()
                 yield made
@@ -171,9 +175,9 @@ def _embedded(time: RealTime, folder: Path) -> Iterator[Endpoint]:
     program = Program(folder / "cloud.log", "embedded", *words)
     try:
         program.until_said("/RPC2\n")
-        with _client(time, program.said().split()[-1], _ADMIN, None) as one:
-            one.add_hosts(HOSTS)
-            yield one
+        with _client(time, program.said().split()[-1], _ADMIN, None) as endpoint:
+            endpoint.add_hosts(HOSTS)
+            yield endpoint
     finally:
         program.kill()
 
@@ -182,18 +186,18 @@ def _embedded(time: RealTime, folder: Path) -> Iterator[Endpoint]:
 def _oned(time: RealTime, folder: Path) -> Iterator[Endpoint]:
     """Yield the server of the environment, which must be for tests only."""
     del folder
-    with _client(time, os.environ[REAL], _session(os.environ[AUTH]), None) as one:
-        refuse_to_harm(one)
-        clean(one)
+    with _client(time, os.environ[REAL], _session(os.environ[AUTH]), None) as endpoint:
+        refuse_to_harm(endpoint)
+        clean(endpoint)
         try:
-            one.add_hosts(HOSTS)
-            yield one
+            endpoint.add_hosts(HOSTS)
+            yield endpoint
         finally:
-            clean(one)
+            clean(endpoint)
 
 
-def make_template(one: Endpoint, session: str, text: str) -> tuple[int, str]:
+def make_template(endpoint: Endpoint, session: str, text: str) -> tuple[int, str]:
     """Create a user's template in OpenNebula; return its id and name."""
-    name = one.name()
-    made = one.ok("one.template.allocate", f'NAME="{name}"\n{text}', session=session)
+    name = endpoint.name()
+    made = endpoint.ok("one.template.allocate", f'NAME="{name}"\n{text}', session=session)
     return int(made), name

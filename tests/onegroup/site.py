@@ -75,22 +75,22 @@ class Shell:
                 code = main(words.split())
             except SystemExit as stopped:
                 code = stopped.code if isinstance(stopped.code, int) else 1
-        said = self._capture.readouterr()
-        return Said(code, said.out, said.err)
+        printed = self._capture.readouterr()
+        return Said(code, printed.out, printed.err)
 
     def ok(self, words: str, typed: str = "") -> str:
         """Return the output of a command that must succeed without warnings."""
-        said = self(words, typed)
-        assert (said.code, said.err) == (0, ""), said
-        return said.out
+        result = self(words, typed)
+        assert (result.code, result.err) == (0, ""), result
+        return result.out
 
     def refused(self, words: str, code: int = 1, typed: str = "") -> str:
         """Return the single error line of a command that must fail."""
-        said = self(words, typed)
-        assert said.code == code, said
-        assert said.err.count("\n") == 1, said.err
-        assert said.err.startswith("onegroup"), said.err
-        return said.err
+        result = self(words, typed)
+        assert result.code == code, result
+        assert result.err.count("\n") == 1, result.err
+        assert result.err.startswith("onegroup"), result.err
+        return result.err
 
     def create(self, words: str = "create -t vm.template -s 60 -n 2") -> int:
         """Create a group and return its id."""

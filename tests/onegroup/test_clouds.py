@@ -58,7 +58,7 @@ def test_a_group_can_be_created_edited_and_deleted(place: Managed, ann: Shell) -
     def running(count: int) -> list[int]:
         """Return the VMs, the oldest first, whose numbers may be in any order."""
         alive = place.until_running(group, count)
-        vms = [one["vm"] for one in ann.until_running(group, count)["vms"]]
+        vms = [vm["vm"] for vm in ann.until_running(group, count)["vms"]]
         assert sorted(vms) == alive
         return vms
 
@@ -87,9 +87,9 @@ def test_a_group_can_be_created_edited_and_deleted(place: Managed, ann: Shell) -
 
 def test_a_group_uses_a_template_of_opennebula(place: Managed, ann: Shell) -> None:
     """Id and name work, and missing rights fail with OpenNebula's text."""
-    said = 'CONTEXT=[NETWORK="YES",NOTE="a \\"b\\" \\\\ c",KEY="$USER[KEY]",WHO="$UNAME"]\n'
+    context = 'CONTEXT=[NETWORK="YES",NOTE="a \\"b\\" \\\\ c",KEY="$USER[KEY]",WHO="$UNAME"]\n'
     oid, name = make_template(
-        place.one, place.session("ann"), f'{TEMPLATE}{said}DESCRIPTION="two\nlines"\n'
+        place.one, place.session("ann"), f'{TEMPLATE}{context}DESCRIPTION="two\nlines"\n'
     )
     place.one.ok("one.user.update", place.users["ann"][0], 'KEY="the \\"key\\" of ann"', 1)
     place.one.ok("one.user.update", 0, 'KEY="nobody else\'s business"', 1)

@@ -38,8 +38,8 @@ class Called:
         self._capture.readouterr()
         with suppress(SystemExit):
             main(words)
-        said = self._capture.readouterr()
-        return said.out, said.err
+        printed = self._capture.readouterr()
+        return printed.out, printed.err
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_verbs_of_opennebulas_command_get_an_answer(
     """Verbs that only OpenNebula's command has fail with one line."""
     assert verb not in VERBS
     assert main([verb, "100"]) == 2
-    said = capsys.readouterr().err
-    assert f"{verb} is a verb for OpenNebula's groups of users" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert f"{verb} is a verb for OpenNebula's groups of users" in message
+    assert message.count("\n") == 1
 
 
 def test_the_command_uses_the_name_that_it_was_called_by(called: Called) -> None:
@@ -84,7 +84,7 @@ class TestPages:
     @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
     def test_manual_pages_are_valid(self, name: str, called: Called) -> None:
         """Groff has no warnings, and each page shows its subject."""
-        for verb in ((), *((one,) for one in VERBS)):
+        for verb in ((), *((verb_name,) for verb_name in VERBS)):
             shown = subprocess.run(
                 ["groff", "-man", "-Tutf8", "-ww"],
                 input=called(name, "manual", *verb)[0],
@@ -113,11 +113,11 @@ class TestPages:
                 "$(complete -p {name} | sed 's/.*-F \\([^ ]*\\).*/\\1/')"
                 printf '%s\\n' "${{COMPREPLY[@]}}"
             """
-            said = subprocess.run(
+            result = subprocess.run(
                 ["bash", "--norc", "-c", asking], capture_output=True, text=True, check=True
             )
-            assert said.stderr == ""
-            assert said.stdout.split() == offers
+            assert result.stderr == ""
+            assert result.stdout.split() == offers
 
     @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
     def test_zsh_reads_its_script(self, name: str, called: Called, tmp_path: Path) -> None:

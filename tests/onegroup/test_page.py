@@ -42,4 +42,4 @@ def test_its_configuration_is_valid() -> None:
     """Of its two markets, one charges for use."""
     (table,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     found = parse(table, "docs/onegroup.md")
-    assert [one.by_use for one in found.priced_markets()] == [False, True]
+    assert [market.by_use for market in found.priced_markets()] == [False, True]

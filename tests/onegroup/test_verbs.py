@@ -14,13 +14,13 @@ class TestManual:
     def test_the_papers_manual_works(self, shell: Shell) -> None:
         """The steps of Table 6, create, list, edit and delete, have the described effects."""
         group = shell.create("create -t vm.template -s 60 -n 2")
-        vms = [one["vm"] for one in shell.until_running(group, 2)["vms"]]
-        line = next(one for one in shell.ok("list").splitlines() if one.split()[0] == str(group))
+        vms = [vm["vm"] for vm in shell.until_running(group, 2)["vms"]]
+        line = next(line for line in shell.ok("list").splitlines() if line.split()[0] == str(group))
         assert {"60", "2", ",".join(map(str, vms))} <= set(line.split())
         shell.ok(f"edit {group} -s 90 -n 3")
         row = shell.until_running(group, 3)
         assert (row["spending_rate"], row["nvm"]) == (90.0, 3)
-        assert [one["vm"] for one in row["vms"]][:2] == vms
+        assert [vm["vm"] for vm in row["vms"]][:2] == vms
         shell.ok(f"delete {group} --yes")
         until(lambda: shell(f"show {group}").code == 1, "the group is gone")
 
@@ -58,8 +58,8 @@ class TestEditing:
         for typed in ("", "n\n", "maybe\n"):
             assert f"group {group} was not deleted" in shell.refused(f"delete {group}", 1, typed)
         assert shell.show(group)["state"] == "active"
-        said = shell.ok(f"delete {group}", "y\n")
-        assert said.startswith(f"Delete group {group} (group-{group}) and end its")
+        output = shell.ok(f"delete {group}", "y\n")
+        assert output.startswith(f"Delete group {group} (group-{group}) and end its")
 
     def test_two_users_edit_the_same_group(self, shell: Shell) -> None:
         """The last edit applies, and the number of VMs is exact."""
@@ -82,7 +82,7 @@ class TestRights:
         assert "Not authorized to perform USE GROUP" in shell.refused(f"show {group}")
         shell.login(site.admin)
         listed = json.loads(shell.ok("list -j"))
-        assert {"ann"} == {one["user"] for one in listed if one["id"] == group}
+        assert {"ann"} == {row["user"] for row in listed if row["id"] == group}
         shell.login(ANN)
         shell.ok(f"chmod {group} 644")
         shell.login(BOB)

@@ -32,9 +32,9 @@ def run_round(world: World) -> list[str]:
 
 def action_of(world: World, vm: int) -> dict[str, Any]:
     """Return the action in the VM's template."""
-    found = world.embedded.world.vms.get(vm)
-    assert found is not None
-    return found.template.vector("SCHED_ACTION")
+    row = world.embedded.world.vms.get(vm)
+    assert row is not None
+    return row.template.vector("SCHED_ACTION")
 
 
 def test_an_action_runs_once_at_its_time() -> None:

@@ -33,13 +33,13 @@ SIGNATURES = {
 @pytest.mark.parametrize(("version", "meant"), SIGNATURES.items())
 def test_each_version_has_its_dialect(version: str, meant: tuple[object, ...]) -> None:
     """An unknown version is treated as a new one."""
-    found = dialect_of(version)
+    dialect = dialect_of(version)
     assert meant == (
-        found.vm_pool,
-        found.vm_groups,
-        found.deploy_arguments,
-        found.migrate_arguments,
-        found.runs_scheduled_actions,
+        dialect.vm_pool,
+        dialect.vm_groups,
+        dialect.deploy_arguments,
+        dialect.migrate_arguments,
+        dialect.runs_scheduled_actions,
     )
 
 

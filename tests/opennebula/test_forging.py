@@ -180,8 +180,8 @@ def test_forged_fields_are_rejected(name: str) -> None:
 )
 def test_a_text_within_its_section_is_accepted(place: str, text: str) -> None:
     """Tags and comments in it are only letters."""
-    for said in (text, f"<!--{text}", f"<CPU>{text}</CPU><?x", f"</{text}>"):
-        assert read_fields(Texts(**{place: said})) == HONEST
+    for text_around in (text, f"<!--{text}", f"<CPU>{text}</CPU><?x", f"</{text}>"):
+        assert read_fields(Texts(**{place: text_around})) == HONEST
 
 
 def test_histories_are_checked_like_vms() -> None:

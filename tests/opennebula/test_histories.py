@@ -33,12 +33,12 @@ class Server:
     async def vm(self, vm: int) -> str:
         """Wait for the text."""
         self.asked[vm] = Deferred()
-        self.most = max(self.most, sum(not one.called for one in self.asked.values()))
+        self.most = max(self.most, sum(not request.called for request in self.asked.values()))
         return await self.asked[vm]
 
     def answer(self, text: str) -> None:
         """Answer all requests, including those that follow."""
-        while open_ := [one for one in self.asked.values() if not one.called]:
+        while open_ := [request for request in self.asked.values() if not request.called]:
             open_[0].callback(text)
 
 
@@ -50,10 +50,10 @@ def read(server: Any, vms: list[int], since_s: float = 0.0) -> Deferred[Any]:
 def test_few_texts_are_requested_at_once() -> None:
     """Each may be very long, and only the records are kept."""
     server = Server()
-    found = read(server, list(range(30)))
+    reading = read(server, list(range(30)))
     assert len(server.asked) <= 8
     server.answer(text_of())
-    assert found.result == {vm: [GuestRecord(0, 900, 1000)] for vm in range(30)}
+    assert reading.result == {vm: [GuestRecord(0, 900, 1000)] for vm in range(30)}
     assert server.most <= 8
 
 
@@ -61,9 +61,9 @@ def test_forged_records_are_rejected() -> None:
     """The VM's records are unknown, so it counts as running all the time."""
     server = Server()
     forged = f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS><USER_TEMPLATE><A/></USER_TEMPLATE>"
-    found = read(server, [7])
+    reading = read(server, [7])
     server.answer(text_of(forged))
-    assert found.result == {}
+    assert reading.result == {}
 
 
 def history(*records: tuple[int, int, int]) -> str:
@@ -106,41 +106,47 @@ def test_a_guest_goes_on_where_its_record_is_divided(
 ) -> None:
     """Its VM is changed, or its migration fails; a guest that was off or has moved starts."""
     server = Server()
-    found = read(server, [7])
+    reading = read(server, [7])
     server.answer(history(*records))
-    assert isinstance(found.result, dict)
-    assert [one.goes_on for one in found.result[7]] == goes_on
+    assert isinstance(reading.result, dict)
+    assert [record.goes_on for record in reading.result[7]] == goes_on
 
 
 def test_a_record_that_begins_with_another_size_says_so() -> None:
     """This holds even if the record before ended long ago: a VM that is off was resized."""
     server, since_s = Server(), 100_000
-    found = read(server, [7], since_s)
+    reading = read(server, [7], since_s)
     old = ((900, 950, POWEROFF_HARD), (1_000, 1_100, RESIZE))
     new = ((since_s, since_s, RESIZE), (since_s, since_s, NONE), (since_s + 5, 0, NONE))
     server.answer(history(*old, *new))
-    assert isinstance(found.result, dict)
-    shown = [(one.seq, one.change) for one in found.result[7]]
+    assert isinstance(reading.result, dict)
+    shown = [(record.seq, record.change) for record in reading.result[7]]
     assert shown == [(1, None), (2, VmChange.SIZE), (3, VmChange.SIZE), (4, None)]
 
 
 def test_a_record_that_begins_with_a_device_says_so() -> None:
     """It has no limit there until the next period; a detached device needs none."""
     server = Server()
-    found = read(server, [7])
+    reading = read(server, [7])
     actions = (ATTACH_DISK, ATTACH_NIC, DETACH_NIC, UPDATE_NIC, NONE)
     server.answer(history(*((900, 900, action) for action in actions)))
-    assert isinstance(found.result, dict)
+    assert isinstance(reading.result, dict)
     network = VmChange.NETWORK
-    assert [one.change for one in found.result[7]] == [None, VmChange.DISK, network, None, network]
+    assert [record.change for record in reading.result[7]] == [
+        None,
+        VmChange.DISK,
+        network,
+        None,
+        network,
+    ]
 
 
 def test_a_check_reads_the_host_from_opennebulas_record() -> None:
     """A forged record before OpenNebula's is ignored."""
     server: Any = Server()
     clock = Clock()
-    found = ensureDeferred(VmChecks(server, clock).at(7))
+    checked = ensureDeferred(VmChecks(server, clock).at(7))
     server.answer(text_of(f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS>"))
     clock.advance(1)
     server.answer(text_of(f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS>"))
-    assert found.result == VmCheck(6, 0, 3)
+    assert checked.result == VmCheck(6, 0, 3)

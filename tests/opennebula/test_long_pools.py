@@ -87,21 +87,21 @@ class Server:
     def __getattr__(self, name: str) -> Callable[[], Any]:
         async def ask() -> str:
             self.asked.append(name)
-            said = self.says[name]
-            if isinstance(said, Exception):
-                raise said
-            return said
+            answer = self.says[name]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
         ask.__name__ = name
         return ask
 
     def read(self) -> EstateReading:
         """Return the present facts; raise what the daemon counts as an outage."""
-        found: list[Any] = []
-        ensureDeferred(self.pools.read()).addBoth(found.append)
-        if hasattr(found[0], "raiseException"):
-            found[0].raiseException()
-        known: EstateReading = found[0]
+        results: list[Any] = []
+        ensureDeferred(self.pools.read()).addBoth(results.append)
+        if hasattr(results[0], "raiseException"):
+            results[0].raiseException()
+        known: EstateReading = results[0]
         return known
 
 
@@ -124,9 +124,9 @@ def test_an_unreadable_pool_keeps_its_last_content(fault: str) -> None:
     # A slow pool may have been slow only once.
     tries = 2 if fault == "too slow" else 1
     assert server.asked.count("user_pool") == 1 + tries
-    said = [event["why"] for event in logged if event.get("pool") == "user_pool"]
-    assert len(said) == tries
-    assert "keeps its last known content" in said[0]
+    reasons = [event["why"] for event in logged if event.get("pool") == "user_pool"]
+    assert len(reasons) == tries
+    assert "keeps its last known content" in reasons[0]
     server.users(user(1), user(2))
     server.clock.advance(301.0)
     assert set(server.read().estate.users) == {1, 2}
@@ -152,8 +152,8 @@ def test_a_pool_that_was_never_read_counts_as_hidden(fault: str) -> None:
     server = Server()
     server.says["user_pool"] = FAULTS[fault]
     with capturedLogs():
-        found = server.read().estate
-    assert (dict(found.users), dict(found.group_names)) == ({}, {1: "users"})
+        estate = server.read().estate
+    assert (dict(estate.users), dict(estate.group_names)) == ({}, {1: "users"})
 
 
 def test_an_unreachable_server_delays_no_pool() -> None:

@@ -60,59 +60,59 @@ def test_a_too_long_vm_is_known_by_opennebulas_record(world: World) -> None:
 
 def test_the_next_periods_read_around_it(world: World) -> None:
     """No long text is requested until its pause is over."""
-    one = adapter(world, LONG // 2)
-    world.run(one.observe())
+    cloud = adapter(world, LONG // 2)
+    world.run(cloud.observe())
     world.transport.forget()
-    seen = world.run(one.observe())
+    seen = world.run(cloud.observe())
     assert np.array_equal(seen.vm_id, np.arange(6))
     asked = [rest for method, rest in world.transport.calls if method == "one.vmpool.infoextended"]
     assert [rest[1:3] for rest in asked if rest[3] == -1] == [(0, 2), (4, -1)]
     world.wait(TEXT_BACKOFF.first_s + 1)
     world.transport.forget()
-    world.run(one.observe())
+    world.run(cloud.observe())
     ranges = [rest[1:3] for method, rest in world.transport.calls if "extended" in method]
     assert (3, 3) in ranges
 
 
 def test_a_text_that_was_read_counts_during_its_pause(world: World) -> None:
     """It is not read each time although a page may contain it, and its bid stays."""
-    one = adapter(world, 1 << 25)
-    first = world.run(one.observe())
+    cloud = adapter(world, 1 << 25)
+    first = world.run(cloud.observe())
     assert first.attributes[3]["MERKAT_BID_CPU"] == "7"
     assert not first.by_record
     world.call("one.vm.action", "suspend", 3)
     world.wait()
-    seen = world.run(one.observe())
+    seen = world.run(cloud.observe())
     assert seen.attributes[3]["MERKAT_BID_CPU"] == "7"
     assert row(seen, 3)[:2] == (0, int(VmState.SUSPENDED))
 
 
 def test_a_text_that_became_short_is_read_like_all_others(world: World) -> None:
     """This happens after its pause; a removed VM is dropped at once."""
-    one = adapter(world, LONG // 2)
-    world.run(one.observe())
+    cloud = adapter(world, LONG // 2)
+    world.run(cloud.observe())
     world.call("one.vm.update", 3, 'MERKAT_BID_CPU="9"', 0)
     world.wait(TEXT_BACKOFF.first_s + 1)
-    seen = world.run(one.observe())
+    seen = world.run(cloud.observe())
     assert seen.attributes[3]["MERKAT_BID_CPU"] == "9"
     assert not seen.by_record
     world.call("one.vm.update", 3, BIG, 0)
-    world.run(one.observe())
+    world.run(cloud.observe())
     world.call("one.vm.recover", 3, 3)
     world.wait()
-    seen = world.run(one.observe())
+    seen = world.run(cloud.observe())
     assert 3 not in seen.vm_id
     assert 3 not in seen.by_record
 
 
 def test_one_that_ends_between_two_observations_at_once_disturbs_neither(world: World) -> None:
     """An administrator's command observes the cloud during a period, and is done first."""
-    one = adapter(world, LONG // 2)
-    world.run(one.observe())
+    cloud = adapter(world, LONG // 2)
+    world.run(cloud.observe())
     world.call("one.vm.recover", 3, 3)
     world.wait()
     world.fault("delay", "one.vmpool.infoextended", seconds=2.0, count=1)
-    for seen in world.run(in_parallel([one.observe(), one.observe()])):
+    for seen in world.run(in_parallel([cloud.observe(), cloud.observe()])):
         assert seen.vm_id.tolist() == [0, 1, 2, 4, 5]
 
 
@@ -175,12 +175,12 @@ def test_many_long_texts_are_found(world: World) -> None:
     """Each is found by bisection, and the VMs in between are read completely."""
     for number in range(40):
         world.new(BIG if number % 5 == 0 else SMALL)
-    one = adapter(world, LONG // 2)
-    seen = world.run(one.observe())
+    cloud = adapter(world, LONG // 2)
+    seen = world.run(cloud.observe())
     assert np.array_equal(seen.vm_id, np.arange(46))
     assert sorted(seen.by_record) == [3, *range(6, 46, 5)]
     world.transport.forget()
-    world.run(one.observe())
+    world.run(cloud.observe())
     assert len(world.transport.calls) < 60
 
 
@@ -189,13 +189,13 @@ def test_a_text_with_very_many_tags_is_not_parsed(world: World) -> None:
     whole = world.observe()
     many = "".join(f'A{number}="1"\n' for number in range(MOST_TAGS // 2))
     world.call("one.vm.update", 3, many, 1)
-    one = world.cloud()
-    seen = world.run(one.observe())
+    cloud = world.cloud()
+    seen = world.run(cloud.observe())
     assert [row(seen, vm) for vm in range(6)] == [row(whole, vm) for vm in range(6)]
     assert list(seen.by_record) == [3]
     assert "tags" in seen.by_record[3]
     world.transport.forget()
-    world.run(one.observe())
+    world.run(cloud.observe())
     asked = [rest for method, rest in world.transport.calls if method == "one.vmpool.infoextended"]
     assert [rest[1:3] for rest in asked if rest[3] == -1] == [(0, 2), (4, -1)]
 
@@ -208,9 +208,9 @@ def test_all_texts_of_an_owner_have_a_limit(world: World, monkeypatch: pytest.Mo
     for vm in mine:
         world.call("one.vm.chown", vm, eve, -1)
     other = world.new(f'{SMALL}\nNOTE="{"x" * 60_000}"')
-    one = world.cloud()
-    world.run(one.observe())
-    seen = world.run(one.observe())
+    cloud = world.cloud()
+    world.run(cloud.observe())
+    seen = world.run(cloud.observe())
     assert sorted(seen.by_record) == [3, *mine[2:]]
     assert other not in seen.by_record
     assert "texts of its owner's VMs" in seen.by_record[mine[2]]

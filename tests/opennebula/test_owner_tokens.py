@@ -30,9 +30,9 @@ class Names:
         frontend.user("ann")
         frontend.user("bob")
         self.ann, self.bob = (
-            Owner(one.id, one.name, one.groups[0], admin=False)
-            for one in (users.named("ann"), users.named("bob"))
-            if one is not None
+            Owner(user.id, user.name, user.groups[0], admin=False)
+            for user in (users.named("ann"), users.named("bob"))
+            if user is not None
         )
 
     def allocate(self, owner: Owner) -> int:
@@ -42,9 +42,9 @@ class Names:
 
     def tokens(self, owner: Owner) -> int:
         """Return the number of the owner's tokens in OpenNebula."""
-        found = self.frontend.cloud.world.users.named(owner.name)
-        assert found is not None
-        return len(found.tokens)
+        user = self.frontend.cloud.world.users.named(owner.name)
+        assert user is not None
+        return len(user.tokens)
 
     def lose(self, count: int) -> None:
         """Lose the answers to a number of token calls."""

@@ -354,9 +354,9 @@ def test_a_user_with_invalid_xml_affects_no_other(users: list[tuple[bool, str, s
     """Other users' texts may look like anything, and no text forges a user."""
     texts = [user(n, bad if is_bad else good) for n, (is_bad, good, bad) in enumerate(users)]
     with capturedLogs():
-        found = read_users(f"<USER_POOL>{''.join(texts)}</USER_POOL>")
+        users_read = read_users(f"<USER_POOL>{''.join(texts)}</USER_POOL>")
     right = {n for n, (is_bad, _, _) in enumerate(users) if not is_bad}
-    assert {(one, found[one].name) for one in found} == {(n, f"u{n}") for n in right}
+    assert {(user, users_read[user].name) for user in users_read} == {(n, f"u{n}") for n in right}
 
 
 def test_a_truncated_pool_of_users_is_rejected() -> None:
@@ -371,8 +371,8 @@ def test_a_truncated_pool_of_users_is_rejected() -> None:
 def test_each_element_is_read_once(texts: list[str]) -> None:
     """They keep their order, also if names that lxml rejects come late."""
     vms = [vm(number, user=text) for number, text in enumerate(texts)]
-    found = [element.findtext("ID") for element in rows(pool(*vms), "VM_POOL", "VM")]
-    assert found == [str(number) for number in range(len(texts))]
+    ids = [element.findtext("ID") for element in rows(pool(*vms), "VM_POOL", "VM")]
+    assert ids == [str(number) for number in range(len(texts))]
 
 
 def test_errors_beside_odd_names_are_errors() -> None:

@@ -35,7 +35,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def due_names(*actions: Action, started_s: float = NOW - DAY) -> list[str]:
     """Return the names of the actions that are due now."""
-    return [one.name for one in due_actions(actions, NOW, started_s)]
+    return [action.name for action in due_actions(actions, NOW, started_s)]
 
 
 def suspend(**parts: str) -> dict[str, str]:
@@ -65,23 +65,28 @@ def test_an_action_is_due_once_after_its_time(action: Action, is_due: bool) -> N
 def test_the_longest_waiting_action_and_one_backup_are_due() -> None:
     """A VM has one action at a time, and backups wait for none."""
     late = suspend(ACTION="RESUME", TIME=str(int(NOW) - 90))
-    backups = [suspend(ACTION="backup", ARGS=str(one), TIME=str(int(NOW) - one)) for one in (5, 9)]
-    found = due_actions([suspend(), late, *backups], NOW, 0)
-    assert [(one.name, one.arguments) for one in found] == [("resume", ()), ("backup", ("9",))]
+    backups = [
+        suspend(ACTION="backup", ARGS=str(copies), TIME=str(int(NOW) - copies)) for copies in (5, 9)
+    ]
+    actions = due_actions([suspend(), late, *backups], NOW, 0)
+    assert [(action.name, action.arguments) for action in actions] == [
+        ("resume", ()),
+        ("backup", ("9",)),
+    ]
 
 
 def test_a_done_action_is_not_due_again() -> None:
     """Its time is recorded, and an old message is removed."""
-    said = done(suspend(MESSAGE="x"), NOW, 0)
-    assert said == suspend(DONE=str(int(NOW)))
-    assert due_names(said) == []
+    after = done(suspend(MESSAGE="x"), NOW, 0)
+    assert after == suspend(DONE=str(int(NOW)))
+    assert due_names(after) == []
 
 
 def test_a_failed_action_is_retried() -> None:
     """Its message has the reason."""
-    said = failed(suspend(), NOW, "no such VM")
-    assert said["MESSAGE"] == "Wed Mar 15 12:00:00 2023 : no such VM"
-    assert due_names(said) == ["suspend"]
+    after = failed(suspend(), NOW, "no such VM")
+    assert after["MESSAGE"] == "Wed Mar 15 12:00:00 2023 : no such VM"
+    assert due_names(after) == ["suspend"]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +106,11 @@ def test_a_failed_action_is_retried() -> None:
 def test_a_repeated_action_gets_its_next_time(repeat: str, days: str, after_days: float) -> None:
     """Days are weekly, monthly or yearly, and hours are hourly."""
     before = suspend(REPEAT=repeat, DAYS=days, END_TYPE="0")
-    said = done(before, NOW, 0)
-    assert int(said["TIME"]) - int(before["TIME"]) == after_days * DAY
-    assert due_names(said) == []
-    later = float(said["TIME"]) + 1
-    assert [one.name for one in due_actions([said], later, 0)] == ["suspend"]
+    after = done(before, NOW, 0)
+    assert int(after["TIME"]) - int(before["TIME"]) == after_days * DAY
+    assert due_names(after) == []
+    later = float(after["TIME"]) + 1
+    assert [action.name for action in due_actions([after], later, 0)] == ["suspend"]
 
 
 def test_an_action_may_repeat_a_number_of_times() -> None:
@@ -133,8 +138,8 @@ def test_an_action_may_repeat_until_a_date() -> None:
 def test_an_overdue_action_runs_once() -> None:
     """It does not run once for each missed time."""
     action = suspend(REPEAT="3", DAYS="1", END_TYPE="0", TIME=str(int(NOW) - 5 * DAY - 60))
-    said = done(action, NOW, 0)
-    assert NOW < int(said["TIME"]) <= NOW + HOUR
+    after = done(action, NOW, 0)
+    assert NOW < int(after["TIME"]) <= NOW + HOUR
 
 
 @pytest.mark.parametrize(
@@ -148,16 +153,16 @@ def test_an_overdue_action_runs_once() -> None:
 )
 def test_an_action_becomes_a_call(name: str, arguments: str, expected: object) -> None:
     """It has oned's method and arguments."""
-    (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
-    assert call(found, 7) == expected
+    (action,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
+    assert call(action, 7) == expected
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("fly", ""), ("backup", ""), ("backup", "x")])
 def test_an_invalid_action_is_an_error(name: str, arguments: str) -> None:
     """The error belongs to that action."""
-    (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
+    (action,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
     with pytest.raises(ValueError, match=r"not an action|needs|invalid literal"):
-        call(found, 7)
+        call(action, 7)
 
 
 def test_times_are_limited() -> None:
@@ -170,12 +175,12 @@ def test_times_are_limited() -> None:
 
 def test_an_unknown_actions_name_is_safe_for_logs() -> None:
     """It is short and on one line, whatever a tenant writes."""
-    (found,) = due_actions([suspend(ACTION="\n\x1b[2J\u202e" * 9_000)], NOW, 0)
-    assert found.name.isprintable()
-    assert found.name.isascii()
-    assert len(found.name) < 250
+    (action,) = due_actions([suspend(ACTION="\n\x1b[2J\u202e" * 9_000)], NOW, 0)
+    assert action.name.isprintable()
+    assert action.name.isascii()
+    assert len(action.name) < 250
     with pytest.raises(ValueError, match="is not an action") as refused:
-        call(found, 1)
+        call(action, 1)
     assert str(refused.value).isprintable()
 
 
@@ -212,9 +217,9 @@ def test_an_old_action_costs_no_more_than_others(time: str, repeat: str, days: s
     """This holds for any age and any number of days, and it still catches up."""
     action = suspend(TIME=time, REPEAT=repeat, DAYS=days, END_TYPE="0")
     began = process_time()
-    said = done(action, NOW, NOW - DAY)
+    after = done(action, NOW, NOW - DAY)
     assert process_time() - began < 0.1
-    assert int(said["TIME"]) > NOW
+    assert int(after["TIME"]) > NOW
 
 
 class Refusing:
@@ -238,11 +243,11 @@ class Refusing:
 def test_one_owners_refused_actions_delay_no_other_owner() -> None:
     """Owners take turns in each period, and so do the actions of each owner."""
     many = [Scheduled(vm, 2, 0.0, (suspend(),)) for vm in range(1000)]
-    one = Scheduled(1000, 3, 0.0, (suspend(),))
+    scheduled = Scheduled(1000, 3, 0.0, (suspend(),))
     ran = set[int]()
     for minute in range(10):
         client: Any = Refusing()
-        asyncio.run(run_due_actions(client, [*many, one], NOW + 60 * minute))
+        asyncio.run(run_due_actions(client, [*many, scheduled], NOW + 60 * minute))
         assert len(client.vms) == 200
         assert 1000 in client.vms
         ran |= client.vms

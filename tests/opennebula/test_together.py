@@ -28,8 +28,8 @@ def test_vms_are_checked_together(wide: World) -> None:
     vms = [wide.new() for _ in range(20)]
     wide.transport.forget()
     glances = VmChecks(wide.client, wide.clock)
-    found = wide.run(in_parallel(glances.at(vm) for vm in vms))
-    assert found == [VmCheck(*PENDING, -1)] * 20
+    checks = wide.run(in_parallel(glances.at(vm) for vm in vms))
+    assert checks == [VmCheck(*PENDING, -1)] * 20
     count = wide.transport.count()
     assert count["one.vm.info"] == 1
     assert 1 <= count["one.vmpool.infoset"] <= 3
@@ -51,10 +51,10 @@ def test_a_missing_vm_affects_no_other(wide: World) -> None:
     async def all_of_them() -> list[VmCheck]:
         asked = [glances.at(vm) for vm in vms]
         missing = in_parallel([glances.at(999)])
-        found: list[VmCheck] = await in_parallel(asked)
+        checks: list[VmCheck] = await in_parallel(asked)
         with pytest.raises(OneMissingError):
             await missing
-        return found
+        return checks
 
     assert len(wide.run(all_of_them())) == 9
 
@@ -88,7 +88,7 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
     why = wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in asked))
     assert why[5] == f"VM {vm} has arrived on host 5 in the meantime"
     assert "host 999 can't be read" in why[-1]
-    assert [one for one in why if one is None] == [None] * (HOSTS - 1)
+    assert [reason for reason in why if reason is None] == [None] * (HOSTS - 1)
 
 
 def test_a_failed_check_ends(wide: World) -> None:
@@ -114,5 +114,5 @@ def test_an_unreadable_vm_affects_no_other(
 
     monkeypatch.setattr(wide.client, "vm_set", vm_set)
     glances = VmChecks(wide.client, wide.clock)
-    found = wide.run(in_parallel(glances.at(vm) for vm in vms))
-    assert found == [VmCheck(*PENDING, -1)] * 9
+    checks = wide.run(in_parallel(glances.at(vm) for vm in vms))
+    assert checks == [VmCheck(*PENDING, -1)] * 9

@@ -286,5 +286,5 @@ def test_abandoned_calls_leave_nothing_behind(port: Port, real_time: RealTime) -
     with pytest.raises(CloudUnreachableError):
         port.ask()
     real_time.wait(1.0)
-    ours = {type(one).__name__ for one in set(real_time.reactor.getReaders()) - before}
+    ours = {type(reader).__name__ for reader in set(real_time.reactor.getReaders()) - before}
     assert "Line" not in ours

@@ -41,7 +41,7 @@ def test_only_a_few_run_at_once_with_results_in_order() -> None:
         waiting.append(Deferred())
         return number * await waiting[number]
 
-    found = ensureDeferred(few_at_once((one(number) for number in range(5)), 2))
+    running = ensureDeferred(few_at_once((one(number) for number in range(5)), 2))
     assert len(waiting) == 2
     waiting[1].callback(10)
     assert len(waiting) == 3
@@ -49,7 +49,7 @@ def test_only_a_few_run_at_once_with_results_in_order() -> None:
     assert len(waiting) == 4
     for late in (3, 2, 4):
         waiting[late].callback(10)
-    assert found.result == [0, 10, 20, 30, 40]
+    assert running.result == [0, 10, 20, 30, 40]
 
 
 def test_fewer_than_the_limit_is_possible() -> None:
@@ -67,9 +67,9 @@ def test_an_error_is_raised_after_the_others_have_ended() -> None:
     async def waits() -> None:
         await slow
 
-    found = ensureDeferred(few_at_once(iter((fails(), waits())), 2))
-    assert not found.called
+    running = ensureDeferred(few_at_once(iter((fails(), waits())), 2))
+    assert not running.called
     slow.callback(None)
-    assert isinstance(found.result, Failure)
-    assert isinstance(found.result.value, ValueError)
-    found.addErrback(lambda _: None)
+    assert isinstance(running.result, Failure)
+    assert isinstance(running.result.value, ValueError)
+    running.addErrback(lambda _: None)

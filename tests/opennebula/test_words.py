@@ -64,8 +64,8 @@ def test_requirements_and_ranks_are_read() -> None:
 
 def test_equal_requirements_are_one_object() -> None:
     """Most VMs of a cloud have the same."""
-    said = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
-    one, two, other = read_page(pool(vm(3, template=said), vm(2, template=said), vm(1))).vms
+    given = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
+    one, two, other = read_page(pool(vm(3, template=given), vm(2, template=given), vm(1))).vms
     assert one.wants is two.wants
     assert one.wants != other.wants
 
@@ -239,9 +239,9 @@ def test_used_cores_are_read() -> None:
 
 def test_recorded_datastores_are_read() -> None:
     """They have kind, space, cluster and rights."""
-    found = {one.id: one for one in read_datastores(recorded("datastorepool_info"))}
-    assert [found[one].kind for one in (0, 1, 2)] == [1, 0, 2]
-    system = found[0]
+    stores = {store.id: store for store in read_datastores(recorded("datastorepool_info"))}
+    assert [stores[store].kind for store in (0, 1, 2)] == [1, 0, 2]
+    system = stores[0]
     assert (system.name, system.usable, system.shared) == ("system", True, True)
     assert (system.free_mib, system.total_mib) == (3333260, 4796800)
     assert (system.clusters, system.permissions) == (frozenset({0}), 0o640)
@@ -253,20 +253,20 @@ def test_a_limited_local_datastore_is_read() -> None:
     text = recorded("datastorepool_info").replace(
         "<SHARED><![CDATA[YES]]></SHARED>", "<SHARED>no</SHARED><LIMIT_MB>1500000</LIMIT_MB>"
     )
-    system = {one.id: one for one in read_datastores(text)}[0]
+    system = {datastore.id: datastore for datastore in read_datastores(text)}[0]
     assert (system.free_mib, system.shared) == (1500000 - 1429920, False)
 
 
 def test_networks_are_read() -> None:
     """Their leases are the rest of all address ranges."""
     ranges = "<AR><SIZE>10</SIZE></AR><AR><SIZE>5</SIZE></AR>"
-    (found,) = read_networks(
+    (network,) = read_networks(
         "<VNET_POOL><VNET><ID>3</ID><UID>2</UID><GID>1</GID><NAME>n</NAME><CLUSTERS><ID>0</ID>"
         "</CLUSTERS><PERMISSIONS><OTHER_U>1</OTHER_U></PERMISSIONS><USED_LEASES>4</USED_LEASES>"
         f"<TEMPLATE><COLOUR>red</COLOUR></TEMPLATE><AR_POOL>{ranges}</AR_POOL></VNET></VNET_POOL>"
     )
-    assert (found.free_leases, found.permissions) == (11, 0o004)
-    assert found.values["COLOUR"] == ["red"]
+    assert (network.free_leases, network.permissions) == (11, 0o004)
+    assert network.values["COLOUR"] == ["red"]
 
 
 def test_users_groups_rules_and_clusters_are_read() -> None:
@@ -276,7 +276,7 @@ def test_users_groups_rules_and_clusters_are_read() -> None:
         1: UserFacts(1, "serveradmin", (0,)),
     }
     assert read_groups(recorded("grouppool_info")) == {0: "oneadmin", 1: "users"}
-    rules = {one.id: one for one in read_rules(recorded("acl_info"))}
+    rules = {rule.id: rule for rule in read_rules(recorded("acl_info"))}
     assert rules[3] == AccessRule(3, 0x200000001, 0x2400000000, 2, 0x100000000)
     names, words = read_clusters(recorded("clusterpool_info"))
     assert names == {0: "default"}
@@ -285,14 +285,14 @@ def test_users_groups_rules_and_clusters_are_read() -> None:
 
 def test_vm_groups_are_read() -> None:
     """They have roles with hosts, and rules between roles."""
-    (found,) = read_vm_groups(
+    (group,) = read_vm_groups(
         "<VM_GROUP_POOL><VM_GROUP><ID>2</ID><NAME>g</NAME><ROLES><ROLE><ID>0</ID><NAME>a</NAME>"
         "<POLICY>anti_affined</POLICY><HOST_AFFINED>1, 2</HOST_AFFINED></ROLE><ROLE><ID>1</ID>"
         "<NAME>b</NAME><HOST_ANTI_AFFINED>3</HOST_ANTI_AFFINED></ROLE></ROLES><TEMPLATE>"
         "<AFFINED>a, b</AFFINED><ANTI_AFFINED>a,c</ANTI_AFFINED><ANTI_AFFINED>b,c</ANTI_AFFINED>"
         "</TEMPLATE></VM_GROUP></VM_GROUP_POOL>"
     )
-    assert found == GroupRule(
+    assert group == GroupRule(
         2,
         "g",
         (
@@ -311,17 +311,17 @@ def test_a_vm_group_with_too_many_roles_is_left_out() -> None:
     pool = (
         f"<VM_GROUP_POOL>{group.format(1, role * 33)}{group.format(2, role * 32)}</VM_GROUP_POOL>"
     )
-    assert [one.id for one in read_vm_groups(pool)] == [2]
+    assert [group.id for group in read_vm_groups(pool)] == [2]
 
 
 def test_an_unreadable_object_affects_only_itself() -> None:
     """A datastore without a name, a user without a group and an invalid rule are left out."""
     stores = recorded("datastorepool_info").replace("<NAME>files</NAME>", "")
-    assert sorted(one.id for one in read_datastores(stores)) == [0, 1]
+    assert sorted(datastore.id for datastore in read_datastores(stores)) == [0, 1]
     users = recorded("userpool_info").replace("<ID>1</ID><GID>0</GID>", "<ID>1</ID>")
     assert list(read_users(users)) == [0]
     rules = recorded("acl_info").replace("<RIGHTS>8</RIGHTS>", "<RIGHTS>all</RIGHTS>")
-    assert sorted(one.id for one in read_rules(rules)) == [1, 2, 3, 4, 5]
+    assert sorted(rule.id for rule in read_rules(rules)) == [1, 2, 3, 4, 5]
 
 
 # -- states -------------------------------------------------------------------------------------
@@ -332,13 +332,17 @@ def test_an_unreadable_object_affects_only_itself() -> None:
 )
 def test_a_vm_in_an_operation_of_its_owner_still_computes(words: str) -> None:
     """It stays limited for as long as the operation lasts."""
-    (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
-    assert found.state is VmState.BUSY
-    assert found.stays
+    (meaning,) = [
+        meaning for meaning in map(partial(state_meaning, 3), range(80)) if meaning.words == words
+    ]
+    assert meaning.state is VmState.BUSY
+    assert meaning.stays
 
 
 @pytest.mark.parametrize("words", ["PROLOG", "BOOT", "MIGRATE", "SAVE_SUSPEND", "RUNNING"])
 def test_vms_in_other_states_are_left_alone_or_limited_anyway(words: str) -> None:
     """A guest that arrives or leaves cannot be limited."""
-    (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
-    assert not found.stays
+    (meaning,) = [
+        meaning for meaning in map(partial(state_meaning, 3), range(80)) if meaning.words == words
+    ]
+    assert not meaning.stays

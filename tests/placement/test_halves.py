@@ -107,6 +107,24 @@ def test_steps_sent_by_paper_make_no_tight_cloud_worse() -> None:
     assert bad == 0
 
 
+def test_a_new_vm_that_finds_no_room_leaves_the_gains_of_others() -> None:
+    """A new VM whose wanted host is full starts elsewhere, and a gain beside it remains."""
+    memory = np.array([80.0, 20.0, 20.0, 30.0])
+    snapshot = cloud(
+        hosts_table(np.full((3, 2), 100.0)),
+        vms_table(
+            [0, 1, 1, -1],
+            np.ones((4, 2)),
+            np.full((4, 2), 100.0),
+            floor=np.stack([np.zeros(4), memory], axis=1),
+        ),
+    )
+    problem = start_market(snapshot, 0)
+    orderly = without_harmful_halves(problem, np.array([0, 1, 2, 0]), SUM_OF_SHORTFALLS)
+    assert orderly.place.tolist() == [0, 1, 2, problem.started[3]]
+    assert orderly.place[3] != 0
+
+
 @pytest.mark.parametrize("objective", Objective)
 def test_a_random_placement_starts_only_as_far_as_it_does_no_harm(
     objective: Objective,

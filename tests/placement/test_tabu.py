@@ -97,6 +97,21 @@ def test_within_a_tenth_of_the_optimum_on_95_of_100_small_clouds(
     assert near >= 0.95 * clouds
 
 
+@pytest.mark.parametrize(("objective", "seed"), [(Objective.SHORTFALL, 59), (Objective.ERROR, 57)])
+def test_the_search_passes_through_worse_placements(objective: Objective, seed: int) -> None:
+    """On these clouds, a search that ends at the first worse placement reaches half as much."""
+    snapshot = small(seed, floors=False)
+    view = market_view(snapshot, 0)
+    patient, hasty = (
+        objective_of(view, placed(snapshot, tabu(snapshot, settings, {}, RNG)), objective)
+        for settings in (
+            TabuSettings(objective=objective),
+            TabuSettings(objective=objective, n_iter=1),
+        )
+    )
+    assert patient < 0.5 * hasty
+
+
 @pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_tabu_is_never_worse_than_paper_by_the_papers_objective(seed: int) -> None:
     """Under the same limits and with all constraints, no market has a larger error."""

@@ -7,7 +7,6 @@ import pytest
 from merkatd.database.fleets import platform_store
 from merkatd.ledger import LedgerError
 from merkatd.platforms.announcements import vms_now
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,
@@ -18,7 +17,7 @@ from merkatd.protocol.platform_messages import (
     SuspendPlatform,
     WorkDone,
 )
-from tests.lengths import SOAK, shorten
+from tests.lengths import SOAK
 from tests.platforms.site import BOB, Site
 
 
@@ -257,57 +256,6 @@ class TestLife:
         assert [site.state(vm) for vm in site.vms(platform)] == ["RUNNING", "RUNNING"]
 
 
-class TestConditions:
-    def test_a_platform_is_postponed_while_prices_are_too_high(self, site: Site) -> None:
-        """It has the reason and its needs, and starts once prices fall."""
-        dear = [site.vm(50.0, BOB) for _ in range(6)]
-        site.periods(3)
-        platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
-        site.periods(2)
-        waits = site.platform(platform)
-        assert waits.state == "postponed"
-        assert "cpu costs 0.25" in waits.why
-        assert waits.needs == "cpu at 0.05 or less"
-        assert site.vms(platform) == []
-        for vm in dear:
-            site.bench.ok("one.vm.action", "terminate-hard", vm)
-        site.until(platform, "running")
-
-    def test_a_hopeless_platform_is_cancelled(self, site: Site) -> None:
-        """With less time than its ideal run, its budget returns at once."""
-        before = site.balances()[site.ann]
-        platform = site.submit(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"')
-        site.periods(1)
-        found = site.platform(platform)
-        assert found.state == "cancelled"
-        assert "the least deadline that could be met is 1970-01-12T15:46:40Z" in found.needs
-        assert site.balances()[site.ann] == before
-
-    def test_start_times_are_respected(self, site: Site) -> None:
-        """One platform waits for `not_before`, the other is cancelled after `latest`."""
-        later = site.submit(start='[start]\nnot_before = "5m"')
-        never = site.submit(start='[start]\nlatest = "3m"\n[start.price_ceiling]\ncpu = 0.0')
-        site.vm(10.0, BOB)
-        site.periods(4)
-        assert site.platform(later).state == "postponed"
-        site.until(later, "running", 6)
-        assert site.clock.seconds() >= 1_000_300
-        assert site.platform(never).state == "cancelled"
-
-    def test_a_passed_deadline_ends_a_platform(self, site: Site) -> None:
-        """A new deadline set in time lets it continue."""
-        slo = '[slo]\ndeadline = "10m"\nideal_run = "5m"'
-        one, other = site.submit(slo=slo), site.submit(slo=slo)
-        site.until(one, "running")
-        new = Update(deadline=TemplateTime(after_s=3600.0))
-        site.update(other, new)
-        site.periods(12)
-        assert site.platform(one).state == "failed"
-        assert "has passed" in site.platform(one).why
-        assert site.platform(other).state == "running"
-        assert site.notes.news[-1].deadline_s == site.platform(other).deadline_s
-
-
 class TestMoney:
     def test_over_budget_the_tenants_choice_applies(self, site: Site) -> None:
         """The platform stops, or continues with its remaining credits."""
@@ -341,74 +289,3 @@ class TestMoney:
         site.update(platform, Update(budget=70_000.0))
         site.periods(1)
         assert 69_990 < site.notes.news[-1].balance <= 70_000
-
-
-class TestRestart:
-    @pytest.mark.parametrize(
-        "state",
-        [
-            *["starting", "running", "suspending", "resuming", "stopping"],
-            *["postponed", "suspended"] * SOAK,
-        ],
-    )
-    def test_a_restarted_daemon_continues_in_every_state(self, site: Site, state: str) -> None:
-        """From the database alone it brings the platform to its expected state."""
-        platform = site.submit()
-        if state in {"suspending", "suspended", "resuming"}:
-            site.until(platform, "running")
-            site.wait(site.manager.suspend(platform, "ann"))
-        if state == "resuming":
-            site.until(platform, "suspended")
-            site.wait(site.manager.resume(platform, "ann"))
-        if state == "stopping":
-            site.until(platform, "running")
-            site.wait(site.manager.stop(platform, "ann"))
-        site.until(platform, state)
-        site.start_daemon()
-        if state in {"suspending", "suspended"}:
-            site.until(platform, "suspended")
-            site.wait(site.manager.resume(platform, "ann"))
-        if state == "stopping":
-            site.until(platform, "cancelled")
-            assert site.alive() == []
-            return
-        site.until(platform, "running")
-        site.periods(1)
-        assert site.notes.running.keys() == {platform}
-        assert len(site.alive()) == 2
-
-    @pytest.mark.parametrize("lost_after", [0, 1, 2])
-    def test_a_crash_during_creations_creates_none_twice(self, site: Site, lost_after: int) -> None:
-        """The daemon may end before the call, after it, or before its answer is stored."""
-        platform = site.submit()
-        site.periods(1)
-        calls = site.cut_off_after(lost_after)
-        site.try_period()
-        site.restore(calls)
-        site.clock.advance(60)
-        site.start_daemon()
-        site.until(platform, "running")
-        site.periods(shorten(8, 3))
-        assert len(site.alive()) == 2
-        assert sorted(site.alive()) == sorted(site.vms(platform))
-
-    def test_the_controllers_memory_survives_a_restart(self, site: Site) -> None:
-        """The new controller's assignment has it."""
-        platform = site.submit()
-        site.until(platform, "running")
-        site.wait(site.manager.remember(platform, {"step": [1, 2.5, "three"]}))
-        site.act(platform, ProgressReport(done=0.5, on_track=True))
-        site.start_daemon()
-        site.periods(1)
-        assert site.notes.started[-1].memory == {"step": [1, 2.5, "three"]}
-        assert (site.platform(platform).report or {})["done"] == 0.5
-
-    def test_a_controller_that_cannot_be_kept_running_ends_its_platform(self, site: Site) -> None:
-        """A restarted controller is only recorded."""
-        platform = site.submit()
-        site.until(platform, "running")
-        site.wait(site.manager.ended(platform, "exit code 1", final=False))
-        site.periods(1)
-        assert site.platform(platform).state == "running"
-        site.wait(site.manager.ended(platform, "exit code 1, ten times", final=True))
-        assert "ten times" in site.until(platform, "failed").why

@@ -66,8 +66,8 @@ def test_bidding_what_was_asked_for_asks_for_the_same_again() -> None:
             others + mine / capacity for mine, capacity in zip(own, PRICES.capacity, strict=True)
         )
         seen = tuple(
-            others_price(one, mine, capacity)
-            for one, mine, capacity in zip(price, own, PRICES.capacity, strict=True)
+            others_price(price_now, mine, capacity)
+            for price_now, mine, capacity in zip(price, own, PRICES.capacity, strict=True)
         )
         own = bids_for(30, MOST, Prices(others=seen, capacity=PRICES.capacity))
     once = bids_for(30, MOST, Prices(others=(others, others), capacity=PRICES.capacity))

@@ -41,8 +41,8 @@ def test_for_short_waits_only_long_ones_are_too_slow(
 ) -> None:
     """From 95 % of the target on; while a job waits no worker is idle for good."""
     times = target_s / TARGET_S
-    found = queue_performance(
+    performance = queue_performance(
         replace(QUEUE, longest_s=longest_s * times), QueueAim.WAIT, 9, target_s
     )
-    assert found.slow is slow
-    assert not found.fast
+    assert performance.slow is slow
+    assert not performance.fast

@@ -38,8 +38,8 @@ def test_any_times_come_to_bids(value: float, reference: float, bid_max: float) 
     )
     for bid in (0.0, 4.0):
         means = SpendingLimit(bid_min=0.0, bid_max=bid_max)
-        found = adapt(standing(bid=(bid, bid)), performance, means).bid
-        assert all(0.0 <= one <= max(bid_max, bid) for one in found)
+        bids = adapt(standing(bid=(bid, bid)), performance, means).bid
+        assert all(0.0 <= amount <= max(bid_max, bid) for amount in bids)
 
 
 class TestBranches:
@@ -95,9 +95,9 @@ class TestBranches:
         """The second one is not larger than the limit, and one in each direction settles."""
         for run, bid in ((1, 5.0), (2, 6.0)):
             up = (BidTrace(change=1.0, limit=1.0, run=run, market=20.0),) * 2
-            found = adapt(standing(), at(1.2), MEANS, up)
-            assert found.bid == (bid, bid)
-            assert {one.run for one in found.traces} == {run + 1}
+            adapted = adapt(standing(), at(1.2), MEANS, up)
+            assert adapted.bid == (bid, bid)
+            assert {trace.run for trace in adapted.traces} == {run + 1}
 
     def test_a_market_that_swings_to_and_fro_has_not_turned(self) -> None:
         """Only a price that is far from both of the last two is another market's."""
@@ -113,23 +113,23 @@ class TestBranches:
 
     def test_too_small_a_budget_goes_where_most_is_lacking(self) -> None:
         """Two thirds to the one that lacks twice the part."""
-        one = standing(allocation=(50.0, 750.0), bid=(6.0, 6.0))
-        assert adapt(one, at(1.2), SpendingLimit(bid_min=0.1, bid_max=9.0)).bid == pytest.approx(
-            (6, 3)
-        )
+        position = standing(allocation=(50.0, 750.0), bid=(6.0, 6.0))
+        assert adapt(
+            position, at(1.2), SpendingLimit(bid_min=0.1, bid_max=9.0)
+        ).bid == pytest.approx((6, 3))
 
     def test_who_has_the_most_leaves_the_rest_of_the_budget_to_the_other(self) -> None:
         """All of it."""
-        one = standing(bid=(4.0, 6.0), allocation=(100.0, 500.0), keeping=(3.0, 50.0))
-        bids = adapt(one, at(1.2), SpendingLimit(bid_min=0.1, bid_max=11.0)).bid
+        position = standing(bid=(4.0, 6.0), allocation=(100.0, 500.0), keeping=(3.0, 50.0))
+        bids = adapt(position, at(1.2), SpendingLimit(bid_min=0.1, bid_max=11.0)).bid
         assert bids == pytest.approx((3.0, 8.0))
 
     def test_what_a_slow_lowering_has_not_freed_yet_is_not_bid_elsewhere(self) -> None:
         """The first bid falls by 5 of 30; of the 4 that the second lacks 2 are left."""
-        one = standing(bid=(50.0, 4.0), allocation=(100.0, 500.0))
+        position = standing(bid=(50.0, 4.0), allocation=(100.0, 500.0))
         seen = (BidTrace(change=10.0, run=1, market=20.0), BidTrace(market=20.0))
-        found = adapt(one, at(1.2), SpendingLimit(bid_min=0.1, bid_max=51.0), seen)
-        assert found.bid == pytest.approx((45.0, 6.0))
+        adapted = adapt(position, at(1.2), SpendingLimit(bid_min=0.1, bid_max=51.0), seen)
+        assert adapted.bid == pytest.approx((45.0, 6.0))
 
     def test_who_makes_no_progress_at_all_bids_what_there_is(self) -> None:
         """Even from nothing."""

@@ -30,7 +30,7 @@ def _of_class(kind: type) -> str:
     if is_dataclass(kind):
         return "{" + ", ".join(members(kind)) + "}"
     if issubclass(kind, Enum):
-        return " or ".join(repr(one.value) for one in kind)
+        return " or ".join(repr(member.value) for member in kind)
     return kind.__name__
 
 

@@ -49,8 +49,8 @@ def commands() -> Iterator[str]:
 def _words(path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name, one in action.choices.items():
-                yield from _words(f"{path} {name}", one)
+            for name, choice in action.choices.items():
+                yield from _words(f"{path} {name}", choice)
             continue
         name = " ".join(action.option_strings) or f"<{action.dest}>"
         values = "" if action.nargs == 0 else f" {action.metavar or action.dest}"
@@ -68,26 +68,26 @@ def _words(path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
 def configuration() -> Iterator[str]:
     """Every key, with what its value is and its default."""
     for path, section, settings in sections(Config()):
-        for one in settings:
-            default = write(one, getattr(section, one.name))
-            yield f"{'.'.join(path)}.{one.key}: {_setting(one)} = {default}"
+        for setting in settings:
+            default = write(setting, getattr(section, setting.name))
+            yield f"{'.'.join(path)}.{setting.key}: {_setting(setting)} = {default}"
 
 
-def _setting(one: Setting) -> str:
-    return one.unit.what if one.unit is not None else shape(one.hint)
+def _setting(setting: Setting) -> str:
+    return setting.unit.what if setting.unit is not None else shape(setting.hint)
 
 
 @topic
 def xmlrpc() -> Iterator[str]:
     """Every method of the tenants' interface."""
-    for name, one in sorted(METHODS.items()):
-        for parameter in one.parameters:
+    for name, method in sorted(METHODS.items()):
+        for parameter in method.parameters:
             default = "" if parameter.needed else f" = {parameter.default!r}"
             yield f"{name}({parameter.name}): {parameter.kind}{default}"
-        kind = " (administrators)" if one.admin else ""
-        yield f"{name} -> {one.returns.kind}: {', '.join(one.returns.members)}{kind}"
-        if one.returns.inner:
-            yield f"{name} -> inner: {', '.join(one.returns.inner)}"
+        kind = " (administrators)" if method.admin else ""
+        yield f"{name} -> {method.returns.kind}: {', '.join(method.returns.members)}{kind}"
+        if method.returns.inner:
+            yield f"{name} -> inner: {', '.join(method.returns.inner)}"
 
 
 @topic
@@ -104,9 +104,9 @@ def bus() -> Iterator[str]:
 def schema() -> Iterator[str]:
     """The tables, as SQLite and as MariaDB have them."""
     for dialect in (sqlite.dialect(), mysql.dialect()):
-        for table in sorted(METADATA.tables.values(), key=lambda one: one.name):
+        for table in sorted(METADATA.tables.values(), key=lambda table: table.name):
             yield from _statement(CreateTable(table), dialect)
-            for index in sorted(table.indexes, key=lambda one: str(one.name)):
+            for index in sorted(table.indexes, key=lambda index: str(index.name)):
                 yield from _statement(CreateIndex(index), dialect)
 
 
@@ -118,8 +118,10 @@ def _statement(made: Any, dialect: sa.Dialect) -> Iterator[str]:
 @topic
 def metrics() -> Iterator[str]:
     """Every figure, its kind and its labels."""
-    for family in sorted(all_figures(), key=lambda one: one.name):
-        names = {f"{one.name}{{{', '.join(sorted(one.labels))}}}" for one in family.samples}
+    for family in sorted(all_figures(), key=lambda family: family.name):
+        names = {
+            f"{sample.name}{{{', '.join(sorted(sample.labels))}}}" for sample in family.samples
+        }
         for name in sorted(names):
             yield f"{family.type} {name}"
 
@@ -160,34 +162,38 @@ def controller() -> Iterator[str]:
     """What a site's own controllers import."""
     module = controllers.controller
     own = [
-        n for n, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__
+        n
+        for n, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
     ]
     yield from _module(module, [name for name in own if not name.startswith("_")])
 
 
 def _module(module: Any, names: list[str]) -> Iterator[str]:
     for name in sorted(names):
-        one = getattr(module, name)
-        if is_dataclass(one) and isinstance(one, type):
-            for member in members(one):
+        value = getattr(module, name)
+        if is_dataclass(value) and isinstance(value, type):
+            for member in members(value):
                 yield f"{name}.{member}"
-        elif inspect.isclass(one):
-            bases = [base.__name__ for base in one.__mro__[1:-1] if base not in {Protocol, Generic}]
+        elif inspect.isclass(value):
+            bases = [
+                base.__name__ for base in value.__mro__[1:-1] if base not in {Protocol, Generic}
+            ]
             yield f"{name}({', '.join(bases)})"
-        elif callable(one):
-            yield f"{name}{_called(one)}"
-        yield from _methods(name, one)
+        elif callable(value):
+            yield f"{name}{_called(value)}"
+        yield from _methods(name, value)
 
 
-def _methods(name: str, one: Any) -> Iterator[str]:
-    if not inspect.isclass(one) or issubclass(one, BaseException):
+def _methods(name: str, kind: Any) -> Iterator[str]:
+    if not inspect.isclass(kind) or issubclass(kind, BaseException):
         return
-    for own, member in inspect.getmembers(one):
+    for own, member in inspect.getmembers(kind):
         if own.startswith("_") and own != "__init__":
             continue
         if isinstance(member, property):
             yield f"{name}.{own} (property)"
-        elif inspect.isfunction(member) and member.__qualname__ == f"{one.__name__}.{own}":
+        elif inspect.isfunction(member) and member.__qualname__ == f"{kind.__name__}.{own}":
             yield f"{name}.{own}{_called(member)}"
 
 
@@ -195,8 +201,10 @@ def _called(function: Any) -> str:
     return f"({', '.join(map(_parameter, inspect.signature(function).parameters.values()))})"
 
 
-def _parameter(one: inspect.Parameter) -> str:
+def _parameter(parameter: inspect.Parameter) -> str:
     """Defaults are named where they are the same everywhere: an environment's variables are not."""
-    known = one.default is None or isinstance(one.default, bool | int | float | str | tuple)
-    default = one.default if known or one.default is one.empty else ...
-    return str(one.replace(annotation=one.empty, default=default))
+    known = parameter.default is None or isinstance(
+        parameter.default, bool | int | float | str | tuple
+    )
+    default = parameter.default if known or parameter.default is parameter.empty else ...
+    return str(parameter.replace(annotation=parameter.empty, default=default))

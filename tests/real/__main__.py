@@ -80,8 +80,8 @@ def _together(turn: Sequence[Sequence[str]]) -> int:
         # Ctrl-C reaches pytest too, which then closes its hosts and daemons: wait for it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, partial(_killed, trees))
-        codes = [one.process.wait() for one in trees]
-    remains = [what for one in trees for what in left(one.group, one.place)]
+        codes = [tree.process.wait() for tree in trees]
+    remains = [what for tree in trees for what in left(tree.group, tree.place)]
     for what in remains:
         packages.say(f"left behind: {what}")
     return 3 if remains else max(codes)
@@ -97,15 +97,15 @@ class _Tree:
 
 
 def _killed(trees: Sequence[_Tree], *_: object) -> None:
-    for one in trees:
-        one.process.kill()
+    for tree in trees:
+        tree.process.kill()
 
 
 @contextlib.contextmanager
 def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree]:
     """Start a pytest and end it at the end; print a quiet one's output once it has ended."""
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(tempfile.TemporaryFile())
+        output = stack.enter_context(tempfile.TemporaryFile())
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{group}-"))
         controls.make(group, heavy=True)
         stack.callback(controls.remove, group)
@@ -116,7 +116,7 @@ def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree
             ],
             cwd=ROOT,
             env=os.environ | {"MERKAT_REAL": place},
-            stdout=said if quiet else None,
+            stdout=output if quiet else None,
             stderr=subprocess.STDOUT if quiet else None,
         )
         try:
@@ -124,8 +124,8 @@ def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree
         finally:
             process.kill()
             process.wait()
-            said.seek(0)
-            sys.stdout.buffer.write(said.read())
+            output.seek(0)
+            sys.stdout.buffer.write(output.read())
             sys.stdout.flush()
 
 

@@ -51,7 +51,7 @@ def quotas(proxy: Any) -> list[int]:
     """Return the quotas of all VMs that have one."""
     told = proxy.embedded.limits.read(SESSION, list(range(VMS)))
     assert told[0] is True, told
-    found = [one["limits"]["vcpu_quota"] for one in told[1].values()]
+    found = [vm["limits"]["vcpu_quota"] for vm in told[1].values()]
     return [quota for quota in found if quota > 0]
 
 

@@ -47,7 +47,7 @@ class Docker:
 
     def compose(self, *words: str, profiles: tuple[str, ...] = ("embedded",)) -> str:
         """Return the output of docker-compose with the project's own file."""
-        chosen = [word for one in profiles for word in ("--profile", one)]
+        chosen = [word for profile in profiles for word in ("--profile", profile)]
         return self._run("docker-compose", *chosen, *words)
 
     def shell(self, command: str) -> str:
@@ -142,8 +142,8 @@ class Docker:
             timeout=_PATIENCE_S,
             check=False,
         )
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, f"{' '.join(words)}: {said[-_MOST_SAID:]}"
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, f"{' '.join(words)}: {output[-_MOST_SAID:]}"
         return done.stdout
 
     def _environment(self) -> dict[str, str]:

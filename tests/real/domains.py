@@ -231,9 +231,9 @@ def contain(host: RealHost, vm: int, *, vcpus: int = 2, memory_mib: int = 64) ->
 
 def cores_used(guests: list[Guest], seconds: float) -> list[float]:
     """Return the number of cores that each guest uses, all measured over the same time."""
-    began_s, before = time.monotonic(), [one.cpu_s for one in guests]
+    began_s, before = time.monotonic(), [guest.cpu_s for guest in guests]
     time.sleep(seconds)
-    after, ended_s = [one.cpu_s for one in guests], time.monotonic()
+    after, ended_s = [guest.cpu_s for guest in guests], time.monotonic()
     passed_s = ended_s - began_s
     return [(last - first) / passed_s for first, last in zip(before, after, strict=True)]
 

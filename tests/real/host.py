@@ -207,8 +207,8 @@ class RealHost:
 
     def changes(self) -> int:
         """Return the number of all calls to libvirtd that changed a guest."""
-        said = (self.directory / "log" / _CALLS).read_text(errors="replace")
-        return len(_SETTING.findall(said))
+        calls = (self.directory / "log" / _CALLS).read_text(errors="replace")
+        return len(_SETTING.findall(calls))
 
     def run(self, *words: str) -> str:
         """Return the output of a command that runs on the host as one of its own processes."""
@@ -269,7 +269,7 @@ class RealHost:
         (etc / "libvirtd.conf").write_text(_LIBVIRTD.format(uuid=own, calls=_CALLS))
         sshd = self.directory / "sshd_config"
         sshd.write_text(_SSHD.format(address=self.address, directory=self.directory))
-        names = "".join(f"{address_of(one)} {name_of(one)}\n" for one in range(count))
+        names = "".join(f"{address_of(number)} {name_of(number)}\n" for number in range(count))
         host = {
             "name": self.name,
             "address": self.address,

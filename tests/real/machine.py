@@ -14,7 +14,9 @@ from tests.real.walking import Walker
 
 PATIENCE_S = 180.0
 SERVICE = "merkatd.service"
-JOURNAL = tuple(f"systemd-journald{one}" for one in (".service", ".socket", "-dev-log.socket"))
+JOURNAL = tuple(
+    f"systemd-journald{suffix}" for suffix in (".service", ".socket", "-dev-log.socket")
+)
 DATABASE = """\
 [Service]
 Type=notify
@@ -194,7 +196,7 @@ def _unpack(root: Path, parts: Path) -> None:
     (root / "packages/present" / package.name).write_bytes(package.read_bytes())
     subprocess.run(["dpkg-deb", "-R", package, parts], check=True)
     control = parts / "DEBIAN/control"
-    (version,) = [one for one in control.read_text().splitlines() if one.startswith("Version: ")]
+    (version,) = [line for line in control.read_text().splitlines() if line.startswith("Version: ")]
     control.write_text(control.read_text().replace(version, f"{version}+1"))
     build = ("dpkg-deb", "-Znone", "--root-owner-group", "-b", str(parts))
     newer = root / "packages/newer" / package.name

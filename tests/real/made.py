@@ -69,8 +69,8 @@ def _package() -> None:
 
 @functools.cache
 def _debian() -> None:
-    wanted = sorted({one for file in dockerfiles() for one in packages_of(file)})
-    text = SCRIPT.read_text() + " ".join(versioned(one) for one in wanted)
+    wanted = sorted({package for file in dockerfiles() for package in packages_of(file)})
+    text = SCRIPT.read_text() + " ".join(versioned(package) for package in wanted)
     archive = CACHE / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.tar"
     if not archive.exists():
         packages.say("building a Debian for the testbed, which takes some minutes")
@@ -95,7 +95,7 @@ def _wheels() -> None:
 
 def dockerfiles() -> list[Path]:
     """Return the Dockerfiles of the images that are built without a network."""
-    return sorted(one for one in (ROOT / "testbed").glob("*/Dockerfile") if packages_of(one))
+    return sorted(path for path in (ROOT / "testbed").glob("*/Dockerfile") if packages_of(path))
 
 
 def packages_of(dockerfile: Path) -> list[str]:
@@ -110,9 +110,9 @@ def _files(path: Path) -> Iterable[Path]:
     if path.is_file():
         return [path]
     return sorted(
-        one
-        for one in path.rglob("*")
-        if one.is_file() and "__pycache__" not in one.parts and "machine_code_" not in one.name
+        path
+        for path in path.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and "machine_code_" not in path.name
     )
 
 

@@ -95,8 +95,8 @@ def run(*words: str) -> None:
         check=False,
     )
     if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
-        raise MissingError(f"{' '.join(words)}: exit code {done.returncode}\n{said}")
+        output = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise MissingError(f"{' '.join(words)}: exit code {done.returncode}\n{output}")
 
 
 def say(what: str) -> None:

@@ -37,10 +37,10 @@ def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_pa
         )
         while demo.poll() is None:
             _look(host, seen)
-        said = log.read_text()
-        assert demo.wait() == 0, said
-    sys.stdout.write(said)
-    assert "Results of each tenant:" in said
+        text = log.read_text()
+        assert demo.wait() == 0, text
+    sys.stdout.write(text)
+    assert "Results of each tenant:" in text
     quotas = [found - {-1} for found in seen.values()]
     assert max(map(len, quotas), default=0) > 1, seen
     assert not host.connection().listAllDomains()

@@ -75,7 +75,7 @@ def test_a_new_rate_moves_as_few_of_many_as_it_can(
             groups = Groups(merkat)
             ids = [groups.create(rate=r, count=n, template=TEMPLATE).id for r, n in MANY]
             counts = dict(zip(ids, [n for _, n in MANY], strict=True))
-            until(lambda: {one.id: one.running for one in groups.list()} == counts, "all run")
+            until(lambda: {group.id: group.running for group in groups.list()} == counts, "all run")
             vms = [groups.info(number).vm_ids for number in ids]
             rates = {vm: r / n for (r, n), ones in zip(MANY, vms, strict=True) for vm in ones}
             divided_evenly(site, rates)
@@ -109,7 +109,7 @@ def divided_evenly(site: Site, rates: Mapping[int, float]) -> None:
 def by_host(site: Site, rates: Mapping[int, float]) -> list[float]:
     """Return the sum of the rates of each host's guests."""
     hosts = dict(site.guests.there)
-    return [sum(rates[vm] for vm in hosts if hosts[vm] == one) for one in set(hosts.values())]
+    return [sum(rates[vm] for vm in hosts if hosts[vm] == host) for host in set(hosts.values())]
 
 
 def migrated(site: Site) -> Sequence[int]:
@@ -133,7 +133,7 @@ def divided(guests: Mapping[int, Guest], of_a_host: int) -> None:
     got = {rate: measured(_counter(guest), WINDOW_S) for rate, guest in guests.items()}
     for rate, share in shares.items():
         assert got[rate].within(share * BELOW, share * ABOVE), got
-    if all(one.free for one in got.values()):
+    if all(quote.free for quote in got.values()):
         took_s = [1.0 / got[rate].most for rate in RATES]
         assert took_s == sorted(took_s, reverse=True)
 
@@ -154,7 +154,7 @@ def made(site: Site) -> dict[int, int]:
     with connected(site) as merkat:
         groups = Groups(merkat)
         ids = {rate: groups.create(rate=rate, count=1, template=TEMPLATE).id for rate in RATES}
-        until(lambda: all(groups.info(one).running for one in ids.values()), "all run")
+        until(lambda: all(groups.info(group).running for group in ids.values()), "all run")
         vms = {rate: groups.info(number).vm_ids[0] for rate, number in ids.items()}
     until(lambda: set(vms.values()) <= site.guests.there.keys(), "all are on their hosts")
     return vms
@@ -182,9 +182,9 @@ def paid(site: Site) -> dict[int, float]:
     def read(connection: sa.Connection) -> dict[int, float]:
         found: dict[int, float] = {}
         for number in connection.scalars(sa.select(usage_store.DETAILS.c.period)):
-            one = usage_store.load(connection, number)
-            assert one is not None
-            for vm, amount in zip(one.vm.tolist(), one.charged[:, 0].tolist(), strict=True):
+            usage = usage_store.load(connection, number)
+            assert usage is not None
+            for vm, amount in zip(usage.vm.tolist(), usage.charged[:, 0].tolist(), strict=True):
                 found[vm] = found.get(vm, 0.0) + amount / MICRO
         return found
 

@@ -64,24 +64,24 @@ def test_a_killed_run_leaves_no_database_server(tmp_path: Path) -> None:
     with doomed:
         assert doomed.stdout is not None
         assert doomed.stdout.readline() == b"up\n"
-        assert any("mariadbd" in one for one in _processes_of(tmp_path))
+        assert any("mariadbd" in process for process in _processes_of(tmp_path))
         doomed.send_signal(signal.SIGKILL)
     until(lambda: not _processes_of(tmp_path), "all processes gone")
 
 
 def test_a_host_is_a_machine_of_its_own(mortal_hosts: list[RealHost]) -> None:
     """It has its own name, processes, control groups, network and libvirtd, by every transport."""
-    one, other = mortal_hosts
-    contain(one, 1)
-    assert one.run("hostname").strip() == one.name
-    assert "libvirt_lxc" in one.run("ps", "-e")
+    host, other = mortal_hosts
+    contain(host, 1)
+    assert host.run("hostname").strip() == host.name
+    assert "libvirt_lxc" in host.run("ps", "-e")
     assert "libvirt_lxc" not in other.run("ps", "-e")
-    assert "one-1" in one.run("ls", "-R", "/sys/fs/cgroup")
+    assert "one-1" in host.run("ls", "-R", "/sys/fs/cgroup")
     assert "one-1" not in other.run("ls", "-R", "/sys/fs/cgroup")
     for driver in ("qemu", "lxc"):
         for transport in ("unix", "tcp", "ssh"):
-            connection = libvirt.open(one.uri(driver, transport))
-            assert connection.getHostname() == one.name
+            connection = libvirt.open(host.uri(driver, transport))
+            assert connection.getHostname() == host.name
             connection.close()
 
 

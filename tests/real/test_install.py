@@ -108,7 +108,7 @@ def account(reader: Walker, proxy: Any) -> None:
     told = proxy.one.user.allocate(SESSION, name, password, core)
     assert told[0] is True, told
     reader.names["ID"] = str(told[1])
-    for rule in (reader.filled(one) for one in rules if one.startswith("oneacl create ")):
+    for rule in (reader.filled(rule) for rule in rules if rule.startswith("oneacl create ")):
         spoken = reader.type(f"printf '%s\\n' {rule.removeprefix('oneacl create ')}").splitlines()
         told = proxy.one.acl.addrule(SESSION, *(spoken if spoken[1:] else numbers(spoken[0])))
         assert told[0] is True, (rule, told)
@@ -132,9 +132,9 @@ def configure(reader: Walker, port: int) -> None:
     (table,) = re.findall(r"## 3\. .*?```toml\n(.*?)```", page, re.DOTALL)
     text = table.replace("2633", str(port)) + SHORTER
     reader.system.put("/etc/merkat/merkatd.toml", text)
-    said = reader.walk(PAGE, "3. The configuration", user="merkat")["merkatd check"]
-    assert "lacks a right" not in said
-    assert "own scheduler runs" in said
+    output = reader.walk(PAGE, "3. The configuration", user="merkat")["merkatd check"]
+    assert "lacks a right" not in output
+    assert "own scheduler runs" in output
 
 
 def stop_the_other(reader: Walker) -> None:

@@ -97,8 +97,8 @@ def test_libvirtd_may_die_and_come_back(site: Site) -> None:
     site.after_periods(2)
     host.start_libvirtd()
     guests = [site.guest(vm) for vm in vms]
-    until(lambda: None not in [one.quota_us() for one in guests], "it knows its guests again")
-    assert [one.quota_us() for one in guests] == [25_000, 75_000]
+    until(lambda: None not in [guest.quota_us() for guest in guests], "it knows its guests again")
+    assert [guest.quota_us() for guest in guests] == [25_000, 75_000]
     site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="9"', 1)
     until(lambda: guests[0].quota_us() == 75_000, "the new bid's limit")
     assert not site.failed

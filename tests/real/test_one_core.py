@@ -24,7 +24,7 @@ def test_weights_follow_bids(real_time: RealTime, mortal_hosts: list[RealHost]) 
         port.read(vms)
         port.apply(limit(1, shares=light), limit(2, shares=heavy))
         assert port.read(vms).in_force.shares.tolist() == [light, heavy]
-    got = measured(lambda: sum(one.cpu_s for one in guests), WINDOW_S)
+    got = measured(lambda: sum(guest.cpu_s for guest in guests), WINDOW_S)
     assert got.within(0.9, 1.1), got
     one, three = cores_used(guests, WINDOW_S)
     assert three / one == pytest.approx(3.0, rel=0.1)

@@ -135,17 +135,17 @@ def test_installing_and_removing_leaves_only_the_database(
     try:
         until(lambda: quotas(proxy), f"VMs are limited: {(tmp_path / 'daemon.log').read_text()}")
         books = _tables(debian)
-        said = debian.run("dpkg", "--remove", "merkat")
+        output = debian.run("dpkg", "--remove", "merkat")
     finally:
         daemon.kill()
         daemon.wait()
-    assert not quotas(proxy), said
-    assert "/var/lib/merkat" in said
+    assert not quotas(proxy), output
+    assert "/var/lib/merkat" in output
     left = debian.files() - before
-    assert {one.partition("/")[0] for one in left} <= {"etc", "var"}, left
+    assert {path.partition("/")[0] for path in left} <= {"etc", "var"}, left
     debian.run("dpkg", "--purge", "merkat")
-    kept = {one for one in debian.files() - before if not one.startswith("var/lib/merkat")}
-    assert not {one for one in kept if "merkat" in one}, kept
+    kept = {file for file in debian.files() - before if not file.startswith("var/lib/merkat")}
+    assert not {path for path in kept if "merkat" in path}, kept
     assert _tables(debian) == books
 
 
@@ -196,9 +196,9 @@ def test_each_extra_installs_exactly_its_modules(tmp_path: Path) -> None:
     for extra in NEEDED:
         assert _importable(python) == there
         if extra in _ASKED_FOR:
-            said = _refused(python, tmp_path, _ASKED_FOR[extra])
-            assert f"merkat[{extra}]" in said
-            assert "hush" not in said
+            message = _refused(python, tmp_path, _ASKED_FOR[extra])
+            assert f"merkat[{extra}]" in message
+            assert "hush" not in message
         _installed(python, f"merkat[{extra}]")
         there.add(extra)
     assert _importable(python) == there
@@ -282,8 +282,8 @@ def _owner(debian: Debian, path: str) -> tuple[int, int]:
 def _missing_libraries(debian: Debian) -> set[str]:
     """Return the shared libraries that a module of the package would not find."""
     script = "find /usr/lib/merkat -name '*.so' -exec ldd {} + 2>/dev/null"
-    said = debian.run("sh", "-c", f"{script} || true")
-    return set(re.findall(r"^\s*(\S+) => not found", said, re.MULTILINE))
+    output = debian.run("sh", "-c", f"{script} || true")
+    return set(re.findall(r"^\s*(\S+) => not found", output, re.MULTILINE))
 
 
 def _tables(debian: Debian) -> dict[str, int]:

@@ -73,8 +73,8 @@ def installed(machine: Machine, cloud: tuple[int, Any]) -> None:
 def removed(machine: Machine, cloud: tuple[int, Any]) -> None:
     """Remove and purge the package."""
     accounts, tenants, periods = map(machine.count, ("accounts", "tenants", "periods"))
-    said = machine.reader.command(INSTALL, "apt remove merkat", typed="y\n")
-    assert not quotas(cloud[1]), said
+    output = machine.reader.command(INSTALL, "apt remove merkat", typed="y\n")
+    assert not quotas(cloud[1]), output
     assert machine.system.run("pgrep", "-u", "merkat").out == ""
     assert machine.system.run("systemctl", "start", "merkatd").code != 0
     machine.reader.command(INSTALL, "apt purge merkat", typed="y\n")

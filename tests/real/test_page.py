@@ -19,7 +19,9 @@ _OF_ITS_OWN = "demo"
 def commands() -> list[list[str]]:
     """Return the page's commands in order, each once."""
     found = [(block or inline).split() for block, inline in _COMMANDS.findall(PAGE.read_text())]
-    return [one for at, one in enumerate(found) if one[0] != _OF_ITS_OWN and one not in found[:at]]
+    return [
+        line for at, line in enumerate(found) if line[0] != _OF_ITS_OWN and line not in found[:at]
+    ]
 
 
 def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
@@ -40,9 +42,9 @@ def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_pat
         assert shown == dict(zip(vms, ((25.0, 25.0), (75.0, 75.0)), strict=True))
 
         names = {"web-3": str(vms[0]), "node-7": "host000"}
-        said = commands()
-        assert {words[0] for words in said} >= NEEDED
-        for words in said:
+        commands_run = commands()
+        assert {words[0] for words in commands_run} >= NEEDED
+        for words in commands_run:
             more = ["--yes"] if words[0] == "release" else []
             assert site.command(*(names.get(word, word) for word in words), *more)
         assert not site.failed

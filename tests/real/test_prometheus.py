@@ -92,7 +92,7 @@ class Prometheus:
     def up(self) -> bool:
         """Return whether Prometheus answers and reads the daemon."""
         try:
-            return [one["value"][1] for one in self.ask('up{job="merkat"}')] == ["1"]
+            return [sample["value"][1] for sample in self.ask('up{job="merkat"}')] == ["1"]
         except OSError:
             assert self._process.poll() is None, self.log.read_text()
             return False
@@ -100,7 +100,7 @@ class Prometheus:
     def firing(self) -> set[str]:
         """Return the alerts that fire."""
         alerts = self.get("alerts")["alerts"]
-        return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
     def judged(self) -> list[Any]:
         """Return the rules, once each has been evaluated."""
@@ -139,8 +139,8 @@ class Merkat:
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
             cloud: Any = proxy
             for number in range(6):
-                said = cloud.one.vm.allocate(session, _vm(number), False)
-                assert said[0] is True, said
+                answer = cloud.one.vm.allocate(session, _vm(number), False)
+                assert answer[0] is True, answer
             self._said("6 VMs on 3 hosts, 0 steps sent")
             until(lambda: cloud.one.vm.action(session, "resched", 0)[0], "VM 0 runs")
             self._said(r"migrate of VM \d+: accepted")
@@ -197,7 +197,7 @@ def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> 
             found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"])
             assert found is not None
             values = prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]})
-            assert [one for one in values if re.fullmatch(_VARIABLES[variable["name"]], one)]
+            assert [value for value in values if re.fullmatch(_VARIABLES[variable["name"]], value)]
         until(prometheus.judged, "each rule was judged")
         rules = prometheus.judged()
         assert len(rules) == RULES.read_text().count("- alert:")

@@ -85,8 +85,8 @@ def status(system: PidOne, column: str) -> str:
 
 def periods(system: PidOne) -> int:
     """Return the number of the daemon's latest period, 0 before its first."""
-    said = status(system, "PERIOD")
-    return int(said) if said.isdigit() else 0
+    number = status(system, "PERIOD")
+    return int(number) if number.isdigit() else 0
 
 
 class TestStarted:

@@ -45,9 +45,9 @@ def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> 
     got = measured(lambda: guest.vcpu_s, WINDOW_S)
     assert got.within(units * BELOW / 100, units * ABOVE / 100), got
     whole: list[Got] = []
-    while len(whole) < MOMENTS and not any(one.least <= units * ABOVE / 100 for one in whole):
+    while len(whole) < MOMENTS and not any(moment.least <= units * ABOVE / 100 for moment in whole):
         whole.append(guest.got(MOMENT_S))
-    assert min(one.least for one in whole) <= units * ABOVE / 100, whole
+    assert min(moment.least for moment in whole) <= units * ABOVE / 100, whole
     use = port.read({VM: 0})
     assert use.in_force.vcpu_quota_us.tolist() == [quota.vcpu_us[0]]
 

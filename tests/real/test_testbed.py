@@ -88,14 +88,14 @@ def at_work(daemon: Docker) -> None:
     until(lambda: value(daemon, running) >= VMS, "the workload runs", patience_s=PATIENCE_S)
     assert value(daemon, 'merkat_price_credits{resource="cpu"}') > 0
     assert value(daemon, 'merkat_calls_total{server="database",outcome="answered"}') > 0
-    assert {one["metric"]["group"] for one in asked(daemon, "merkat_group_vms > 0")} == {
+    assert {sample["metric"]["group"] for sample in asked(daemon, "merkat_group_vms > 0")} == {
         "physics",
         "biology",
     }
     placed = json.loads(daemon.inside("merkat", "merkatd", *_LIST))
     assert len(placed) >= VMS
-    said = daemon.inside("database", "mariadb", "merkat", "-Ne", "SELECT COUNT(*) FROM periods")
-    assert re.fullmatch(r"[1-9]\d*", said.strip())
+    output = daemon.inside("database", "mariadb", "merkat", "-Ne", "SELECT COUNT(*) FROM periods")
+    assert re.fullmatch(r"[1-9]\d*", output.strip())
 
 
 _LIST = ("list", "vms", "--json", "--config", "/etc/merkat/embedded.toml")
@@ -121,8 +121,8 @@ def test_docker_compose_accepts_every_profile(
 ) -> None:
     """It accepts both profiles, also with Grafana and with hardware virtualisation."""
     named = [word for file in files for word in ("--file", file)]
-    said = daemon.compose(*named, "config", profiles=(profile, "grafana"))
-    services = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", said, re.MULTILINE))
+    output = daemon.compose(*named, "config", profiles=(profile, "grafana"))
+    services = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", output, re.MULTILINE))
     ours = {"embedded": {"cloud", "merkat", "workload"}, "opennebula": {"frontend", *_HOSTS}}
     assert {"database", "prometheus", "grafana", *ours[profile]} <= services.keys()
     given = {name for name, text in services.items() if "/dev/kvm" in text}
@@ -136,7 +136,7 @@ def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
     daemon.compose("up", "--detach", *_HOSTS, profiles=("opennebula",))
     addresses = [f"qemu+tcp://{daemon.address(host)}/system" for host in _HOSTS]
     connections = [_connected(address) for address in addresses]
-    assert [one.getHostname() for one in connections] == list(_HOSTS)
+    assert [connection.getHostname() for connection in connections] == list(_HOSTS)
     (tmp_path / "disk").write_bytes(disk())
     for host in _HOSTS:
         daemon.copy(tmp_path / "disk", host, _DISK)
@@ -159,16 +159,16 @@ def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
         assert not site.failed
     finally:
         site.close()
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
 
 
 def by_ssh(daemon: Docker) -> str:
     """Return the answer of the first host's libvirtd to the account of OpenNebula's frontend."""
     daemon.inside(_HOSTS[1], "sh", "-euc", _KEYS)
     command = standing(TROUBLE, "virsh -c qemu+ssh://oneadmin@HOST/system list")
-    said = command.replace("HOST", _HOSTS[0])
-    return daemon.inside(_HOSTS[1], "runuser", "-u", "oneadmin", "--", "sh", "-c", said)
+    shell_command = command.replace("HOST", _HOSTS[0])
+    return daemon.inside(_HOSTS[1], "runuser", "-u", "oneadmin", "--", "sh", "-c", shell_command)
 
 
 _KEYS = """\

@@ -39,7 +39,7 @@ def test_a_migrating_guest_delays_no_other(mortal_hosts: list[RealHost], tmp_pat
         vm = next(vm for vm in vms if site.guests.there[vm] != site.guests.there[vms[0]])
         source, target = site.guests.there[vm], site.guests.there[vms[0]]
         mortal_hosts[source].plug("down")
-        said = len(site.said())
+        length = len(site.said())
         # Each attempt to migrate it fails after a while, and the next one begins.
         site.call("one.vm.migrate", vm, target, True, False, -1, 0)
         until(lambda: f"one-{vm}" in mortal_hosts[target].domains(), "it is on its way")
@@ -48,7 +48,7 @@ def test_a_migrating_guest_delays_no_other(mortal_hosts: list[RealHost], tmp_pat
         before = site.periods()
         until(lambda: site.guest(vms[0]).quota_us() == 60_000, "the others are served")
         assert site.periods() <= before + IN_TIME
-        assert "is away" not in site.said()[said:]
+        assert "is away" not in site.said()[length:]
         mortal_hosts[source].plug("up")
         until(lambda: site.guests.there[vm] == target, "it comes")
         until(lambda: site.guest(vm).quota_us() == 20_000, "it is served")

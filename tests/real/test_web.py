@@ -64,9 +64,9 @@ def serious(chromium: Chromium) -> list[Any]:
         chromium.run(f"{AXE}; 0")
     found = chromium.run("axe.run(document).then((r) => JSON.stringify(r.violations))")
     return [
-        (one["id"], [node["html"][:160] for node in one["nodes"][:3]])
-        for one in json.loads(found)
-        if one["impact"] in SERIOUS
+        (row["id"], [node["html"][:160] for node in row["nodes"][:3]])
+        for row in json.loads(found)
+        if row["impact"] in SERIOUS
     ]
 
 
@@ -145,8 +145,8 @@ class TestCharts:
             })()"""
         )
         admin.point(place["x"], place["y"])
-        said = admin.until("document.querySelector('.charts .when').textContent", "a period")
-        period = int(said.removeprefix("period ").partition(",")[0])
+        title = admin.until("document.querySelector('.charts .when').textContent", "a period")
+        period = int(title.removeprefix("period ").partition(",")[0])
         found = json.loads(admin.run("document.querySelector('.charts').dataset.charts"))
         line = found["charts"][0]["lines"][0]["values"]
         value = admin.run("document.querySelector('.charts figure strong').textContent")
@@ -155,7 +155,7 @@ class TestCharts:
         everywhere = admin.run(
             "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
         )
-        assert set(everywhere) == {said}
+        assert set(everywhere) == {title}
         admin.point(2, 2)
         admin.until("document.querySelector('.charts .when').textContent === ''", "no period")
 
@@ -169,13 +169,13 @@ class TestCharts:
             admin.press("ArrowRight", 39)
         newest = admin.run(last)
         whens = "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
-        said = admin.run(whens)
-        assert len(said) > 1
-        assert {one.partition(",")[0] for one in said} == {"period 6"}
+        titles = admin.run(whens)
+        assert len(titles) > 1
+        assert {title.partition(",")[0] for title in titles} == {"period 6"}
         admin.until(f"{last} >= {newest + 3}", "three more periods")
-        assert admin.run(whens) == said
+        assert admin.run(whens) == titles
         admin.press("ArrowLeft", 37)
-        assert {one.partition(",")[0] for one in admin.run(whens)} == {"period 5"}
+        assert {title.partition(",")[0] for title in admin.run(whens)} == {"period 5"}
 
     def test_the_arrow_keys_go_through_the_periods(self, admin: Chromium, shown: Shown) -> None:
         """Screen readers receive each value; Enter opens the period."""

@@ -27,9 +27,9 @@ def test_a_page_with_a_certificate(tmp_path: Path) -> None:
         user, _, password = ANN.partition(":")
         form = urlencode({"user": user, "password": password})
         kind = {"Content-Type": "application/x-www-form-urlencoded", "Origin": address.rstrip("/")}
-        with closing(http.client.HTTPSConnection(where, timeout=60, context=context)) as one:
-            one.request("POST", "/sign-in", form, kind)
-            answer = one.getresponse()
+        with closing(http.client.HTTPSConnection(where, timeout=60, context=context)) as connection:
+            connection.request("POST", "/sign-in", form, kind)
+            answer = connection.getresponse()
             answer.read()
             cookie = answer.headers["Set-Cookie"]
         assert answer.status == 303

@@ -61,7 +61,7 @@ def test_the_page_reports_a_missing_daemon_and_the_next_one_has_the_history(tmp_
             assert None not in gets["values"]
             tenant = ann.get(f"/tenants/{site.users['ann']}").charts
             assert tenant["period"][0] < last
-            titles = {one["title"] for one in tenant["charts"]}
+            titles = {chart["title"] for chart in tenant["charts"]}
             assert titles == {"Money", "CPU", "Memory", "Credits"}
             host = ann.get("/hosts/0")
             assert host.charts["period"][0] == int(began)

@@ -67,7 +67,7 @@ class Walker:
 
     def left(self, page: str, heading: str) -> tuple[str, ...]:
         """Return the commands of a section whose programs are missing, with names filled in."""
-        return tuple(self.filled(one) for one in left_out(page, heading))
+        return tuple(self.filled(command) for command in left_out(page, heading))
 
     def type(self, command: str, typed: str | None = None, *, user: str = "root") -> str:
         """Return the output of a command; with input, run it on a terminal."""
@@ -82,12 +82,12 @@ class Walker:
 
     def words(self, command: str, *, on_terminal: bool = False, user: str = "root") -> list[str]:
         """Return the words with which a shell runs the command."""
-        said = self.filled(command)
-        if user != "root" and said.startswith("merkatd "):
-            said = f"sudo -u {user} {said}"
+        typed = self.filled(command)
+        if user != "root" and typed.startswith("merkatd "):
+            typed = f"sudo -u {user} {typed}"
         if on_terminal:
-            said = _TERMINAL.format(shlex.quote(said))
-        return [*self._environment, "bash", "-c", f"cd {self._place} && {said}"]
+            typed = _TERMINAL.format(shlex.quote(typed))
+        return [*self._environment, "bash", "-c", f"cd {self._place} && {typed}"]
 
     def filled(self, command: str) -> str:
         """Return the command with the reader's own names."""

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 
 from merkatd.base.clock import Inline
+from merkatd.cluster import Step
 from merkatd.database.scheduler import journal, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.current_state import HostChecks, start_again
-from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError, StepReply
 from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import SESSION, Frontend
 
@@ -78,6 +79,25 @@ def frontend() -> Any:
     made = careful()
     yield made
     made.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [CloudUnreachableError("no answer"), CancelledError(), RuntimeError("a fault of this code")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_step_with_an_unknown_outcome_is_not_refused(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It counts as sent until an observation judges it."""
+
+    async def send(_step: Step) -> StepReply:
+        raise error
+
+    vm = frontend.vm()
+    monkeypatch.setattr(frontend.scheduler.world.cloud, "send", send)
+    assert frontend.period().acted.refused == 0
+    assert replies(frontend) == [(vm, "sent", None)]
 
 
 def test_a_host_disabled_after_the_decision_receives_no_vm(frontend: Frontend) -> None:

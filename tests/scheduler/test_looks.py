@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,16 @@ import pytest
 from merkatd.opennebula.pools.unread_vms import read_record
 from merkatd.opennebula.pools.vm_pool import LONG
 from merkatd.scheduler.base.last_records import LastRecords
-from merkatd.scheduler.base.ports import UNKNOWN, GuestRecord
+from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord
 from merkatd.scheduler.charging.charged_time import _HIDDEN_OF_AN_OWNER as FEW
-from merkatd.scheduler.observation.looks import Look
+from merkatd.scheduler.observation.guest_starts import _Guests, _started
+from merkatd.scheduler.observation.looks import (
+    Look,
+    look_back,
+    look_of,
+    never_ran,
+    records_column,
+)
 from merkatd.scheduler.observation.running_time import Starts, lacking, seconds_run, starts
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
@@ -49,6 +58,7 @@ def looked(at_s: float, *, runs: bool, number: int, shown: bool = False) -> Look
         (True, 3, True, 5, False),
         (False, 3, False, 4, True),
         (False, 3, True, 4, True),
+        (False, 3, True, 3, True),
         (True, 3, False, 3, True),
         (False, UNKNOWN, False, UNKNOWN, True),
     ],
@@ -81,6 +91,74 @@ def test_a_text_that_becomes_long_while_the_vm_is_off_costs_nothing() -> None:
     assert lacking(before, looked(1_060, runs=False, number=3), np.array([True])) == []
     changed = looked(1_060, runs=False, number=4)
     assert seconds_run(before, changed, {}).tolist() == [60]
+
+
+def test_a_text_that_becomes_readable_shows_no_earlier_runs() -> None:
+    """Without its history, the VM may have run all the time."""
+    before = looked(1_000, runs=False, number=UNKNOWN)
+    now = looked(1_060, runs=False, number=3, shown=True)
+    assert lacking(before, now, np.array([True])) == [VM]
+    assert seconds_run(before, now, {}).tolist() == [60]
+
+
+def test_a_stored_look_is_the_look_of_the_observation(site: Frontend) -> None:
+    """Of a VM with too long texts it has the number; records of ended VMs change no other's."""
+    hidden, shown = (site.vm() for _ in range(2))
+    seen = site.periods(2).seen.observation
+    old = GuestRecord(9, 100, 200)
+    seen = replace(
+        seen,
+        by_record={hidden: "long"},
+        ailing={99: "it is unreadable"},
+        ended=dict.fromkeys([hidden, shown, 77, 99], old),
+    )
+    runs = np.ones(2, dtype=bool)
+    look = look_of(seen, runs)
+    arrays: dict[str, Any] = {"vm": seen.vm_id, "runs": runs, **records_column(seen)}
+    stored = look_back(arrays, seen.at_s)
+    assert look is not None
+    assert stored is not None
+    assert look.hidden == {99: UNKNOWN, **stored.hidden}
+    assert stored.hidden == {hidden: 0}
+    assert list(look.records) == [shown, 77]
+    assert list(stored.records) == [shown]
+    assert look.records[shown] == stored.records[shown] != old
+    assert never_ran(arrays).tolist() == [False, False]
+    arrays["record"][seen.vm_id == hidden, 1] = NO_RECORD.seq
+    assert never_ran(arrays).tolist() == (seen.vm_id == hidden).tolist()
+
+
+NUMBER = GuestRecord(3)
+"""A last record of which only the number is known."""
+WHOLE = GuestRecord(3, 100, 200)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hidden", "started"),
+    [
+        (NUMBER, NUMBER, (True, True), False),
+        (NUMBER, GuestRecord(4), (True, True), True),
+        (GuestRecord(UNKNOWN), GuestRecord(UNKNOWN), (True, True), True),
+        (NUMBER, WHOLE, (True, False), False),
+        (WHOLE, NUMBER, (False, True), False),
+        (WHOLE, GuestRecord(4), (False, True), True),
+        (WHOLE, WHOLE, (False, False), False),
+    ],
+)
+def test_the_number_of_a_record_shows_whether_a_guest_ran_in_between(
+    old: GuestRecord, new: GuestRecord, hidden: tuple[bool, bool], *, started: bool
+) -> None:
+    """The VM is off at both looks, and unreadable at some; an unknown number may be another."""
+    none = np.zeros(0, dtype=np.int64)
+    before, now = (
+        _Guests(none, none, none, none, {VM: (2, record)}, {VM} if is_hidden else set())
+        for record, is_hidden in zip((old, new), hidden, strict=True)
+    )
+    observed: Any = SimpleNamespace(
+        snapshot=SimpleNamespace(vms=SimpleNamespace(id=np.array([VM]), owner=np.array([2]))),
+        histories={},
+    )
+    assert list(_started(observed, before, now)) == [(2, VM, False)] * started
 
 
 @pytest.mark.parametrize(

@@ -167,18 +167,25 @@ class TestPoverty:
     def test_a_waiting_vm_lowers_no_bid_of_a_running_vm(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """This holds for any bid; waiting VMs divide the remaining credits."""
+        """This holds for any bid; waiting VMs divide the credits that running VMs leave.
+
+        A VM that is off needs none.
+        """
         frontend = made(MoneySettings(supply=1e6, starting_credits=49.0, renewal_s=1e9))
         ann = frontend.user("ann")
-        runs = frontend.vm(1.0, owner=ann, MERKAT_BID_MEMORY=0)
+        runs, off = (frontend.vm(1.0, owner=ann, MERKAT_BID_MEMORY=0) for _ in range(2))
         frontend.periods(2)
+        frontend.bench.ok("one.vm.action", "poweroff-hard", off)
+        frontend.periods(1)
         waits = frontend.vm(
             50_000_000.0, owner=ann, MERKAT_BID_MEMORY=0, SCHED_REQUIREMENTS="RACK > 9"
         )
         snapshot = frontend.period().seen.snapshot
         assert frontend.state(waits) == "PENDING"
         assert snapshot.vms.bid[snapshot.vm_row(runs), 0] == 1.0
-        assert 0.0 < snapshot.vms.bid[snapshot.vm_row(waits), 0] < 49.0
+        # A charge can cover two periods.
+        left = frontend.balances()[owner_of(frontend, runs)] / 2.0 - 1.0
+        assert snapshot.vms.bid[snapshot.vm_row(waits), 0] == pytest.approx(left)
         assert "credits are running out" not in str(frontend.bench.vm(runs).user_template)
         frontend.agree()
 

@@ -82,15 +82,15 @@ class Interfaces:
 
     def control(self, question: str, **arguments: Any) -> Any:
         """Return the answer of the control socket, or the text of its error."""
-        said = self._control.buildProtocol(None)._reply(question, arguments)
-        reply = json.loads(self.frontend.result(ensureDeferred(said)))
+        answer = self._control.buildProtocol(None)._reply(question, arguments)
+        reply = json.loads(self.frontend.result(ensureDeferred(answer)))
         return reply.get("answer", reply.get("error"))
 
     def call(self, login: str, method: str, *arguments: Any) -> tuple[Any, int]:
         """Return the answer of XML-RPC and its code, 0 for success."""
         body = xmlrpc.client.dumps((login, *arguments), method).encode()
-        found = self.frontend.result(ensureDeferred(self._dispatch.answer(body, "192.0.2.1")))
-        answer: Any = xmlrpc.client.loads(found)[0][0]
+        raw_answer = self.frontend.result(ensureDeferred(self._dispatch.answer(body, "192.0.2.1")))
+        answer: Any = xmlrpc.client.loads(raw_answer)[0][0]
         _, value, code = answer[:3]
         return value, code
 
@@ -116,8 +116,8 @@ class Interfaces:
 def without_none(value: Any) -> Any:
     """Return an answer as XML-RPC carries it: without members that have no value."""
     if isinstance(value, dict):
-        return {name: without_none(one) for name, one in value.items() if one is not None}
-    return [without_none(one) for one in value] if isinstance(value, list) else value
+        return {name: without_none(member) for name, member in value.items() if member is not None}
+    return [without_none(member) for member in value] if isinstance(value, list) else value
 
 
 def contended(frontend: Frontend) -> Iterator[Interfaces]:

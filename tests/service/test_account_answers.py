@@ -56,8 +56,8 @@ def test_a_tenant_has_the_same_balances_everywhere(asked: Accounts) -> None:
     """Control socket, XML-RPC and page show the same balances."""
     row = asked.control("tenant", tenant="ann")
     for login in (SESSION, ANN):
-        found, code = asked.call(login, "merkat.tenant.info", asked.site.ann)
-        assert (code, found) == (0, {name: without_none(row)[name] for name in found})
+        answer, code = asked.call(login, "merkat.tenant.info", asked.site.ann)
+        assert (code, answer) == (0, {name: without_none(row)[name] for name in answer})
         page = asked.text(login, f"/tenants/{asked.site.ann}")
         assert credits_text(row["balance"]) in page
         assert credits_text(row["in_applications"]) in page
@@ -66,10 +66,10 @@ def test_a_tenant_has_the_same_balances_everywhere(asked: Accounts) -> None:
 def test_the_list_of_tenants_follows_rights(asked: Accounts) -> None:
     """An administrator sees all tenants of the control socket, and a tenant itself."""
     rows = {row["id"]: row["balance"] for row in asked.control("tenants")["tenants"]}
-    found, _ = asked.call(SESSION, "merkat.tenant.list")
-    assert {one["id"]: one["balance"] for one in found} == rows
-    found, _ = asked.call(BOB, "merkat.tenant.list")
-    assert [one["id"] for one in found] == [asked.site.bob]
+    accounts, _ = asked.call(SESSION, "merkat.tenant.list")
+    assert {account["id"]: account["balance"] for account in accounts} == rows
+    accounts, _ = asked.call(BOB, "merkat.tenant.list")
+    assert [account["id"] for account in accounts] == [asked.site.bob]
     assert all(f"/tenants/{id_}" in asked.text(SESSION, "/tenants") for id_ in rows)
     assert f'"/tenants/{asked.site.ann}"' not in asked.text(BOB, "/tenants")
 
@@ -77,15 +77,15 @@ def test_the_list_of_tenants_follows_rights(asked: Accounts) -> None:
 def test_budgets_and_statements_are_the_same_everywhere(asked: Accounts) -> None:
     """All interfaces show the same application and the same month."""
     (row,) = asked.control("budgets", tenant="ann")
-    (found,), code = asked.call(ANN, "merkat.budget.info")
-    assert (code, found) == (0, {name: without_none(row)[name] for name in found})
+    (budget,), code = asked.call(ANN, "merkat.budget.info")
+    assert (code, budget) == (0, {name: without_none(row)[name] for name in budget})
     assert row["name"] in asked.text(ANN, f"/tenants/{asked.site.ann}")
     month = asked.control("statement", tenant="ann")
-    found, _ = asked.call(ANN, "merkat.statement.info")
-    assert found["opening"] * 1e6 == pytest.approx(month["opening"])
-    assert found["closing"] * 1e6 == pytest.approx(month["closing"])
-    assert [line["vm"] for line in found["vms"]] == [line["vm_id"] for line in month["lines"]]
-    assert credits_text(found["closing"]) in asked.text(ANN, f"/tenants/{asked.site.ann}")
+    budget, _ = asked.call(ANN, "merkat.statement.info")
+    assert budget["opening"] * 1e6 == pytest.approx(month["opening"])
+    assert budget["closing"] * 1e6 == pytest.approx(month["closing"])
+    assert [line["vm"] for line in budget["vms"]] == [line["vm_id"] for line in month["lines"]]
+    assert credits_text(budget["closing"]) in asked.text(ANN, f"/tenants/{asked.site.ann}")
 
 
 def test_a_changed_budget_has_its_author(asked: Accounts) -> None:
@@ -94,21 +94,21 @@ def test_a_changed_budget_has_its_author(asked: Accounts) -> None:
     asked.call(ANN, "merkat.budget.set", row["application"], {"replenishment": 7.0})
     assert asked.control("budget", application=row["application"])["replenishment"] == 7.0
     asked.control("budget", application=row["application"], replenishment=8.0)
-    (found,), _ = asked.call(ANN, "merkat.budget.info")
-    assert found["replenishment"] == 8.0
+    (budget,), _ = asked.call(ANN, "merkat.budget.info")
+    assert budget["replenishment"] == 8.0
     notes = asked.control("money_notes", kind="budget", limit=2)
     assert [note["who"] for note in notes] == ["an administrator", f"user {asked.site.ann}"]
 
 
 def test_errors_have_the_same_text(asked: Accounts) -> None:
     """Each interface has its own code for the same text."""
-    said = asked.control("budget", application=99, amount=1)
-    found, code = asked.call(SESSION, "merkat.budget.set", 99, {"budget": 1.0})
-    assert (found, code) == (f"[merkat.budget.set] {said}", Code.NO_EXISTS)
+    message = asked.control("budget", application=99, amount=1)
+    answer, code = asked.call(SESSION, "merkat.budget.set", 99, {"budget": 1.0})
+    assert (answer, code) == (f"[merkat.budget.set] {message}", Code.NO_EXISTS)
     (row,) = asked.control("budgets", tenant="ann")
-    said = asked.control("budget", application=row["application"], amount=1e12)
-    found, code = asked.call(ANN, "merkat.budget.set", row["application"], {"budget": 1e12})
-    assert (found, code) == (f"[merkat.budget.set] {said}", Code.RPC_API)
+    message = asked.control("budget", application=row["application"], amount=1e12)
+    answer, code = asked.call(ANN, "merkat.budget.set", row["application"], {"budget": 1e12})
+    assert (answer, code) == (f"[merkat.budget.set] {message}", Code.RPC_API)
     assert asked.page(SESSION, "/tenants/77").status == 404
 
 

@@ -37,11 +37,11 @@ def asked() -> Iterator[Interfaces]:
 def read_whole(asked: Interfaces, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The whole tables that were read, by the functions that read them."""
     del asked  # its periods read whole tables
-    found: list[str] = []
+    names: list[str] = []
 
     def noting(name: str, real: Any) -> Any:
         def work(*arguments: Any, **named: Any) -> Any:
-            found.append(name)
+            names.append(name)
             return real(*arguments, **named)
 
         return work
@@ -49,7 +49,7 @@ def read_whole(asked: Interfaces, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for module, name in WHOLE_TABLES:
         shown = f"{module.__name__}.{name}"
         monkeypatch.setattr(module, name, noting(shown, getattr(module, name)))
-    return found
+    return names
 
 
 def test_a_tenant_reads_no_other_tenants(asked: Interfaces, read_whole: list[str]) -> None:
@@ -102,8 +102,8 @@ def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
     asked.periods(2)
     for login, vms in ((ANN, [0, 1]), (SESSION, [0, 1, 2, 3])):
         assert asked.page(login, "/periods/3").status == 200
-        kept = [one.value for one in asked._site._recall._kept.values()]
-        (shares,) = [one for one in kept if isinstance(one, PastShares)][-1:]
+        kept = [entry.value for entry in asked._site._recall._kept.values()]
+        (shares,) = [value for value in kept if isinstance(value, PastShares)][-1:]
         assert shares.vm.tolist() == vms
 
 

@@ -17,7 +17,7 @@ _DENIED = 512
 def given() -> Iterator[Interfaces]:
     """A cloud in which Ann's VM 0 was given to Bob after the latest period."""
     for interfaces in contended(Frontend(hosts=1)):
-        users = {one.name: one.id for one in interfaces.frontend.cloud.world.users}
+        users = {user.name: user.id for user in interfaces.frontend.cloud.world.users}
         interfaces.frontend.bench.ok("one.vm.chown", 0, users["bob"], -1)
         yield interfaces
 
@@ -26,9 +26,9 @@ def test_only_the_present_owner_bids(given: Interfaces) -> None:
     """The new owner pays for the next period, so the former owner may not raise the bid."""
     assert given.call(ANN, "merkat.bid.set", 0, {"cpu": 900.0})[1] == _DENIED
     assert given.page(ANN, "/vms/0/bid", cpu="900").status == 404
-    found, code = given.call(BOB, "merkat.bid.set", 0, {"cpu": 3.0})
+    answer, code = given.call(BOB, "merkat.bid.set", 0, {"cpu": 3.0})
     assert code == 0
-    assert found["resources"][0]["old"] == 2.0
+    assert answer["resources"][0]["old"] == 2.0
 
 
 def test_the_former_owner_still_sees_the_period(given: Interfaces) -> None:

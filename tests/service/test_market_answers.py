@@ -28,9 +28,9 @@ def asked() -> Iterator[Interfaces]:
 
 def text_of(asked: Interfaces, login: str, path: str) -> str:
     """Return the text of a page."""
-    found = asked.page(login, path)
-    assert found.status == 200
-    return unescape(found.body.decode())
+    page = asked.page(login, path)
+    assert page.status == 200
+    return unescape(page.body.decode())
 
 
 def test_prices_are_the_same_everywhere(asked: Interfaces) -> None:
@@ -48,11 +48,11 @@ def test_prices_are_the_same_everywhere(asked: Interfaces) -> None:
 @pytest.mark.parametrize("login", [SESSION, ANN])
 def test_an_explanation_is_the_same_everywhere(asked: Interfaces, login: str) -> None:
     """XML-RPC has all of it, and the page has the sentence and the reasons."""
-    found, code = asked.call(login, "merkat.vm.explain", 0)
-    assert (found, code) == (without_none(asked.control("explain", vm="0")), 0)
+    answer, code = asked.call(login, "merkat.vm.explain", 0)
+    assert (answer, code) == (without_none(asked.control("explain", vm="0")), 0)
     page = text_of(asked, login, "/vms/0")
-    assert found["sentence"] in page
-    assert all(one["why_not_more"] in page for one in found["resources"])
+    assert answer["sentence"] in page
+    assert all(resource["why_not_more"] in page for resource in answer["resources"])
 
 
 def test_a_vms_balance_is_its_owners(asked: Interfaces) -> None:
@@ -74,9 +74,9 @@ def test_a_quote_is_the_same_everywhere(asked: Interfaces) -> None:
     quoted, _ = asked.call(ANN, "merkat.quote.bid", 0, bid)
     assert quoted == without_none(asked.control("quote", vm="vm-0", **bid))
     page = unescape(asked.page(ANN, "/vms/0/quote", cpu="6", memory="2").body.decode())
-    for one in quoted["resources"]:
-        assert amount(one["resource"], one["share"]) in page
-        assert credits_text(one["cost"]) in page
+    for resource in quoted["resources"]:
+        assert amount(resource["resource"], resource["share"]) in page
+        assert credits_text(resource["cost"]) in page
     wanted, _ = asked.call(ANN, "merkat.quote.want", -1, {"cpu": 50.0}, {"most_cpu": 100.0})
     assert wanted == without_none(asked.control("quote", want_cpu=50.0, most_cpu=100.0))
 
@@ -93,11 +93,11 @@ def test_a_bid_is_the_same_everywhere(asked: Interfaces) -> None:
 
 def bids(asked: Interfaces, vm: int) -> tuple[float, float, str]:
     """Return the bid for CPU from each interface."""
-    found, _ = asked.call(ANN, "merkat.bid.info", vm)
+    answer, _ = asked.call(ANN, "merkat.bid.info", vm)
     field = text_of(asked, ANN, f"/vms/{vm}").partition('name="cpu"')[2]
     return (
         asked.control("bid", vm=str(vm))["resources"][0]["old"],
-        found["resources"][0]["bid"],
+        answer["resources"][0]["bid"],
         field.partition('value="')[2].partition('"')[0],
     )
 
@@ -147,8 +147,8 @@ def test_errors_are_the_same_everywhere(
     for question in ("bid", "quote"):
         assert text in asked.control(question, vm="0", **bid)
     for method in ("merkat.bid.set", "merkat.quote.bid"):
-        said, code = asked.call(ANN, method, 0, bid)
-        assert (text in said, code) == (True, Code.RPC_API)
+        text_answered, code = asked.call(ANN, method, 0, bid)
+        assert (text in text_answered, code) == (True, Code.RPC_API)
     if "cpu" in bid:
         assert asked.page(ANN, "/vms/0/bid", cpu="-1").status == 422
     assert asked.control("bid", vm="0") == before
@@ -201,7 +201,7 @@ def test_services_check_rights_for_every_interface(asked: Interfaces) -> None:
     (host,) = result(ensureDeferred(services.listings.hosts(ann, now)))
     assert host.use is None
     applications = result(ensureDeferred(services.listings.applications(ann, now)))
-    assert [one.owner for one in applications] == [2]
+    assert [application.owner for application in applications] == [2]
     for refused in (
         services.steps.steps_of_vm(ann, now.snapshot, 2),
         services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=3),
@@ -229,8 +229,8 @@ def test_the_reason_of_a_move_tells_nothing_of_anothers_vm(same: bool) -> None:
     frontend.clock.advance(30)
     asked = Interfaces(frontend)
     asked.periods(3)
-    found, _ = asked.call(ANN, "merkat.vm.explain", moved)
-    reason = found["why_here"]["reason"]
+    answer, _ = asked.call(ANN, "merkat.vm.explain", moved)
+    reason = answer["why_here"]["reason"]
     own = f"makes room on host000: VM {gains} gets 400 cpu instead of 300"
     assert reason == (own if same else "makes room on host000 for a VM of another owner")
     assert unescape(reason) in text_of(asked, ANN, "/decisions")

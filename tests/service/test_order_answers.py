@@ -77,7 +77,7 @@ def test_an_order_has_its_author(asked: Orders) -> None:
     answer = asked.page(ANN, f"/platforms/{asked.platform}/change", performance="3")
     assert answer.status == 303
     actions = asked.control("platform", platform=asked.platform)["actions"]
-    assert [(one["who"], one["text"]) for one in actions[:3]] == [
+    assert [(action["who"], action["text"]) for action in actions[:3]] == [
         (f"user {asked.site.ann}", "performance 3"),
         (f"user {asked.site.ann}", "performance 2"),
         ("root", "performance 1"),
@@ -88,21 +88,21 @@ def test_impossible_orders_have_the_same_text(asked: Orders) -> None:
     """Each interface has its own code for the same text."""
     asked.call(ANN, "merkat.platform.stop", asked.platform)
     asked.periods(3)
-    said = asked.control("platform_suspend", platform=asked.platform)
-    assert said == f"platform {asked.platform} is cancelled"
-    found, code = asked.call(ANN, "merkat.platform.suspend", asked.platform)
-    assert (found, code) == (f"[merkat.platform.suspend] {said}", Code.RPC_API)
+    message = asked.control("platform_suspend", platform=asked.platform)
+    assert message == f"platform {asked.platform} is cancelled"
+    text, code = asked.call(ANN, "merkat.platform.suspend", asked.platform)
+    assert (text, code) == (f"[merkat.platform.suspend] {message}", Code.RPC_API)
     page = asked.page(ANN, f"/platforms/{asked.platform}/suspend", deadline="")
     assert page.status == 422
     wrong = template(budget="[budget]\ncredits = 99999999")
-    said = asked.control("platform_submit", tenant="ann", template=wrong)
-    found, code = asked.call(ANN, "merkat.platform.submit", wrong)
-    assert (found, code) == (f"[merkat.platform.submit] {said}", Code.RPC_API)
+    message = asked.control("platform_submit", tenant="ann", template=wrong)
+    text, code = asked.call(ANN, "merkat.platform.submit", wrong)
+    assert (text, code) == (f"[merkat.platform.submit] {message}", Code.RPC_API)
     answer = asked.page(ANN, "/platforms/submit", template=wrong)
-    assert (answer.status, said in unescape(answer.body.decode())) == (422, True)
-    said = asked.control("platform", platform=99)
+    assert (answer.status, message in unescape(answer.body.decode())) == (422, True)
+    message = asked.control("platform", platform=99)
     assert asked.call(ANN, "merkat.platform.info", 99) == (
-        f"[merkat.platform.info] {said}",
+        f"[merkat.platform.info] {message}",
         Code.NO_EXISTS,
     )
     assert asked.page(ANN, "/platforms/99").status == 404
@@ -165,8 +165,8 @@ def test_the_mode_and_its_plan_are_the_same_everywhere(asked: Orders) -> None:
     """One interface sets the mode, all show it, and errors have the same text."""
     assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
     shown = asked.control("mode")
-    found, _ = asked.call(SESSION, "merkat.mode.info")
-    assert found == {name: without_none(shown)[name] for name in found}
+    mode, _ = asked.call(SESSION, "merkat.mode.info")
+    assert mode == {name: without_none(shown)[name] for name in mode}
     assert (shown["mode"], shown["ordered"]) == ("ask", "ask")
     asked.site.vm(2.0, owner=ANN)
     asked.periods(2)
@@ -175,13 +175,13 @@ def test_the_mode_and_its_plan_are_the_same_everywhere(asked: Orders) -> None:
     assert asked.call(SESSION, "merkat.plan.info") == (without_none(plan), 0)
     page = unescape(asked.page(SESSION, "/plan").body.decode())
     assert all(step["reason"] in page for step in plan["steps"])
-    said = asked.control("approve_plan", plan=99)
+    message = asked.control("approve_plan", plan=99)
     assert asked.call(SESSION, "merkat.plan.approve", 99) == (
-        f"[merkat.plan.approve] {said}",
+        f"[merkat.plan.approve] {message}",
         Code.RPC_API,
     )
     answer = asked.page(SESSION, "/plan/approve", plan="99")
-    assert (answer.status, said in unescape(answer.body.decode())) == (422, True)
+    assert (answer.status, message in unescape(answer.body.decode())) == (422, True)
     assert asked.page(SESSION, "/plan/approve", plan=str(plan["plan"])).status == 303
     assert asked.control("standing_plan")["state"] == "approved"
 

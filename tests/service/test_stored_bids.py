@@ -18,8 +18,11 @@ def test_a_bid_for_one_good_stores_no_lowered_bid_for_another() -> None:
         view = prepare(site.periods(3), site.scheduler.world.markets)
         assert view.now.snapshot.vms.bid.max() < 1.0
         bids = services_at(site.scheduler).bids
-        found = site.result(ensureDeferred(bids.set_bid(LOCAL, view, vm, {"cpu": 2.0})))
-        assert [one.new for one in found.resources] == [2.0, view.now.snapshot.vms.bid[0, 1]]
+        outcome = site.result(ensureDeferred(bids.set_bid(LOCAL, view, vm, {"cpu": 2.0})))
+        assert [resource.new for resource in outcome.resources] == [
+            2.0,
+            view.now.snapshot.vms.bid[0, 1],
+        ]
         assert site.read(bid_store.amounts)[vm] == {"cpu": 2.0}
     finally:
         site.close()

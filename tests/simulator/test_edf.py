@@ -29,7 +29,7 @@ def application(submit_s: float, run_s: float, tasks: int, due_s: float) -> Appl
 
 def ends(applications: list[Application], procs: int, costs: OperationCosts = FREE) -> list[float]:
     """Return the time at which each application ended."""
-    return [one.end_s for one in edf(applications, procs, costs).outcomes]
+    return [outcome.end_s for outcome in edf(applications, procs, costs).outcomes]
 
 
 def test_an_earlier_deadline_interrupts_a_later_one() -> None:
@@ -96,13 +96,13 @@ def test_on_one_processor_edf_meets_every_feasible_deadline(
     """It drops applications only if they really cannot all be met."""
     applications = [application(s, r, 1, s + r + slack) for s, r, slack in rows]
     run = edf(applications, 1, FREE)
-    assert all(one.met or one.end_s == float("inf") for one in run.outcomes)
-    dropped = [one for one in run.outcomes if not one.met]
+    assert all(outcome.met or outcome.end_s == float("inf") for outcome in run.outcomes)
+    dropped = [outcome for outcome in run.outcomes if not outcome.met]
     feasible = all(
         sum(
-            one.run_s
-            for one in applications
-            if begin.submit_s <= one.submit_s and one.due_s <= end.due_s
+            application.run_s
+            for application in applications
+            if begin.submit_s <= application.submit_s and application.due_s <= end.due_s
         )
         <= end.due_s - begin.submit_s
         for begin in applications

@@ -133,7 +133,7 @@ def test_small_experiments_run_completely(name: str) -> None:
     experiment, options = EXPERIMENTS[name], ExperimentOptions()
     rows = {task: experiment.measure(task, options) for task in experiment.tasks(options)}
     report = experiment.report(rows, options)
-    assert [one.text for one in report.statements if not one.holds] == (
+    assert [statement.text for statement in report.statements if not statement.holds] == (
         []
         if name == "figure-3"
         else [

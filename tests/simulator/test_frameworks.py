@@ -28,9 +28,9 @@ def test_a_framework_alone_takes_all_workers_and_returns_them() -> None:
     """It uses the whole cloud while there is work, and no workers afterwards."""
     alone = framework([*equal_jobs(400), *equal_jobs(1, at_s=20_000.0)])
     simulate([alone], SETTING)
-    vms = [one.vms for one in alone.seen]
+    vms = [seen.vms for seen in alone.seen]
     assert max(vms) >= VMS - 1
-    assert [one.vms for one in alone.seen if 15_000 < one.at_s < 20_000] == [0] * 83
+    assert [seen.vms for seen in alone.seen if 15_000 < seen.at_s < 20_000] == [0] * 83
     assert alone.lost == 0
 
 
@@ -52,7 +52,7 @@ def test_fixed_halves_stay_fixed() -> None:
     """Without a market, one framework cannot use the idle half of the other."""
     busy, idle = framework(equal_jobs(100), fixed=10), framework([], "two", fixed=10)
     simulate([busy, idle], SETTING)
-    assert {one.vms for one in busy.seen} == {10}
+    assert {seen.vms for seen in busy.seen} == {10}
     assert busy.end_s == 100 / 10 * 300.0
 
 
@@ -76,7 +76,7 @@ def test_every_job_is_done(first: list[Job], second: list[Job]) -> None:
         framework(sorted(second, key=lambda job: job.submit_s), "two"),
     ]
     simulate(both, SETTING)
-    for one, jobs in zip(both, (first, second), strict=True):
-        assert one.begun - one.lost == len(jobs)
-    for sights in zip(*(one.seen for one in both), strict=True):
-        assert sum(one.part for one in sights) <= 1.0 + 1e-9
+    for run, jobs in zip(both, (first, second), strict=True):
+        assert run.begun - run.lost == len(jobs)
+    for sights in zip(*(framework.seen for framework in both), strict=True):
+        assert sum(sight.part for sight in sights) <= 1.0 + 1e-9

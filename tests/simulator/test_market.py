@@ -67,21 +67,21 @@ def test_two_applications_that_fit_do_not_affect_each_other() -> None:
 
 def test_an_urgent_application_gets_room() -> None:
     """The patient one is suspended and resumed, and both meet their deadlines."""
-    found = run(application(0, 3000.0, 4, 30_000.0), application(600, 300.0, 2, 1000.0))
-    patient, urgent = found.outcomes
+    result = run(application(0, 3000.0, 4, 30_000.0), application(600, 300.0, 2, 1000.0))
+    patient, urgent = result.outcomes
     assert urgent.met
     assert patient.met
-    assert found.counts.suspensions == found.counts.resumes == 1
-    assert found.counts.vm_suspensions == 4
+    assert result.counts.suspensions == result.counts.resumes == 1
+    assert result.counts.vm_suspensions == 4
     # The patient one loses the other's time, and five seconds to load its memory from disk.
     assert patient.end_s == pytest.approx(3002.0 + 302.0 + 5.0, abs=2.0)
 
 
 def test_an_application_with_time_waits() -> None:
     """It causes no suspension while it has time to spare."""
-    found = run(application(0, 300.0, 4, 1000.0), application(10, 300.0, 4, 4000.0))
-    assert found.counts.suspensions == 0
-    assert [one.met for one in found.outcomes] == [True, True]
+    result = run(application(0, 300.0, 4, 1000.0), application(10, 300.0, 4, 4000.0))
+    assert result.counts.suspensions == 0
+    assert [outcome.met for outcome in result.outcomes] == [True, True]
 
 
 def test_hopeless_applications_never_start() -> None:
@@ -94,10 +94,10 @@ def test_hopeless_applications_never_start() -> None:
 
 def test_partial_work_counts_for_partial_deadlines() -> None:
     """A partial-deadline tenant's application runs until its deadline."""
-    one = replace(application(0, 300.0, 4, 152.0), tenant=TenantKind.PARTIAL_DEADLINE)
-    (found,) = run(one).outcomes
-    assert found.done == pytest.approx(0.5, abs=0.02)
-    assert found.satisfaction == pytest.approx(300.0, abs=10.0)
+    late = replace(application(0, 300.0, 4, 152.0), tenant=TenantKind.PARTIAL_DEADLINE)
+    (outcome,) = run(late).outcomes
+    assert outcome.done == pytest.approx(0.5, abs=0.02)
+    assert outcome.satisfaction == pytest.approx(300.0, abs=10.0)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
@@ -107,11 +107,13 @@ def test_the_same_seed_gives_the_same_run() -> None:
     terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
     applications = assign(jobs, terms, np.random.default_rng(2))
     first, second = (run(*applications) for _ in range(2))
-    assert [one.end_s for one in first.outcomes] == [one.end_s for one in second.outcomes]
+    assert [outcome.end_s for outcome in first.outcomes] == [
+        outcome.end_s for outcome in second.outcomes
+    ]
     assert first.counts == second.counts
     assert first.prices == second.prices
     assert 0.0 < met_part(first.outcomes) <= 1.0
-    best = sum(one.budget for one in applications)
+    best = sum(application.budget for application in applications)
     assert -best <= satisfaction(first.outcomes) <= best
 
 
@@ -119,24 +121,27 @@ def test_no_work_is_done_faster_than_the_cloud_allows() -> None:
     """All finished work fits into the cores' time."""
     jobs = [job._replace(submit_s=0.0) for job in lublin(25, 4, np.random.default_rng(3))]
     terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
-    found = run(*assign(jobs, terms, np.random.default_rng(4)))
-    done = sum(one.done * one.application.run_s * one.application.tasks for one in found.outcomes)
-    assert done <= CLOUD.cores * found.span_s
+    result = run(*assign(jobs, terms, np.random.default_rng(4)))
+    done = sum(
+        outcome.done * outcome.application.run_s * outcome.application.tasks
+        for outcome in result.outcomes
+    )
+    assert done <= CLOUD.cores * result.span_s
 
 
 def test_prices_settle_after_a_step_in_demand() -> None:
     """The price is constant from two periods after demand doubled until an application ends."""
-    found = run(
+    result = run(
         application(0, 3000.0, 2, 9000.0),
         application(600, 3000.0, 2, 9000.0),
         application(600, 3000.0, 2, 15_000.0),
     )
-    assert all(one.met for one in found.outcomes)
-    ends_s = min(one.end_s for one in found.outcomes)
-    changes = [at_s for at_s, _ in found.prices]
+    assert all(outcome.met for outcome in result.outcomes)
+    ends_s = min(outcome.end_s for outcome in result.outcomes)
+    changes = [at_s for at_s, _ in result.prices]
     assert any(600 <= at_s <= 720 for at_s in changes)
     assert not any(720 < at_s < ends_s for at_s in changes)
-    assert all(price > 0 for _, price in found.prices)
+    assert all(price > 0 for _, price in result.prices)
 
 
 def test_an_application_larger_than_the_cloud_is_an_error() -> None:

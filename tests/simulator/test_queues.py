@@ -47,7 +47,7 @@ def test_a_job_larger_than_the_machine_is_an_error(queue: object) -> None:
 
 jobs_lists = st.lists(
     st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1, 8)), max_size=25
-).map(lambda rows: sorted((job(s, r, p) for s, r, p in rows), key=lambda one: one.submit_s))
+).map(lambda rows: sorted((job(s, r, p) for s, r, p in rows), key=lambda job: job.submit_s))
 
 
 @given(jobs_lists)
@@ -58,9 +58,9 @@ def test_jobs_never_exceed_the_machine_and_all_run(jobs: list[SwfJob]) -> None:
         for at_s, first in zip(start_s, jobs, strict=True):
             assert at_s >= first.submit_s
             running = sum(
-                one.procs
-                for begun_s, one in zip(start_s, jobs, strict=True)
-                if begun_s <= at_s < begun_s + one.run_s
+                job.procs
+                for begun_s, job in zip(start_s, jobs, strict=True)
+                if begun_s <= at_s < begun_s + job.run_s
             )
             assert running <= 8
 
@@ -70,6 +70,6 @@ def test_fcfs_starts_jobs_in_order_and_as_early_as_possible(jobs: list[SwfJob]) 
     """A job starts at its submission, with the job before it, or when a job ends."""
     start_s = fcfs(jobs, 8).start_s
     assert start_s == sorted(start_s)
-    ends = {begun_s + one.run_s for begun_s, one in zip(start_s, jobs, strict=True)}
-    for row, (at_s, one) in enumerate(zip(start_s, jobs, strict=True)):
-        assert at_s == one.submit_s or at_s in ends or (row and at_s == start_s[row - 1])
+    ends = {begun_s + job.run_s for begun_s, job in zip(start_s, jobs, strict=True)}
+    for row, (at_s, job) in enumerate(zip(start_s, jobs, strict=True)):
+        assert at_s == job.submit_s or at_s in ends or (row and at_s == start_s[row - 1])

@@ -56,15 +56,19 @@ def test_a_scenario_defines_cloud_and_applications(tmp_path: Path) -> None:
     assert cloud.renewal_s == 3600.0
     applications = scenario.applications(seed=1, level=0.5)
     assert len(applications) == 21
-    assert [one.number for one in applications] == list(range(21))
-    submitted = [one.submit_s for one in applications]
+    assert [application.number for application in applications] == list(range(21))
+    submitted = [application.submit_s for application in applications]
     assert submitted == sorted(submitted)
-    (mine,) = (one for one in applications if one.tenant is TenantKind.FULL_DEADLINE)
+    (mine,) = (
+        application
+        for application in applications
+        if application.tenant is TenantKind.FULL_DEADLINE
+    )
     assert (mine.submit_s, mine.run_s, mine.deadline_s, mine.budget) == (300, 1200, 3600, 500)
-    drawn = [one for one in applications if one is not mine]
-    assert max(one.submit_s for one in drawn) == pytest.approx(1800.0)
-    assert np.mean([one.run_s for one in drawn]) == pytest.approx(600.0, rel=0.02)
-    assert all(2 <= one.deadline_s / one.ideal_s <= 3 for one in drawn)
+    drawn = [application for application in applications if application is not mine]
+    assert max(application.submit_s for application in drawn) == pytest.approx(1800.0)
+    assert np.mean([application.run_s for application in drawn]) == pytest.approx(600.0, rel=0.02)
+    assert all(2 <= application.deadline_s / application.ideal_s <= 3 for application in drawn)
 
 
 def test_a_seed_draws_the_same_applications_again(tmp_path: Path) -> None:

@@ -49,11 +49,11 @@ def test_the_policy_in_use_settles_sooner_than_the_papers_at_no_higher_cost() ->
         return sum(values) / len(values)
 
     def mean_settling(of: list[StabilityRun]) -> float:
-        return mean([float(settled_after(one.prices[STEP_PERIOD:])) for one in of])
+        return mean([float(settled_after(run.prices[STEP_PERIOD:])) for run in of])
 
     assert mean_settling(ours) < mean_settling(papers)
-    assert mean([one.paid for one in ours]) <= mean([one.paid for one in papers])
-    assert mean([one.slow for one in ours]) <= mean([one.slow for one in papers])
+    assert mean([run.paid for run in ours]) <= mean([run.paid for run in papers])
+    assert mean([run.slow for run in ours]) <= mean([run.slow for run in papers])
 
 
 def test_a_first_step_never_bids_more_than_the_papers_form() -> None:

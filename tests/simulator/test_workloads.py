@@ -87,13 +87,15 @@ def job(submit_s: float, memory_kib: float = -1.0) -> SwfJob:
 
 def test_deadlines_budgets_and_memory_are_in_the_papers_ranges() -> None:
     """The budget times the deadline's factor is constant."""
-    for one in assign([job(50.0 + at) for at in range(200)], TERMS, np.random.default_rng(5)):
-        factor = one.deadline_s / one.ideal_s
+    for application in assign(
+        [job(50.0 + at) for at in range(200)], TERMS, np.random.default_rng(5)
+    ):
+        factor = application.deadline_s / application.ideal_s
         assert 1.5 <= factor <= 10.0
-        assert one.budget * factor == pytest.approx(2000.0)
-        assert 0.1 * 2048 <= one.memory_mib <= 0.5 * 2048
-        assert one.ideal_s == 103.6
-        assert one.tenant is TenantKind.FULL_DEADLINE
+        assert application.budget * factor == pytest.approx(2000.0)
+        assert 0.1 * 2048 <= application.memory_mib <= 0.5 * 2048
+        assert application.ideal_s == 103.6
+        assert application.tenant is TenantKind.FULL_DEADLINE
 
 
 def test_the_first_job_starts_at_zero_and_a_traces_memory_counts() -> None:
@@ -106,7 +108,16 @@ def test_the_first_job_starts_at_zero_and_a_traces_memory_counts() -> None:
 def test_contention_and_bursts_change_only_arrivals() -> None:
     """Budgets and other values stay unchanged."""
     applications = assign([job(10.0 * at) for at in range(6)], TERMS, np.random.default_rng(7))
-    assert [one.submit_s for one in contended(applications, 0.1)] == [0, 1, 2, 3, 4, 5]
+    assert [application.submit_s for application in contended(applications, 0.1)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
     burst = bursts(applications, size=3, spread_s=6.0)
-    assert [one.submit_s for one in burst] == [0, 2, 4, 30, 32, 34]
-    assert {one.budget for one in burst} == {one.budget for one in applications}
+    assert [application.submit_s for application in burst] == [0, 2, 4, 30, 32, 34]
+    assert {application.budget for application in burst} == {
+        application.budget for application in applications
+    }

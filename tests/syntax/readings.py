@@ -20,8 +20,8 @@ class Reading:
 def readings() -> list[Reading]:
     """Return all that was recorded."""
     return [
-        Reading(one["text"], None if one["read"] is None else _attributes(one["read"]))
-        for one in json.loads(_FILE.read_text())
+        Reading(row["text"], None if row["read"] is None else _attributes(row["read"]))
+        for row in json.loads(_FILE.read_text())
     ]
 
 

@@ -23,7 +23,7 @@ MOST = 1000
 LIMIT_S = 0.1
 
 
-@pytest.mark.parametrize("one", readings(), ids=lambda one: repr(one.text)[:40])
+@pytest.mark.parametrize("one", readings(), ids=lambda reading: repr(reading.text)[:40])
 def test_each_text_is_read_as_opennebula_read_it(one: Reading) -> None:
     """Also where OpenNebula reads what its documentation does not mention."""
     if one.read is None:

@@ -24,25 +24,25 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     """Every key is known and every value understood; the program is another one here."""
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("ExecStart=merkatd", "ExecStart=/bin/true"))
-    said = subprocess.run(
+    result = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (said.returncode, said.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @analyze
 def test_it_has_few_rights() -> None:
     """As systemd counts them."""
-    said = subprocess.run(
+    result = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}", str(UNIT)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert said.returncode == 0, said.stdout[-200:]
+    assert result.returncode == 0, result.stdout[-200:]
 
 
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd is not here")
@@ -53,13 +53,13 @@ def test_user_and_folders_are_made(tmp_path: Path) -> None:
         (["systemd-tmpfiles", "--create"], "merkat.tmpfiles"),
     ):
         (tmp_path / "etc").mkdir(exist_ok=True)
-        said = subprocess.run(
+        result = subprocess.run(
             [*tool, f"--root={tmp_path}", str(FILES / file)],
             capture_output=True,
             text=True,
             check=False,
         )
-        assert said.returncode == 0, said.stderr
+        assert result.returncode == 0, result.stderr
     assert "merkat:" in (tmp_path / "etc/passwd").read_text()
     assert (tmp_path / "etc/merkat").stat().st_mode & 0o777 == 0o750
 

@@ -33,9 +33,9 @@ class Answer:
         return self._data("charts")
 
     def _data(self, name: str) -> Any:
-        found = re.search(rf' data-{name}="([^"]*)"', self.text)
-        assert found is not None, self.text
-        return json.loads(unescape(found[1]))
+        match = re.search(rf' data-{name}="([^"]*)"', self.text)
+        assert match is not None, self.text
+        return json.loads(unescape(match[1]))
 
 
 class Browser:
@@ -65,9 +65,9 @@ class Browser:
             answer = Answer(connection.getresponse())
         finally:
             connection.close()
-        said = answer.headers["Set-Cookie"]
-        if said:
-            self.cookie = said.partition(";")[0]
+        cookie = answer.headers["Set-Cookie"]
+        if cookie:
+            self.cookie = cookie.partition(";")[0]
         return answer
 
     def get(self, path: str) -> Answer:
@@ -81,11 +81,11 @@ class Browser:
     def secret(self) -> str:
         """Return the secret that forms of this session contain."""
         if self.cookie not in self._secrets:
-            found = re.search(
+            match = re.search(
                 r'name="form" value="([0-9a-f]{64})"', self.get("/platforms/new").text
             )
-            assert found is not None
-            self._secrets[self.cookie] = found[1]
+            assert match is not None
+            self._secrets[self.cookie] = match[1]
         return self._secrets[self.cookie]
 
     def sign_in(self, login: str) -> Answer:

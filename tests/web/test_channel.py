@@ -19,9 +19,9 @@ async def fail(_asked: BrowserRequest) -> PageResponse:
 def test_a_failure_is_logged_with_the_request() -> None:
     """Method, path and reason are on one line, without query and form."""
     with capturedLogs() as logged:
-        said = Visits(fail).say(b"POST /vms/%0A7?x=hush456 HTTP/1.1\r\n" + HOST + FORM)
-    assert said.startswith(b"HTTP/1.1 500 ")
-    assert b"<!doctype html>" in said
+        answer = Visits(fail).say(b"POST /vms/%0A7?x=hush456 HTTP/1.1\r\n" + HOST + FORM)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"<!doctype html>" in answer
     (event,) = [event for event in logged if event.get("log_failure")]
     text = formatEvent(event)
     assert text == "POST /vms/%0A7 failed"
@@ -62,10 +62,10 @@ def test_an_address_behind_a_proxy_has_a_limit_of_requests() -> None:
     hanging: list[Deferred[PageResponse]] = []
     visits = Visits(never, [ADDRESS], connections_per_address=2)
     head = b"GET / HTTP/1.1\r\n" + HOST + b"X-Forwarded-For: 203.0.113.%d\r\n\r\n"
-    said = [visits.say(head % 5) for _ in range(3)]
-    assert said[:2] == [b"", b""]
-    assert said[2].startswith(b"HTTP/1.1 429 ")
-    assert b"\r\nConnection: close\r\n" in said[2]
-    assert b"Too many calls of this address at a time" in said[2]
+    answers = [visits.say(head % 5) for _ in range(3)]
+    assert answers[:2] == [b"", b""]
+    assert answers[2].startswith(b"HTTP/1.1 429 ")
+    assert b"\r\nConnection: close\r\n" in answers[2]
+    assert b"Too many calls of this address at a time" in answers[2]
     assert visits.say(head % 6) == b""
     assert asked == ["203.0.113.5", "203.0.113.5", "203.0.113.6"]

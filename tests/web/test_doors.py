@@ -101,10 +101,10 @@ class TestExpiry:
         kept = repr(sessions._kept)
         assert "hush" not in kept
         assert token not in kept
-        found = sessions.of(token, by_hand=True)
-        assert found is not None
-        assert found.login == "ann:hush"
-        assert "hush" not in repr(found)
+        session = sessions.of(token, by_hand=True)
+        assert session is not None
+        assert session.login == "ann:hush"
+        assert "hush" not in repr(session)
 
 
 class TestForgery:
@@ -199,6 +199,6 @@ def test_only_existing_files_are_cached() -> None:
     for number in range(1_000):
         assert asset(f"x{number}.css") is None
         assert asset("../" * number + "page.css") is None or number == 0
-    kept = [one for one in vars(responses).values() if hasattr(one, "cache_info")]
+    kept = [value for value in vars(responses).values() if hasattr(value, "cache_info")]
     assert kept
-    assert all(one.cache_info().currsize <= len(responses.NAMES) for one in kept)
+    assert all(cached.cache_info().currsize <= len(responses.NAMES) for cached in kept)

@@ -25,7 +25,7 @@ MEMORY="128"
 
 def bids(site: PageSite) -> list[float]:
     """Return the VM's bids, which stay the same while its shares change."""
-    return [one["old"] for one in site.order("bid", vm="1")["resources"]]
+    return [resource["old"] for resource in site.order("bid", vm="1")["resources"]]
 
 
 class TestBids:

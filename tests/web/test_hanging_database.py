@@ -39,11 +39,11 @@ def frozen(
 def addresses(site: PageSite) -> list[str]:
     """Return every page with the id of an existing object."""
     ids = {"platforms": site.platform, "vms": site.vm, "tenants": site.users["ann"]}
-    found = []
+    paths = []
     for path in _PAGES:
         number = ids.get(path.split("/")[1], 1 if path.startswith("/periods") else 0)
-        found.append(path.replace("{}", str(number)))
-    return found
+        paths.append(path.replace("{}", str(number)))
+    return paths
 
 
 def ask_soon(browser: Browser, method: str, path: str, **form: str) -> Answer:

@@ -16,10 +16,10 @@ LOCAL = "127.0.0.1"
 def status(site: PageSite, *lines: bytes, version: bytes = b"1.1") -> int:
     """Return the status of the answer to a request with these header lines."""
     host, port = site.browser().where.split(":")
-    with closing(socket.create_connection((host, int(port)), timeout=30)) as one:
+    with closing(socket.create_connection((host, int(port)), timeout=30)) as connection:
         head = b"\r\n".join((b"GET /sign-in HTTP/" + version, *lines, b"Connection: close"))
-        one.sendall(head + b"\r\n\r\n")
-        return int(one.makefile("rb").readline().split()[1])
+        connection.sendall(head + b"\r\n\r\n")
+        return int(connection.makefile("rb").readline().split()[1])
 
 
 class TestServed:
@@ -66,9 +66,11 @@ class TestServed:
 @given(name=st.text(max_size=40), port=st.none() | st.integers(0, 99999))
 def test_host_name_removes_the_port(name: str, port: int | None) -> None:
     """Any header gives None or a part of it in lower case, also when it is repeated."""
-    found = host_name(name if port is None else f"{name}:{port}")
-    assert found is None or found in name.lower()
-    assert found is None or ":" in found or host_name(found) == found.removesuffix(".")
+    name_read = host_name(name if port is None else f"{name}:{port}")
+    assert name_read is None or name_read in name.lower()
+    assert (
+        name_read is None or ":" in name_read or host_name(name_read) == name_read.removesuffix(".")
+    )
 
 
 @pytest.mark.parametrize(

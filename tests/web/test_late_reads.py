@@ -43,14 +43,14 @@ class TestRecall:
 
     def _visit(self, visitor: int, page: int) -> list[Any]:
         """Let a page read for as long as pages wait; return its result."""
-        found: list[Any] = []
+        results: list[Any] = []
 
         async def read() -> Any:
             return await self.database.read()
 
         reading = self.recall.reading(visitor=visitor)
-        ensureDeferred(reading.get((visitor, page), read, "left out")).addBoth(found.append)
-        return found
+        ensureDeferred(reading.get((visitor, page), read, "left out")).addBoth(results.append)
+        return results
 
     def test_a_visitor_has_a_limited_number_of_late_reads(self) -> None:
         """Other visitors' pages are read as usual."""
@@ -58,10 +58,10 @@ class TestRecall:
             self._visit(2, page)
             self.clock.advance(PATIENCE_S)
         assert len(self.database.reads) == 8
-        found = self._visit(3, 0)
-        assert found == []
+        results = self._visit(3, 0)
+        assert results == []
         self.database.reads[-1].callback("new")
-        assert found == ["new"]
+        assert results == ["new"]
 
     def test_a_visitor_who_opens_many_pages_drops_only_its_own_answers(self) -> None:
         """As the database hangs then, others' pages still show what they read before."""
@@ -71,9 +71,9 @@ class TestRecall:
             self._visit(2, page)
             self.database.reads[-1].callback("of 2")
         assert len(self.recall._kept) == 256
-        found = [self._visit(visitor, page) for visitor, page in ((3, 0), (2, 0), (2, 999))]
+        visits_made = [self._visit(visitor, page) for visitor, page in ((3, 0), (2, 0), (2, 999))]
         self.clock.advance(PATIENCE_S)
-        assert found == [["of 3"], ["left out"], ["of 2"]]
+        assert visits_made == [["of 3"], ["left out"], ["of 2"]]
 
     def test_reads_that_become_late_together_have_the_same_limit(self) -> None:
         """It applies although none was late when they started."""
@@ -102,10 +102,10 @@ class TestRecall:
         self.clock.advance(PATIENCE_S)
         assert self._visit(5, 0) == ["left out"]
         self.database.reads[0].callback("new")
-        found = self._visit(5, 0)
-        assert found == []
+        results = self._visit(5, 0)
+        assert results == []
         self.database.reads[-1].callback("new")
-        assert found == ["new"]
+        assert results == ["new"]
 
     def test_an_ended_read_frees_its_place(self) -> None:
         """Its answer appears on the next page, and another read starts."""

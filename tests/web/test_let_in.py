@@ -72,8 +72,8 @@ class Page:
         head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\nCookie: merkat={cookie}\r\n"
         own = more or b"Sec-Fetch-Site: same-origin\r\n"
         kind = b"Content-Type: application/x-www-form-urlencoded\r\n"
-        said = self.visits.say(head.encode() + HOST + kind + own + b"\r\n" + body)
-        return int(said.split(b" ", 2)[1])
+        answer = self.visits.say(head.encode() + HOST + kind + own + b"\r\n" + body)
+        return int(answer.split(b" ", 2)[1])
 
 
 @pytest.fixture

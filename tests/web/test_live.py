@@ -94,8 +94,8 @@ def test_a_listener_that_does_not_read_is_dropped() -> None:
         Listener(written.append, lambda: None, drop),
         Listener(written.append, lambda: ended.append(quick), lambda: None),
     )
-    for one in (slow, quick):
-        listeners.add(one, 1, lambda: True)
+    for listener in (slow, quick):
+        listeners.add(listener, 1, lambda: True)
     slow.slow = True
     listeners.changed(1, admin=False)
     assert dropped == ["slow"]

@@ -29,14 +29,14 @@ def test_a_users_long_reads_take_turns() -> None:
     scheduler: Any = SimpleNamespace(world=world)
     balances = BalanceHistory(scheduler)
     house = SimpleNamespace(world=world, long_reads=FairTurns(2, per_key=1), balances=balances)
-    found: list[Any] = []
+    results: list[Any] = []
 
     def visit(uid: int) -> None:
         caller = Caller(Identity(uid, "ann", frozenset({1}), 1), "")
         here: Any = SimpleNamespace(
             moments=[], house=house, read=read, id=uid, uid=uid, caller=caller
         )
-        ensureDeferred(tenant_charts(here)).addBoth(found.append)
+        ensureDeferred(tenant_charts(here)).addBoth(results.append)
 
     for _ in range(8):
         visit(2)
@@ -45,4 +45,4 @@ def test_a_users_long_reads_take_turns() -> None:
     assert len(reading) == 2
     for number in range(9):
         reading[number].callback(BalanceChanges(0.0, []))
-    assert len(found) == 9
+    assert len(results) == 9

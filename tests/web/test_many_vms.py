@@ -40,19 +40,19 @@ def render(monkeypatch: Any, request: BrowserRequest) -> str:
     monkeypatch.setattr(platform_pages, "progress_facts", lambda *_: [])
     here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
     vms = [PlatformVm(vm=vm, cluster="c", leaving=False, state="running") for vm in range(VMS)]
-    one: Any = SimpleNamespace(
+    platform: Any = SimpleNamespace(
         id=7, name="p", state="done", report=None, why="w", trouble=None, unattended=None,
         vms=vms, actions=(),
     )  # fmt: skip
-    return joined(asyncio.run(platform_pages.platform_page(here, one)))
+    return joined(asyncio.run(platform_pages.platform_page(here, platform)))
 
 
 @pytest.mark.parametrize("page", [1, 4])
 def test_a_platforms_page_shows_a_hundred_vms_at_a_time(monkeypatch: Any, page: int) -> None:
     """It has 100 VMs and links to the others, for platforms of any size."""
     text = render(monkeypatch, asked("/platforms/7", page=str(page)))
-    found = [vm for vm in range(VMS) if f'"/vms/{vm}"' in text]
-    assert found == list(range((page - 1) * ROWS, page * ROWS))
+    shown = [vm for vm in range(VMS) if f'"/vms/{vm}"' in text]
+    assert shown == list(range((page - 1) * ROWS, page * ROWS))
     assert f'href="/platforms/7?page={page + 1}"' in text
 
 

@@ -48,9 +48,9 @@ def test_a_script_in_a_name_stays_text(text: str) -> None:
 def test_data_for_scripts_stay_inside_their_attribute() -> None:
     """The data survive, whatever names they contain."""
     box = element("div", data_hosts=compact([{"name": f"'{SCRIPT}\"&quot;\n"}]))
-    found = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
-    assert found is not None
-    assert json.loads(unescape(found[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
+    match = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
+    assert match is not None
+    assert json.loads(unescape(match[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
 
 
 def test_text_stays_inside_its_attribute() -> None:
@@ -69,14 +69,14 @@ def test_parts_are_joined() -> None:
 
 def test_numbers_are_short() -> None:
     """They are short, but a small number is never shown as zero."""
-    assert [credits_text(one) for one in (None, 0.0, 0.00123, 1.5, 12345.6)] == [
+    assert [credits_text(amount) for amount in (None, 0.0, 0.00123, 1.5, 12345.6)] == [
         "\N{EN DASH}",
         "0.00",
         "0.00123",
         "1.50",
         "12,346",
     ]
-    assert [duration_text(one) for one in (0, 59, 61, 3600, 7300, 90_000)] == [
+    assert [duration_text(seconds) for seconds in (0, 59, 61, 3600, 7300, 90_000)] == [
         "0 s",
         "59 s",
         "1 min 1 s",
@@ -89,7 +89,7 @@ def test_numbers_are_short() -> None:
 
 def test_almost_done_is_not_100_percent() -> None:
     """Unfinished work is never shown as 100%."""
-    assert [percent(one) for one in (None, 0.0, 0.5, 0.997, 1.0, 1.2)] == [
+    assert [percent(part) for part in (None, 0.0, 0.5, 0.997, 1.0, 1.2)] == [
         "\N{EN DASH}",
         "0%",
         "50%",

@@ -58,7 +58,7 @@ bodies = st.lists(st.tuples(names, values), max_size=6).map(
         f"{quote_from_bytes(name)}={quote_from_bytes(value)}" for name, value in pairs
     ).encode()
 ) | st.binary(max_size=60)
-routes = st.sampled_from([(one.method, one.path) for one in ROUTES] + [("POST", "/sign-in")])
+routes = st.sampled_from([(route.method, route.path) for route in ROUTES] + [("POST", "/sign-in")])
 
 
 def ask(browser: Browser, method: str, path: bytes, body: bytes, kind: str = _FORM) -> int:

@@ -39,18 +39,18 @@ def test_a_page_ignores_later_periods() -> None:
     )
     for period in (here.period - 1, here.period, here.period + 1):
         past.add(moment(period))
-    assert [one.period for one in here.moments] == [here.period - 1, here.period]
+    assert [moment.period for moment in here.moments] == [here.period - 1, here.period]
 
 
 def test_head_charts_and_tables_show_the_same_period(site: PageSite) -> None:
     """The database may have prices of the present period, and the history comes later."""
     ann = site.browser(ANN)
     for path in ["/", "/prices", "/vms/0", f"/tenants/{site.users['ann']}", "/hosts/0"]:
-        found = ann.get(path)
-        shown = re.search(r'<dt>Period</dt><dd><a href="/periods/([0-9]+)">', found.text)
+        page = ann.get(path)
+        shown = re.search(r'<dt>Period</dt><dd><a href="/periods/([0-9]+)">', page.text)
         assert shown is not None, path
-        assert found.charts["period"][-1] == int(shown[1]), path
-        newest = re.search(r'<tbody[^>]*><tr[^>]*><th[^>]*><a href="/periods/([0-9]+)"', found.text)
+        assert page.charts["period"][-1] == int(shown[1]), path
+        newest = re.search(r'<tbody[^>]*><tr[^>]*><th[^>]*><a href="/periods/([0-9]+)"', page.text)
         if path != "/":
             assert newest is not None, path
             assert newest[1] == shown[1], path

@@ -38,7 +38,7 @@ def test_everything_works_beside_a_broken_row(
                     assert browser.get(path).status < 500, path
         with site.merkat(ANN) as merkat:
             there = Platforms(merkat)
-            assert site.platform in {one.id for one in there.list()}
+            assert site.platform in {platform.id for platform in there.list()}
             assert there.show(site.platform).id == site.platform
         where = ["--config", str(site.state.parent / "merkatd.toml")]
         for words in (["list"], ["show", str(site.platform)]):
@@ -54,10 +54,10 @@ def test_everything_works_beside_a_broken_row(
 
 def _kept(site: PageSite) -> tuple[object, ...]:
     with sqlite3.connect(site.state / "merkat.db", timeout=30) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT deadline_s, template, report, id FROM platforms WHERE id = ?", [site.platform]
         )
-        return tuple(found.fetchone())
+        return tuple(rows.fetchone())
 
 
 def _write(site: PageSite, query: str, *values: object) -> None:

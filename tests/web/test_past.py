@@ -42,8 +42,8 @@ def moment(period: int, vms: int = 2, **changes: Any) -> PeriodRecord:
 
 def line(charts: Any, title: str, name: str) -> list[float | None]:
     """Return the values of one line."""
-    chart = next(one for one in charts.charts if one.title == title)
-    return list(next(one.values for one in chart.lines if one.name == name))
+    chart = next(chart for chart in charts.charts if chart.title == title)
+    return list(next(line.values for line in chart.lines if line.name == name))
 
 
 class TestBounds:
@@ -52,23 +52,23 @@ class TestBounds:
         past = Past(periods=3, rows=100)
         for period in range(6):
             past.add(moment(period))
-        assert [one.period for one in past.moments] == [3, 4, 5]
+        assert [moment.period for moment in past.moments] == [3, 4, 5]
 
     def test_the_number_of_rows_is_limited(self) -> None:
         """A large cloud keeps fewer periods, and always the newest."""
         past = Past(periods=100, rows=50)
         for period in range(6):
             past.add(moment(period, vms=20))
-        assert [one.period for one in past.moments] == [4, 5]
+        assert [moment.period for moment in past.moments] == [4, 5]
         past.add(moment(6, vms=200))
-        assert [one.period for one in past.moments] == [6]
+        assert [moment.period for moment in past.moments] == [6]
 
     def test_earlier_periods_use_the_remaining_room(self) -> None:
         """They never displace a newer period."""
         past = Past(periods=3, rows=100)
         past.add(moment(9))
         assert [past.put_before(moment(period)) for period in (8, 7, 6)] == [True, True, False]
-        assert [one.period for one in past.moments] == [7, 8, 9]
+        assert [moment.period for moment in past.moments] == [7, 8, 9]
         assert not Past(periods=9, rows=3).put_before(moment(1, vms=4))
 
 
@@ -77,20 +77,20 @@ class TestHistories:
 
     def test_a_vm_has_a_history(self) -> None:
         """It is in cores, and only of periods in which this owner had the VM."""
-        found = of_vm(self.PAST, 1, 8, RESOURCES)
-        assert list(found.period) == [1, 3]
-        assert line(found, "CPU", "gets") == [1.0, 3.0]
-        assert line(found, "Money", "bids") == [3.0, 3.0]
+        charts = of_vm(self.PAST, 1, 8, RESOURCES)
+        assert list(charts.period) == [1, 3]
+        assert line(charts, "CPU", "gets") == [1.0, 3.0]
+        assert line(charts, "Money", "bids") == [3.0, 3.0]
         assert of_vm(self.PAST, 0, 8, RESOURCES).period == []
-        assert "uses" not in str(found.data)
+        assert "uses" not in str(charts.data)
 
     def test_use_belongs_to_the_period_in_which_it_was_measured(self) -> None:
         """Each period's record has the use of the period before."""
-        used = [np.full((2, 2), 100.0 * one, np.float32) for one in range(4)]
-        past = tuple(moment(one, used=used[one]) for one in (1, 2, 3))
-        found = of_vm(past, 0, 7, RESOURCES)
-        assert line(found, "CPU", "gets") == [1.0, 2.0, 3.0]
-        assert line(found, "CPU", "uses") == [2.0, 3.0, None]
+        used = [np.full((2, 2), 100.0 * number, np.float32) for number in range(4)]
+        past = tuple(moment(number, used=used[number]) for number in (1, 2, 3))
+        charts = of_vm(past, 0, 7, RESOURCES)
+        assert line(charts, "CPU", "gets") == [1.0, 2.0, 3.0]
+        assert line(charts, "CPU", "uses") == [2.0, 3.0, None]
 
     def test_a_host_has_a_history(self) -> None:
         """It has the whole host, or one owner's part of it."""
@@ -102,10 +102,12 @@ class TestHistories:
 
     def test_a_tenant_has_a_history(self) -> None:
         """Earlier balances are the present one minus the movements since."""
-        moved = [BalanceMovement(*one) for one in ((250.0, -4.0), (150.0, 30.0), (300.0, -1.0))]
-        found = of_tenant(self.PAST, 7, BalanceChanges(60.0, moved), RESOURCES)
-        assert line(found, "Credits", "left") == [35.0, 65.0, 60.0]
-        assert line(found, "Money", "pays") == [2.0, 2.0, 2.0]
+        moved = [
+            BalanceMovement(*values) for values in ((250.0, -4.0), (150.0, 30.0), (300.0, -1.0))
+        ]
+        charts = of_tenant(self.PAST, 7, BalanceChanges(60.0, moved), RESOURCES)
+        assert line(charts, "Credits", "left") == [35.0, 65.0, 60.0]
+        assert line(charts, "Money", "pays") == [2.0, 2.0, 2.0]
 
     def test_a_platform_has_a_history(self) -> None:
         """It starts with the first period in which the platform or VMs of its budget existed."""
@@ -120,10 +122,10 @@ class TestHistories:
             moment(2, goals=goal(0.25)),
             moment(3, goals=goal(0.5)),
         )
-        found = of_platform(past, 5, 70, RESOURCES)
-        assert list(found.period) == [2, 3]
-        assert line(found, "Its work", "done") == [25.0, 50.0]
-        assert line(found, "CPU", "gets") == [2.0, 3.0]
+        charts = of_platform(past, 5, 70, RESOURCES)
+        assert list(charts.period) == [2, 3]
+        assert line(charts, "Its work", "done") == [25.0, 50.0]
+        assert line(charts, "CPU", "gets") == [2.0, 3.0]
         # The database knows the VMs of earlier periods, but not the progress of the work.
         before = of_platform((moment(1), *past[1:]), 5, 70, RESOURCES)
         assert list(before.period) == [1, 2, 3]
@@ -136,8 +138,8 @@ class TestServed:
         """The data are in charts and in a table for readers without charts."""
         ann = site.browser(ANN)
         until(lambda: len(ann.get("/vms/0").charts["period"]) > 1, "two periods")
-        found = ann.get("/vms/0").charts
-        assert {chart["title"] for chart in found["charts"]} == {"CPU", "Memory", "Money"}
+        charts = ann.get("/vms/0").charts
+        assert {chart["title"] for chart in charts["charts"]} == {"CPU", "Memory", "Money"}
         for place in ("/vms/0", "/hosts/0", f"/tenants/{site.users['ann']}"):
             page = ann.get(place)
             assert page.charts["charts"], place

@@ -53,9 +53,9 @@ class Page:
             prepared=None,
             reading=nothing,
         )
-        found: list[Any] = []
-        ensureDeferred(function(here)).addErrback(found.append)
-        kind: type[BaseException] = found[0].type
+        errors: list[Any] = []
+        ensureDeferred(function(here)).addErrback(errors.append)
+        kind: type[BaseException] = errors[0].type
         return kind
 
 

@@ -52,7 +52,9 @@ def test_any_bytes_are_parsed_or_are_no_form(text: bytes) -> None:
 
 def test_too_many_fields_are_no_form() -> None:
     """Each field takes time, so their number is limited."""
-    assert len(fields_of(b"&".join(b"%d=" % one for one in range(MOST_FIELDS)))) == MOST_FIELDS
+    assert (
+        len(fields_of(b"&".join(b"%d=" % number for number in range(MOST_FIELDS)))) == MOST_FIELDS
+    )
     assert fields_of(b"&" * MOST_FIELDS) == {}
 
 
@@ -73,8 +75,8 @@ def test_a_form_is_parsed_once_on_demand() -> None:
         b"%FF" * (_N // 3),
         b"+" * _N,
         b"=" * _N,
-        b"&".join(b"%d=%s" % (one, b"%" * 60) for one in range(MOST_FIELDS)),
-        b"&".join(b"%%41%d=" % one for one in range(MOST_FIELDS)),
+        b"&".join(b"%d=%s" % (number, b"%" * 60) for number in range(MOST_FIELDS)),
+        b"&".join(b"%%41%d=" % number for number in range(MOST_FIELDS)),
     ],
     ids=["percent", "escapes", "letters", "no_text", "plus", "equals", "fields", "names"],
 )

@@ -11,9 +11,9 @@ _SPAN = re.compile(r'data-head="Lasts"[^>]*>(?:(\d+) h )?(?:(\d+) min)?')
 def lasts_min(site: PageSite) -> int:
     """Return the minutes for which Ann's credits last, from her account's page."""
     text = site.browser(ANN).get("/tenants").text
-    found = _SPAN.search(text)
-    assert found is not None, text
-    return 60 * int(found[1] or 0) + int(found[2] or 0)
+    match = _SPAN.search(text)
+    assert match is not None, text
+    return 60 * int(match[1] or 0) + int(match[2] or 0)
 
 
 def use_interval(site: PageSite, text: str, interval_s: int) -> None:

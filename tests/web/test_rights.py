@@ -15,9 +15,9 @@ def addresses(site: PageSite) -> list[tuple[str, str]]:
         "periods": [site.period()],
     }
     return [
-        (route.method, route.path.replace("{}", str(one)))
+        (route.method, route.path.replace("{}", str(number)))
         for route in ROUTES
-        for one in ids.get(route.path.partition("/{}")[0].rpartition("/")[2], [0])
+        for number in ids.get(route.path.partition("/{}")[0].rpartition("/")[2], [0])
     ]
 
 

@@ -28,7 +28,7 @@ def test_each_user_keeps_its_newest_sessions(users: list[int], most: int) -> Non
     made = sessions(most)
     tokens = [(user, made.begin(f"user{user}:x", user)) for user in users]
     for user in set(users):
-        own = [token for one, token in tokens if one == user]
+        own = [token for name, token in tokens if name == user]
         assert [alive(made, token) for token in own] == [
             at >= len(own) - most for at in range(len(own))
         ]
@@ -56,7 +56,7 @@ def test_at_the_total_limit_the_user_with_most_sessions_loses_one(
     for _ in range(4):
         made.begin("ann:x", 1)
     cy = made.begin("cy:x", 3)
-    assert [alive(made, one) for one in (bob, first, cy)] == [True, False, True]
+    assert [alive(made, session) for session in (bob, first, cy)] == [True, False, True]
     assert len(made._kept) == 6
 
 

@@ -24,10 +24,10 @@ def explain_share(share: tuple[float, float]) -> Any:
     """Return the explanation of a VM with this share."""
     return [
         SimpleNamespace(
-            resource=name, share=one, most=2 * one, used=None, bid=1.0, cost=1.0,
+            resource=name, share=amount, most=2 * amount, used=None, bid=1.0, cost=1.0,
             why_not_more="its bid",
         )
-        for name, one in zip(("cpu", "memory"), share, strict=True)
+        for name, amount in zip(("cpu", "memory"), share, strict=True)
     ]  # fmt: skip
 
 
@@ -64,17 +64,17 @@ places = st.lists(st.integers(-1, HOSTS - 1), min_size=1, max_size=12)
 def test_bars_show_each_vm_once(where: list[int], most: int, owner: int | None) -> None:
     """For one owner they show only its VMs, on hosts where it has any."""
     now = view_of(HOSTS, where, np.full((len(where), 2), 500.0))
-    found = host_bars(now, frozenset({1}), owner, most)
+    bars = host_bars(now, frozenset({1}), owner, most)
     mine = [vm for vm, host in enumerate(where) if host >= 0 and owner in {None, vm % 3}]
     hosts = sorted({where[vm] for vm in mine} if owner is not None else range(HOSTS))[:most]
-    assert [host["id"] for host in found] == hosts
-    assert all((host["state"] == "drain") == (host["id"] == 1) for host in found)
-    for host in found:
+    assert [host["id"] for host in bars] == hosts
+    assert all((host["state"] == "drain") == (host["id"] == 1) for host in bars)
+    for host in bars:
         there = [vm for vm in mine if where[vm] == host["id"]]
-        assert [one[0] for one in host["vms"]] == sorted(there, key=lambda vm: (vm % 3, vm))
-        assert sum(one[3] for one in host["vms"]) <= 1.001
+        assert [vm[0] for vm in host["vms"]] == sorted(there, key=lambda vm: (vm % 3, vm))
+        assert sum(vm[3] for vm in host["vms"]) <= 1.001
         part = min(500.0 / WHOLE[0], 1.0 / max(where.count(host["id"]), 1))
-        assert all(abs(one[3] - part) < 1e-4 for one in host["vms"])
+        assert all(abs(vm[3] - part) < 1e-4 for vm in host["vms"])
 
 
 def test_a_page_of_tenants_shows_all_of_them() -> None:

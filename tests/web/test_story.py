@@ -21,7 +21,7 @@ LATE = replace(GOAL, name="work", owner=3, platform=None, projected_end_s=160.0,
 
 def prices(*cpu: float | None, market: str = "default") -> list[PastPriceRow]:
     """Return a row for each price of 1 % of a core."""
-    return [PastPriceRow(1, 0.0, market, {"cpu": one}) for one in cpu]
+    return [PastPriceRow(1, 0.0, market, {"cpu": price}) for price in cpu]
 
 
 def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any]:
@@ -34,14 +34,14 @@ def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any
 class TestStory:
     def test_administrators_read_about_all_tenants(self) -> None:
         """The price and its change, the largest tenant, and deadlines in danger."""
-        said = story(
+        text = story(
             [tenant("ann", 300.0), tenant("bob", 1000.0)],
             [GOAL, LATE],
             prices(0.02, None, 0.05),
             {3: "bob"},
             of_all=True,
         )
-        assert said == (
+        assert text == (
             "A core costs 5.00 credits a period, 2.5 times as much as one period ago."
             " Two tenants share 13 cores; bob gets most, 10 cores, and pays 10.00 credits a period."
             " One of two deadlines will be met; late: bob."
@@ -49,8 +49,8 @@ class TestStory:
 
     def test_a_tenant_reads_about_itself(self) -> None:
         """It has the tenant's share and cost, and how long credits last."""
-        said = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
-        assert said == (
+        text = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
+        assert text == (
             "A core costs 1.00 credits a period, 80% less than one period ago. You get 1 core and"
             " 2.00 GiB for 1.00 credits a period, which your credits last for 1 h."
             " The deadline will be met."
@@ -101,14 +101,14 @@ class TestDeadlines:
 
     def test_ended_platforms_are_judged_by_their_end(self) -> None:
         """A platform that ended after its deadline was late; without a deadline it was neither."""
-        one = PlatformSummary(
+        platform = PlatformSummary(
             id=1, name="x", owner=2, controller="none", state="done", why="", needs="", held=False,
             submitted_s=0.0, since_s=60.0, started_s=1.0, deadline_s=50.0, on_track=None,
             projected_end_s=None, slack_s=None, performance=None, reference=None, done=1.0,
             report=None, trouble=None, application=None, budget=0.0, replenishment=0.0,
             balance=0.0, spent=0.0, sizes={}, size=0,
         )  # fmt: skip
-        assert of_platform(one).on_track is False
-        assert of_platform(replace(one, since_s=40.0)).on_track is True
-        assert of_platform(replace(one, deadline_s=None)).on_track is None
-        assert of_platform(replace(one, state="running")).ended_s is None
+        assert of_platform(platform).on_track is False
+        assert of_platform(replace(platform, since_s=40.0)).on_track is True
+        assert of_platform(replace(platform, deadline_s=None)).on_track is None
+        assert of_platform(replace(platform, state="running")).ended_s is None

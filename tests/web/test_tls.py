@@ -79,11 +79,11 @@ def ask(
 def test_every_answer_has_hsts(page: TlsPage) -> None:
     """It is valid for at least half a year."""
     for path in ("/sign-in", "/files/page.css", "/nowhere", "/"):
-        said = ask(page, path).headers.get_all("Strict-Transport-Security") or []
-        assert len(said) == 1, path
-        found = re.fullmatch(r"max-age=(\d+)", said[0])
-        assert found is not None
-        assert int(found[1]) > 180 * 86_400
+        headers = ask(page, path).headers.get_all("Strict-Transport-Security") or []
+        assert len(headers) == 1, path
+        match = re.fullmatch(r"max-age=(\d+)", headers[0])
+        assert match is not None
+        assert int(match[1]) > 180 * 86_400
 
 
 def test_the_cookie_is_bound_to_this_host_and_to_https(page: TlsPage) -> None:
@@ -125,7 +125,7 @@ def test_the_interface_accepts_only_tls(page: TlsPage) -> None:
 
 def test_without_trust_the_header_is_ignored(page: TlsPage) -> None:
     """Different addresses in the header count as one."""
-    found = [
+    statuses = [
         ask(
             page,
             "/sign-in",
@@ -134,7 +134,7 @@ def test_without_trust_the_header_is_ignored(page: TlsPage) -> None:
         ).status
         for number in range(8)
     ]
-    assert set(found) == {401, 429}, found
+    assert set(statuses) == {401, 429}, statuses
 
 
 def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:
@@ -151,10 +151,10 @@ def test_a_renewed_certificate_is_served_after_a_reload(page: TlsPage) -> None:
     pem.write_text("no certificate")
     site.program.reload()
     until(lambda: site.order("status")["configuration"], "the word on it")
-    said = site.order("status")["configuration"]
-    assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
-    assert "api.certificate" in said
-    assert [served_certificate(one) for one in doors] == [new, new]
+    message = site.order("status")["configuration"]
+    assert message.startswith("in force, but the old certificate stays in use: web.certificate: ")
+    assert "api.certificate" in message
+    assert [served_certificate(door) for door in doors] == [new, new]
 
 
 def served_certificate(where: str) -> str:

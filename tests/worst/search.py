@@ -96,8 +96,12 @@ def worst(parser: Parser, tries: int, seed: int) -> Found:
     best: list[Found] = []
     for number in range(tries):
         if best and number % 2:
-            one = best[int(random.integers(len(best)))]
-            before, unit, after = one.before, _changed(parser, one.unit, random), one.after
+            candidate = best[int(random.integers(len(best)))]
+            before, unit, after = (
+                candidate.before,
+                _changed(parser, candidate.unit, random),
+                candidate.after,
+            )
         else:
             before, after = parser.frames[int(random.integers(len(parser.frames)))]
             unit = "".join(_word(parser, random) for _ in range(int(random.integers(1, 5))))

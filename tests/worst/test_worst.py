@@ -49,7 +49,7 @@ def test_a_search_finds_no_worse_case(parser: Parser) -> None:
 
 def test_known_bus_messages_have_the_present_version() -> None:
     """Messages of another version would be rejected before they are parsed."""
-    ours = [one for one in BUS.known if one[0].startswith('{"v":') and "kind" in one[0]]
+    ours = [text for text in BUS.known if text[0].startswith('{"v":') and "kind" in text[0]]
     assert len(ours) > 4
     for begin, again, end in ours[1:]:
         taken = begin + "".join(again.replace("{n}", str(number)) for number in range(3)) + end

@@ -183,9 +183,9 @@ class XenGuest:
 
 def cores_used(guests: list[XenGuest], seconds: float) -> list[float]:
     """How many cores each of them really gets, over the same time."""
-    before = [one.sample() for one in guests]
+    before = [guest.sample() for guest in guests]
     time.sleep(seconds)
-    after = [one.sample() for one in guests]
+    after = [guest.sample() for guest in guests]
     return [
         (ended[0] - began[0]) / (ended[1] - began[1])
         for began, ended in zip(before, after, strict=True)

@@ -75,7 +75,7 @@ def test_periods_keep_a_xen_host(cloud: XenCloud) -> None:
     low, high = guests
     _until(lambda: _caps(guests) == [50, 150], "caps are the shares")
     assert high.scheduling["weight"] == pytest.approx(3 * low.scheduling["weight"], rel=0.01)
-    _until(lambda: all(_pinned(one) for one in guests), "each virtual CPU has its core")
+    _until(lambda: all(_pinned(guest) for guest in guests), "each virtual CPU has its core")
     _until(lambda: _balloons(guests) == [FLOOR_MIB, MEMORY_MIB], "memory follows the bids")
     one, three = cores_used(guests, WINDOW_S)
     assert 0.5 * 0.85 <= one <= 0.5 * 1.05
@@ -93,8 +93,8 @@ def test_periods_keep_a_xen_host(cloud: XenCloud) -> None:
     assert cloud.status()["drift"] == 2
 
     cloud.command("release", "--yes")
-    assert [one.scheduling for one in guests] == [OWN, OWN]
-    assert [one.affinity for one in guests] == [["all"] * CORES] * 2
+    assert [guest.scheduling for guest in guests] == [OWN, OWN]
+    assert [guest.affinity for guest in guests] == [["all"] * CORES] * 2
     _until(lambda: _balloons(guests) == [MEMORY_MIB] * 2, "both have all their memory")
     assert not cloud.failed
 
@@ -104,11 +104,11 @@ def _until(met: Callable[[], object], what: str) -> None:
 
 
 def _caps(guests: list[XenGuest]) -> list[int]:
-    return [one.scheduling["cap"] for one in guests]
+    return [guest.scheduling["cap"] for guest in guests]
 
 
 def _balloons(guests: list[XenGuest]) -> list[int]:
-    return [one.balloon_mib for one in guests]
+    return [guest.balloon_mib for guest in guests]
 
 
 def _pinned(guest: XenGuest) -> bool:

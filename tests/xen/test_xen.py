@@ -65,10 +65,10 @@ def test_pins_stand_in_xen(port: Port, guests: list[XenGuest]) -> None:
     port.read(HOST)
     assert set(port.hypervisors.topologies()[0].cell) == set(range(CORES))
     port.apply(pin(VMS[0], (1,), (0,)), pin(VMS[1], (0,), (0, 1)))
-    assert [one.affinity for one in guests] == [["1", "0"], ["0", "all"]]
+    assert [guest.affinity for guest in guests] == [["1", "0"], ["0", "all"]]
     assert port.read(HOST).in_force.pins == {VMS[0]: ((1,), (0,)), VMS[1]: ((0,), ())}
     port.apply(*(pin(vm) for vm in VMS))
-    assert [one.affinity for one in guests] == [["all"] * 2] * 2
+    assert [guest.affinity for guest in guests] == [["all"] * 2] * 2
 
 
 def test_memory_moves(port: Port, guests: list[XenGuest]) -> None:
@@ -100,15 +100,15 @@ def test_release_leaves_no_trace(
     assert guest.scheduling != OWN
     assert guest.affinity == ["0", "1"]
     until(lambda: guest.balloon_mib < MEMORY_MIB, "it gives", patience_s=PATIENCE_S)
-    whole = [FullSize(one.vm, 0, 200.0, MEMORY_MIB, one.vcpus) for one in guests]
+    whole = [FullSize(guest.vm, 0, 200.0, MEMORY_MIB, guest.vcpus) for guest in guests]
     for other in opened(real_time, xen):
         released = real_time.run(other.hypervisors.release(whole))
-        assert [one.problem for one in released.values()] == ["", ""]
+        assert [outcome.problem for outcome in released.values()] == ["", ""]
     for one in guests:
         assert one.scheduling == OWN
         assert one.affinity == ["all", "all"]
     until(
-        lambda: [one.balloon_mib for one in guests] == [MEMORY_MIB for one in guests],
+        lambda: [guest.balloon_mib for guest in guests] == [MEMORY_MIB for guest in guests],
         "all have their memory back",
         patience_s=PATIENCE_S,
     )

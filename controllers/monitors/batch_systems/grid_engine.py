@@ -63,22 +63,22 @@ class GridEngine:
     def read(self, answer: str) -> Queue:
         """Parse the answer; a job's slots count as processors, each task of an array as a job."""
         document, _, rest = answer.partition(f"{_LATER}\n")
-        later, found, now = rest.partition(f"{_NOW}\n")
-        if not found:
+        later, separator, now = rest.partition(f"{_NOW}\n")
+        if not separator:
             raise ValueError(f"expected an answer of Grid Engine (got {answer[:80]!r})")
         root = _parsed(document)
         not_yet = _not_yet(later)
         hosts = _hosts(root)
         waiting = wanted = 0
         longest_s = 0.0
-        for one in root.iter("job_list"):
-            held = _HELD & set(_text(one, "state")) or _text(one, "JB_job_number") in not_yet
-            if one.get("state") != "pending" or held:
+        for job in root.iter("job_list"):
+            held = _HELD & set(_text(job, "state")) or _text(job, "JB_job_number") in not_yet
+            if job.get("state") != "pending" or held:
                 continue
-            tasks = _counted(_text(one, "tasks"))
+            tasks = _counted(_text(job, "tasks"))
             waiting += tasks
-            wanted += tasks * int(_text(one, "slots") or 1)
-            since = _text(one, "JB_submission_time") or _text(one, "JAT_start_time")
+            wanted += tasks * int(_text(job, "slots") or 1)
+            since = _text(job, "JB_submission_time") or _text(job, "JAT_start_time")
             longest_s = max(longest_s, age_s(since, now.strip()))
         return Queue(
             waiting=waiting,
@@ -107,10 +107,10 @@ class GridEngine:
         return _FORGET.format(
             spaced=shlex.quote(" ".join(names)),
             instances=_instances(names),
-            listed=shlex.quote(",".join(f"*@{one}" for one in names)),
+            listed=shlex.quote(",".join(f"*@{name}" for name in names)),
             commas=shlex.quote(",".join(names)),
             left=LEFT,
-            patterns=" ".join(f"-e {shlex.quote(one)}" for one in names),
+            patterns=" ".join(f"-e {shlex.quote(name)}" for name in names),
         )
 
 
@@ -126,9 +126,9 @@ def _not_yet(later: str) -> set[str]:
     if not later.strip():
         return set()
     return {
-        _text(one, "JB_job_number")
-        for one in _parsed(later).iter("job_list")
-        if float(_text(one, "JAT_prio") or 0) == 0
+        _text(job, "JB_job_number")
+        for job in _parsed(later).iter("job_list")
+        if float(_text(job, "JAT_prio") or 0) == 0
     }
 
 
@@ -150,8 +150,8 @@ def _running(instance: ET.Element) -> Iterator[str]:
 
     A parallel job is on many hosts.
     """
-    for one in instance.iterfind("job_list"):
-        yield f"{_text(one, 'JB_job_number')}.{_text(one, 'tasks')}"
+    for job in instance.iterfind("job_list"):
+        yield f"{_text(job, 'JB_job_number')}.{_text(job, 'tasks')}"
 
 
 def _text(element: ET.Element, name: str) -> str:
@@ -169,4 +169,4 @@ def _counted(tasks: str) -> int:
 
 
 def _instances(workers: Iterable[str]) -> str:
-    return " ".join(shlex.quote(f"*@{one}") for one in workers)
+    return " ".join(shlex.quote(f"*@{worker}") for worker in workers)

@@ -76,17 +76,17 @@ class Slurm:
 
     def read(self, answer: str) -> Queue:
         """Parse the answer; a job on several nodes counts on each of them."""
-        before, found, after = answer.partition(f"{_NODES}\n")
+        before, separator, after = answer.partition(f"{_NODES}\n")
         nodes, dated, now = after.partition(f"{_NOW}\n")
-        if not (found and dated):
+        if not (separator and dated):
             raise ValueError(f"expected an answer of Slurm (got {answer[:80]!r})")
         waiting = wanted = running = 0
         longest_s = 0.0
         busy: dict[str, int] = {}
         names = 0
         for line in before.splitlines():
-            count, said = line.split(None, 1)
-            state, processors, submitted, why, on = said.split("|")
+            count, row = line.split(None, 1)
+            state, processors, submitted, why, on = row.split("|")
             jobs = int(count)
             if state == "PENDING" and not why.startswith(_HELD):
                 waiting += jobs
@@ -121,27 +121,27 @@ class Slurm:
         Slurm refuses to delete a node that is busy or returning, and also a node that never
         joined. So only the final list of nodes counts.
         """
-        names = [shlex.quote(one) for one in workers]
-        deleted = "; ".join(f"scontrol delete nodename={one}" for one in names)
-        patterns = " ".join(f"-e {one}" for one in names)
+        names = [shlex.quote(worker) for worker in workers]
+        deleted = "; ".join(f"scontrol delete nodename={name}" for name in names)
+        patterns = " ".join(f"-e {name}" for name in names)
         there = f'echo {LEFT}; echo "$nodes" | sort -u | grep -xF {patterns}; true'
         return f"{deleted}; nodes=$(sinfo -h -N -o %N) && {{ {there}; }}"
 
 
 def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:
-    found = {}
+    workers = {}
     lines = nodes.splitlines()
     _check(len(lines))
     for line in filter(None, lines):
         name, state = line.split("|")
         word = state.rstrip("*~#!%$@^-+").lower()
-        found[name] = Worker(
+        workers[name] = Worker(
             name=name,
             jobs=busy.get(name, 0),
             drained=word.startswith(_DRAINED),
             lost=state.endswith("*") or word.startswith(_LOST),
         )
-    return found
+    return workers
 
 
 def _list(workers: Iterable[str]) -> str:
@@ -156,21 +156,21 @@ def _check(names: int) -> None:
 
 def _expanded(nodes: str) -> list[str]:
     """Return the names in a list like `w[1-3,7],x4`."""
-    found: list[str] = []
+    listed: list[str] = []
     rest = nodes
     while rest:
         head, bracket, tail = rest.partition("[")
         names = head.split(",")
         if not bracket:
-            return found + [name for name in names if name]
+            return listed + [name for name in names if name]
         *plain, prefix = names
-        found += [name for name in plain if name]
+        listed += [name for name in plain if name]
         inside, _, rest = tail.partition("]")
         for part in inside.split(","):
             first, _, last = part.partition("-")
             width, numbers = len(first), range(int(first), int(last or first) + 1)
             # Check the number before creating the names.
-            _check(len(found) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
-            found += [f"{prefix}{number:0{width}d}" for number in numbers]
+            _check(len(listed) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
+            listed += [f"{prefix}{number:0{width}d}" for number in numbers]
         rest = rest.removeprefix(",")
-    return found
+    return listed

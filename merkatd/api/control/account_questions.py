@@ -40,10 +40,10 @@ class AccountQuestions:
 
     async def _tenant(self, arguments: Arguments) -> Row:
         """Return `tenant`, an id or a name, with its applications and the latest notes."""
-        found = await self._accounts.details(LOCAL, await tenant_of(self._accounts, arguments))
-        return members(found.standing) | {
-            "applications": [members(one) for one in found.applications],
-            "notes": [members(one) for one in found.notes],
+        details = await self._accounts.details(LOCAL, await tenant_of(self._accounts, arguments))
+        return members(details.standing) | {
+            "applications": [members(application) for application in details.applications],
+            "notes": [members(note) for note in details.notes],
         }
 
     async def _weight(self, arguments: Arguments) -> Row:
@@ -88,7 +88,7 @@ class AccountQuestions:
         if arguments.get("tenant") is not None:
             owner = await tenant_of(self._accounts, arguments)
             await self._accounts.tenant(LOCAL, owner)
-        return [members(one) for one in await self._accounts.budgets(LOCAL, owner)]
+        return [members(budget) for budget in await self._accounts.budgets(LOCAL, owner)]
 
     async def _budget(self, arguments: Arguments) -> Row:
         """Return the budget of `application`; change it if `amount` or `replenishment` is given."""
@@ -111,7 +111,7 @@ class AccountQuestions:
         """Return the notes on money, by administrators and by policy, newest first."""
         kind = one_of(arguments, "kind", NOTE_KINDS)
         limit = whole(arguments, "limit") or 50
-        return [members(one) for one in await self._accounts.notes(LOCAL, limit, kind)]
+        return [members(note) for note in await self._accounts.notes(LOCAL, limit, kind)]
 
     def _group(self, arguments: Arguments) -> int | None:
         """Return the id of `group`, an id or a name, or None if it is not given."""
@@ -130,10 +130,10 @@ async def tenant_of(accounts: AccountService, arguments: Arguments, *, new: bool
         return await accounts.tenant_named(text(arguments, "tenant") or "", new=new)
     if isinstance(wanted, str) and len(wanted) <= LONGEST_NAME:
         wanted = int(wanted)
-    found = whole({"tenant": wanted}, "tenant")
-    if found is None:
+    owner = whole({"tenant": wanted}, "tenant")
+    if owner is None:
         raise InvalidRequestError("tenant: must be the id or the name of a user")
-    return found
+    return owner
 
 
 def _micro(arguments: Arguments, name: str) -> int | None:
@@ -151,40 +151,40 @@ def _month(arguments: Arguments) -> Month | None:
         raise InvalidRequestError(f"month: {error}") from None
 
 
-def _supply_row(found: CreditSupply) -> Row:
+def _supply_row(supply: CreditSupply) -> Row:
     """Return the supply, with active and retired tenants apart."""
-    return members(found) | {
-        "tenants": [members(one) for one in found.tenants if one.retired_s is None],
-        "retired": [members(one) for one in found.tenants if one.retired_s is not None],
+    return members(supply) | {
+        "tenants": [members(tenant) for tenant in supply.tenants if tenant.retired_s is None],
+        "retired": [members(tenant) for tenant in supply.tenants if tenant.retired_s is not None],
     }
 
 
-def statement_row(one: TenantStatement) -> Row:
+def statement_row(statement: TenantStatement) -> Row:
     """Return a statement, in credits and in micro-credits that add up exactly."""
-    found = one.month
+    month = statement.month
     return {
-        "id": found.owner,
-        "name": found.name,
-        "group": found.group,
-        "group_name": one.group_name,
-        "month": str(found.month),
-        "opening": found.opening,
-        "movements": dict(found.movements),
-        "closing": found.closing,
-        "charged": found.charged,
-        "missing": found.missing,
-        "debt": found.debt,
-        "difference": found.difference,
+        "id": month.owner,
+        "name": month.name,
+        "group": month.group,
+        "group_name": statement.group_name,
+        "month": str(month.month),
+        "opening": month.opening,
+        "movements": dict(month.movements),
+        "closing": month.closing,
+        "charged": month.charged,
+        "missing": month.missing,
+        "debt": month.debt,
+        "difference": month.difference,
         "lines": [
             {
-                "uid": found.owner,
-                "user_name": found.name,
-                "gid": found.group,
-                "group_name": one.group_name,
+                "uid": month.owner,
+                "user_name": month.name,
+                "gid": month.group,
+                "group_name": statement.group_name,
                 "vm_id": line.vm,
                 "vm_name": line.name,
-                "month": found.month.month,
-                "year": found.month.year,
+                "month": month.month.month,
+                "year": month.month.year,
                 "hours": line.seconds / 3600,
                 "running_hours": line.seconds / 3600,
                 "cpu_hours": line.cpu_core_s / 3600,
@@ -196,6 +196,6 @@ def statement_row(one: TenantStatement) -> Row:
                 "cost": line.cost / MICRO,
                 "micro": line.cost,
             }
-            for line in found.lines
+            for line in month.lines
         ],
     }

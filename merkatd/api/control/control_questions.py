@@ -46,11 +46,11 @@ class DaemonQuestions:
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
         """Return the answer to the question of this name. Raise RequestError."""
-        found = self._known.get(question)
-        if found is None:
+        function = self._known.get(question)
+        if function is None:
             known = ", ".join(sorted(self._known))
             raise InvalidRequestError(f"unknown question {quoted_value(question)}; known: {known}")
-        return await found(arguments)
+        return await function(arguments)
 
     async def _overview(self, _arguments: Arguments) -> dict[str, Any]:
         """Return all data of a live view, read at the same moment."""

@@ -38,9 +38,9 @@ class ControlQuestions:
 
     async def status(self, _arguments: Arguments) -> Row:
         """Return the state of the daemon, and the latest prices."""
-        found = await self._daemon.status()
+        status = await self._daemon.status()
         waiting = (await self._modes.mode()).waiting_plan
-        return members(found.stored) | members(found.state) | {"waiting_plan": waiting}
+        return members(status.stored) | members(status.state) | {"waiting_plan": waiting}
 
     async def _pause(self, arguments: Arguments) -> bool:
         """Start no more periods until `resume`; return False if the daemon was paused already."""

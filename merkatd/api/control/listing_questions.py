@@ -48,13 +48,13 @@ class ListingQuestions:
 
     async def _applications(self, _arguments: Arguments) -> list[Row]:
         """Return every application, and for each tenant its VMs outside of applications."""
-        found = await self._services.listings.applications(LOCAL, await self._now())
-        return await self._rows(found, _application)
+        applications = await self._services.listings.applications(LOCAL, await self._now())
+        return await self._rows(applications, _application)
 
     async def _accounts(self, _arguments: Arguments) -> list[Row]:
         """Return every tenant's balance in credits."""
-        found = await self._services.listings.balances(LOCAL)
-        return [{"owner": owner, "credits": balance} for owner, balance in found.items()]
+        balances = await self._services.listings.balances(LOCAL)
+        return [{"owner": owner, "credits": balance} for owner, balance in balances.items()]
 
     async def _steps(self, arguments: Arguments) -> list[Row]:
         """Return the newest steps, newest first, by vm, host, kind, state, periods or time."""
@@ -73,8 +73,8 @@ class ListingQuestions:
             since_s=number(arguments, "since_s", LONGEST_S),
         )
         most = DEFAULT_STEPS if limit is None else limit
-        found = await self._services.steps.steps(LOCAL, snapshot, query, most)
-        return [flat_row(one) for one in found]
+        steps = await self._services.steps.steps(LOCAL, snapshot, query, most)
+        return [flat_row(row) for row in steps]
 
     async def _plan(self, _arguments: Arguments) -> Row:
         """Return the plan of a period that would start now."""
@@ -84,7 +84,7 @@ class ListingQuestions:
         """Return the decided and enforced limits and the use, of all VMs or those of `of`."""
         view = await self._services.views.prepared()
         of = text(arguments, "of")
-        return [_limits(one) for one in await self._services.limits.limits(LOCAL, view, of)]
+        return [_limits(limits) for limits in await self._services.limits.limits(LOCAL, view, of)]
 
     async def _release(self, arguments: Arguments) -> Any:
         """Without `vms`, pause and return the ids of all VMs; with `vms`, release their limits."""
@@ -94,14 +94,16 @@ class ListingQuestions:
             return await self._services.limits.pause_for_release(caller)
         if not isinstance(wanted, list) or not all(isinstance(vm, int) for vm in wanted):
             raise InvalidRequestError("vms: must be a list of ids")
-        return [flat_row(one) for one in await self._services.limits.release(caller, wanted)]
+        return [
+            flat_row(outcome) for outcome in await self._services.limits.release(caller, wanted)
+        ]
 
     async def _now(self) -> PeriodView:
         return (await self._services.views.prepared()).now
 
-    async def _rows(self, found: Iterable[Listed], row: Callable[[Listed], Row]) -> list[Row]:
+    async def _rows(self, listed: Iterable[Listed], row: Callable[[Listed], Row]) -> list[Row]:
         """Return rows that a thread makes, so that the reactor is not blocked."""
-        return await self._services.world.executor.run(lambda: [row(one) for one in found])
+        return await self._services.world.executor.run(lambda: [row(price) for price in listed])
 
     def _id(self, what: str, arguments: Arguments) -> int | None:
         """Return the id of a VM or host, which may be gone by now, or None if not given."""
@@ -122,7 +124,7 @@ class ListingQuestions:
 
 def _host(host: ListedHost) -> Row:
     use = host.use or HostUse(0, None)
-    found: Row = {
+    columns: Row = {
         "id": host.id,
         "name": host.name,
         "state": host.state,
@@ -131,41 +133,41 @@ def _host(host: ListedHost) -> Row:
         "note": use.note,
     }
     for name, capacity in host.capacity.items():
-        found[name] = capacity
-        found[f"given_{name}"] = use.given[name]
-        found[f"bids_{name}"] = use.bids[name]
-        found[f"used_{name}"] = use.used[name]
-    return found
+        columns[name] = capacity
+        columns[f"given_{name}"] = use.given[name]
+        columns[f"bids_{name}"] = use.bids[name]
+        columns[f"used_{name}"] = use.used[name]
+    return columns
 
 
 def _vm(vm: ListedVm) -> Row:
-    found = flat_row(vm)
-    del found["amounts"]
-    for name, one in vm.amounts.items():
-        found[name] = one.share
-        found[f"bid_{name}"] = one.bid
-        found[f"floor_{name}"] = one.floor
-        found[f"cap_{name}"] = one.cap
-        found[f"first_{name}"] = one.first
-        found[f"held_{name}"] = one.held
-    return found
+    columns = flat_row(vm)
+    del columns["amounts"]
+    for name, amount in vm.amounts.items():
+        columns[name] = amount.share
+        columns[f"bid_{name}"] = amount.bid
+        columns[f"floor_{name}"] = amount.floor
+        columns[f"cap_{name}"] = amount.cap
+        columns[f"first_{name}"] = amount.first
+        columns[f"held_{name}"] = amount.held
+    return columns
 
 
 def _application(application: ApplicationUse) -> Row:
-    found = flat_row(application)
-    del found["shares"], found["bids"]
+    columns = flat_row(application)
+    del columns["shares"], columns["bids"]
     for name, share in application.shares.items():
-        found[name] = share
-        found[f"bid_{name}"] = application.bids[name]
-    return found
+        columns[name] = share
+        columns[f"bid_{name}"] = application.bids[name]
+    return columns
 
 
 def _limits(limits: LimitRow) -> Row:
-    found: Row = {}
+    columns: Row = {}
     for name, value in flat_row(limits).items():
         if name != "further":
-            found[name] = value
+            columns[name] = value
             continue
-        for good, one in limits.further.items():
-            found |= {good: one.share, f"set_{good}": one.limit}
-    return found
+        for good, limit in limits.further.items():
+            columns |= {good: limit.share, f"set_{good}": limit.limit}
+    return columns

@@ -36,16 +36,16 @@ class MarketQuestions:
     async def _price(self, arguments: Arguments) -> list[Row]:
         """Return the present price of each resource in a `market` or in all, with its trend."""
         known = list(self._services.views.latest.prices)
-        found = await self._services.prices.trends(one_of(arguments, "market", known))
-        return [price_trend_row(one) for one in found]
+        trends = await self._services.prices.trends(one_of(arguments, "market", known))
+        return [price_trend_row(trend) for trend in trends]
 
     async def _price_history(self, arguments: Arguments) -> list[Row]:
         """Return the prices of the newest `periods` of a `market` or of all."""
         prices = self._services.prices
         market = one_of(arguments, "market", prices.markets())
         periods = whole(arguments, "periods")
-        found = await prices.history(DEFAULT_PERIODS if periods is None else periods, market)
-        return [past_price_row(one) for one in found]
+        past = await prices.history(DEFAULT_PERIODS if periods is None else periods, market)
+        return [past_price_row(price) for price in past]
 
     async def _bid(self, arguments: Arguments) -> Row:
         """Change the bid of `vm` if `cpu`, `memory` ... is given; return the old and new bid."""
@@ -75,9 +75,9 @@ class MarketQuestions:
                 await quotes.quote(LOCAL, view, planned_vm_of(arguments), bids, wanted)
             )
         vm = ExistingVm(vm_named(view.now.snapshot, arguments.get("vm")))
-        found = await quotes.quote(LOCAL, view, vm, bids, wanted)
+        quoted = await quotes.quote(LOCAL, view, vm, bids, wanted)
         _require_sold_words(view, arguments)
-        return quote_row(found)
+        return quote_row(quoted)
 
     async def _explain(self, arguments: Arguments) -> Row:
         """Return the explanation of `vm`, an id or a name."""

@@ -38,7 +38,7 @@ class PlatformQuestions:
         owner = None
         if arguments.get("tenant") is not None:
             owner = await tenant_of(self._accounts, arguments)
-        return [members(one) for one in await self._platforms.platforms(LOCAL, owner)]
+        return [members(platform) for platform in await self._platforms.platforms(LOCAL, owner)]
 
     async def _show(self, arguments: Arguments) -> Row:
         """Return the `platform` with this id."""

@@ -40,7 +40,7 @@ class ConnectionsByAddress:
         self._taken = 0
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([one for channels in self._of.values() for one in channels])
+        return iter([channel for channels in self._of.values() for channel in channels])
 
     def __len__(self) -> int:
         return self._taken
@@ -88,17 +88,19 @@ class ConnectionPlaces(ConnectionsByAddress):
         """
         if self._taken < self._most:
             return True
-        strange = {one: self._is_strange(one) for one in self._of}
+        strange = {caller: self._is_strange(caller) for caller in self._of}
         known = trusted or not self._is_strange(name)
-        ranks = sorted(self._of, key=lambda one: (strange[one], self.held(one)), reverse=True)
+        ranks = sorted(
+            self._of, key=lambda caller: (strange[caller], self.held(caller)), reverse=True
+        )
         for theirs in ranks:
             own = trusted and theirs == name
             if not (own or (known and strange[theirs]) or self.held(theirs) > self.held(name)):
                 continue
-            waiting = [one for one in self._of[theirs] if not one.at_work]
+            waiting = [channel for channel in self._of[theirs] if not channel.at_work]
             if own:
                 # The proxy may use its other connections for its next calls.
-                waiting = [one for one in waiting if one.caller is not None]
+                waiting = [channel for channel in waiting if channel.caller is not None]
             if waiting:
                 victim = min(self._of_one_caller(waiting), key=_worth)
                 self.leave(theirs, victim)
@@ -109,15 +111,15 @@ class ConnectionPlaces(ConnectionsByAddress):
     def _of_one_caller(self, waiting: list[Any]) -> list[Any]:
         """Return the connections of the proxy's caller with the most, or all if none has any."""
         of: dict[str, list[Any]] = {}
-        for one in waiting:
-            if one.caller is not None:
-                of.setdefault(one.caller, []).append(one)
+        for channel in waiting:
+            if channel.caller is not None:
+                of.setdefault(channel.caller, []).append(channel)
         if not of:
             return waiting
         return of[max(of, key=lambda name: (self._is_strange(name), len(of[name])))]
 
     def _is_strange(self, name: str) -> bool:
-        if any(one.trusted for one in self._of.get(name, ())):
+        if any(channel.trusted for channel in self._of.get(name, ())):
             return False
         return self._known.user_at(name, self._clock.seconds()) is None
 

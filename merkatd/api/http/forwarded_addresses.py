@@ -16,12 +16,12 @@ class TrustedProxies:
     """The trusted proxies, whose `X-Forwarded-For` is used."""
 
     def __init__(self, networks: Iterable[str]) -> None:
-        self._networks = [ipaddress.ip_network(one) for one in networks]
+        self._networks = [ipaddress.ip_network(network) for network in networks]
 
     def trust(self, address: str) -> bool:
         """Return whether this is the address of a trusted proxy."""
-        found = _address(address)
-        return found is not None and any(found in one for one in self._networks)
+        ip = _address(address)
+        return ip is not None and any(ip in network for network in self._networks)
 
     def caller(self, peer: str, headers: Sequence[bytes]) -> str:
         """Return the address that limits count for a request from `peer`.
@@ -34,10 +34,10 @@ class TrustedProxies:
             return counted_address(peer)
         hops = b",".join(headers).decode("latin-1").rsplit(",", _MOST_HOPS)
         for hop in reversed(hops[-_MOST_HOPS:]):
-            found = _address(_without_port(hop.strip()))
-            if found is None:
+            ip = _address(_without_port(hop.strip()))
+            if ip is None:
                 break
-            peer = str(found)
+            peer = str(ip)
             if not self.trust(peer):
                 break
         return counted_address(peer)
@@ -54,21 +54,21 @@ def is_invalid_network(text: str) -> bool:
 
 def counted_address(address: str) -> str:
     """Return the name under which an address is counted; for IPv6, that of its network."""
-    found = _address(address)
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((int(found), _NETWORK_BITS), strict=False))
-    return address if found is None else str(found)
+    ip = _address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(ip), _NETWORK_BITS), strict=False))
+    return address if ip is None else str(ip)
 
 
 def _address(text: str) -> _Address | None:
     try:
-        found = ipaddress.ip_address(text.partition("%")[0])
+        ip = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return mapped or ip
 
 
 def _without_port(hop: str) -> str:
-    found = _WITH_PORT.fullmatch(hop)
-    return hop if found is None else found[1] or found[2]
+    match = _WITH_PORT.fullmatch(hop)
+    return hop if match is None else match[1] or match[2]

@@ -128,8 +128,8 @@ class HttpCall(_Request):  # type: ignore[misc]  # untyped in Twisted
         if self.path not in _PATHS:
             self._say(404, b"text/plain", b"Send XML-RPC calls to /RPC2.\n")
         elif self.method != b"POST":
-            said = b"Send XML-RPC calls by POST.\n"
-            self._say(_NOT_ALLOWED, b"text/plain", said, b"Allow: POST\r\n")
+            text = b"Send XML-RPC calls by POST.\n"
+            self._say(_NOT_ALLOWED, b"text/plain", text, b"Allow: POST\r\n")
         elif self.size > (most := self.channel.factory.body_bytes):
             self.answer(self.channel.factory.bodies.too_large(most))
         else:
@@ -138,8 +138,8 @@ class HttpCall(_Request):  # type: ignore[misc]  # untyped in Twisted
 
     def turned_away(self) -> bytes:
         """Return the response for a call of an address that has too many unanswered calls."""
-        said = self.channel.factory.bodies.too_many()
-        return self._written(200, _XML, said, _CLOSE)
+        answer = self.channel.factory.bodies.too_many()
+        return self._written(200, _XML, answer, _CLOSE)
 
     @property
     def is_answered(self) -> bool:
@@ -162,16 +162,16 @@ class HttpCall(_Request):  # type: ignore[misc]  # untyped in Twisted
         super().connectionLost(reason)
 
     async def _run(self, body: bytes) -> None:
-        said = await self.channel.factory.answer(body, self.caller())
-        if isinstance(said, HeldConnection):
-            self.channel.hold(self, said.body)
+        reply = await self.channel.factory.answer(body, self.caller())
+        if isinstance(reply, HeldConnection):
+            self.channel.hold(self, reply.body)
         else:
-            self.answer(said)
+            self.answer(reply)
 
     def caller(self) -> str:
         """Return the address that limits count."""
-        said = self.requestHeaders.getRawHeaders(b"x-forwarded-for") or []
-        caller: str = self.channel.factory.proxies.caller(self.channel.address, said)
+        headers = self.requestHeaders.getRawHeaders(b"x-forwarded-for") or []
+        caller: str = self.channel.factory.proxies.caller(self.channel.address, headers)
         return caller
 
     def _broken(self, failure: Any) -> None:

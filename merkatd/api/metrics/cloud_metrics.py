@@ -85,8 +85,8 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
 def _group_of(observed: Observed) -> Ints:
     """Return the group of each VM by row of the snapshot; -1 if it is unknown."""
     ids, groups = observed.observation.vm_id, observed.observation.vm_group
-    found: Ints = values_of(ids, groups, observed.snapshot.vms.id, -1)
-    return found
+    group_of_vm: Ints = values_of(ids, groups, observed.snapshot.vms.id, -1)
+    return group_of_vm
 
 
 def _summed(

@@ -174,10 +174,10 @@ class MetricRegistry:
 
     def fair(self, markets: Iterable[Fairness]) -> None:
         """Record the fairness of each market in the last period."""
-        for one in markets:
-            self._mean_error.labels(one.market).set(one.mean_error)
-            self._largest_error.labels(one.market).set(one.largest_error)
-            self._shortfall.labels(one.market).set(one.shortfall)
+        for market in markets:
+            self._mean_error.labels(market.market).set(market.mean_error)
+            self._largest_error.labels(market.market).set(market.largest_error)
+            self._shortfall.labels(market.market).set(market.shortfall)
 
     def states(self, state_of: Mapping[str, Callable[[], float]]) -> None:
         """Read at each scrape whether the daemon is in each state: 1 or 0."""

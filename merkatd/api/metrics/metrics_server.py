@@ -112,9 +112,9 @@ def listen(
         return 200, CONTENT_TYPE_LATEST.encode(), figures.page()
 
     def healthz() -> _Page:
-        found = health()
-        text = f"{'ok' if found.well else 'failing'}: {found.why}\n"
-        return 200 if found.well else 503, b"text/plain; charset=utf-8", text.encode()
+        state = health()
+        text = f"{'ok' if state.well else 'failing'}: {state.why}\n"
+        return 200 if state.well else 503, b"text/plain; charset=utf-8", text.encode()
 
     kept = CachedPage(metrics, reactor.seconds)
     pages = _Pages(reactor, {b"/metrics": kept.page, b"/healthz": healthz})

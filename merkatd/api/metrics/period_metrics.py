@@ -63,15 +63,15 @@ class Balances:
 
 def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
     """Return the balances by OpenNebula's group and that of the treasury, in micro-credits."""
-    groups = {one.owner: one.group for one in tenant_store.every(connection)}
-    found: defaultdict[int | None, int] = defaultdict(int)
+    groups = {tenant.owner: tenant.group for tenant in tenant_store.every(connection)}
+    by_group: defaultdict[int | None, int] = defaultdict(int)
     treasury = 0
     for account in account_store.holding(connection):
         if account.kind is AccountKind.TREASURY:
             treasury = account.balance
         elif account.owner is not None:
-            found[groups.get(account.owner)] += account.balance
-    return found, treasury
+            by_group[groups.get(account.owner)] += account.balance
+    return by_group, treasury
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ class FairnessMetrics:
 
 def fairness(snapshot: Snapshot) -> list[Fairness]:
     """Return the fairness of each market."""
-    found = assess_placement(snapshot, snapshot.vms.host)
+    assessed = assess_placement(snapshot, snapshot.vms.host)
     placed = snapshot.vms.host != NO_HOST
     return [
         Fairness(
             market=name,
-            mean_error=_mean(found.errors[placed & (snapshot.vms.market == row)]),
-            largest_error=float(found.largest_error[row]),
-            shortfall=float(found.shortfall[row]),
+            mean_error=_mean(assessed.errors[placed & (snapshot.vms.market == row)]),
+            largest_error=float(assessed.largest_error[row]),
+            shortfall=float(assessed.shortfall[row]),
         )
         for row, name in enumerate(snapshot.markets.name)
     ]
@@ -182,7 +182,7 @@ class MoveReasons:
         ):
             for step in verdicts.moves & ended:
                 yield result, self._why.get(step, MoveCause.EARLIER)
-        under_way = {one.id for one in verdicts.waiting}
+        under_way = {step.id for step in verdicts.waiting}
         self._why = {step: why for step, why in self._why.items() if step in under_way}
 
 

@@ -42,21 +42,26 @@ def quote_row(quoted: QuotedVm) -> Row:
     about = {} if quoted.vm is None else {"id": quoted.vm, "name": quoted.name}
     where = {"host": quoted.host, "market": quoted.market, "period": quoted.period}
     charged = {} if quoted.rate is None else {"rate": quoted.rate}
-    rows = [flat_row(one) for one in quoted.resources]
+    rows = [flat_row(resource) for resource in quoted.resources]
     return {**about, **where, **charged, "cost": quoted.cost, "resources": rows}
 
 
 def bid_change_row(outcome: BidOutcome) -> Row:
     """Return the old and the new bid of a VM."""
-    rows = [flat_row(one) for one in outcome.resources]
+    rows = [flat_row(resource) for resource in outcome.resources]
     return {"id": outcome.vm, "name": outcome.name, "resources": rows}
 
 
 def bid_row(outcome: BidOutcome) -> Row:
     """Return the bid in force."""
     rows = [
-        {"resource": one.resource, "bid": one.old, "share": one.share, "cost": one.cost}
-        for one in outcome.resources
+        {
+            "resource": resource.resource,
+            "bid": resource.old,
+            "share": resource.share,
+            "cost": resource.cost,
+        }
+        for resource in outcome.resources
     ]
     return {"id": outcome.vm, "name": outcome.name, "resources": rows}
 
@@ -66,5 +71,5 @@ def explanation_row(explained: ExplainedVm) -> Row:
     row = flat_row(explained)
     why = explained.why_here
     row["why_here"] = None if why is None else flat_row(why)
-    row["resources"] = [flat_row(one) for one in explained.resources]
+    row["resources"] = [flat_row(resource) for resource in explained.resources]
     return {"id": row.pop("vm"), **row}

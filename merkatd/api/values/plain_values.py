@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def members(one: "DataclassInstance") -> dict[str, Any]:
+def members(value: "DataclassInstance") -> dict[str, Any]:
     """Return the plain values of a dataclass by their names, in order."""
-    return {field.name: _plain(getattr(one, field.name)) for field in fields(one)}
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
 def _plain(value: Any) -> Any:
@@ -18,7 +18,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__dataclass_fields__"):
         return members(value)
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     return value

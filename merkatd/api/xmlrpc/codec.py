@@ -59,9 +59,9 @@ def claimed_session(body: bytes) -> str:
 
     This takes microseconds for any bytes. It proves nothing, since the call is not parsed yet.
     """
-    found = _FIRST_TEXT.search(body, 0, _LOOKED_AT)
+    match = _FIRST_TEXT.search(body, 0, _LOOKED_AT)
     try:
-        return "" if found is None else html.unescape(found[1].decode("utf-8", "replace"))
+        return "" if match is None else html.unescape(match[1].decode("utf-8", "replace"))
     except ValueError:  # a character's number has thousands of digits
         return ""
 
@@ -222,19 +222,21 @@ def answer(value: Any) -> bytes:
 def is_large(value: Any) -> bool:
     """Return whether the value has so many rows that encoding it would delay other calls."""
     parts = value.values() if isinstance(value, dict) else ()
-    return any(isinstance(one, list | tuple | dict) and len(one) > _MANY for one in (value, *parts))
+    return any(
+        isinstance(part, list | tuple | dict) and len(part) > _MANY for part in (value, *parts)
+    )
 
 
 def refused(method: str, refusal: Refusal) -> bytes:
     """Return the answer of a failed call."""
-    said = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
-    return b"".join((_VALUE_BYTES, encoded(said), _VALUE_TAIL))
+    parts = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
+    return b"".join((_VALUE_BYTES, encoded(parts), _VALUE_TAIL))
 
 
 def fault(wrong: RpcFault) -> bytes:
     """Return the fault for an invalid call."""
-    said = encoded({"faultCode": int(wrong.code), "faultString": wrong.text})
-    return b"".join((_HEAD, b"<fault><value>", said, b"</value></fault></methodResponse>\r\n"))
+    content = encoded({"faultCode": int(wrong.code), "faultString": wrong.text})
+    return b"".join((_HEAD, b"<fault><value>", content, b"</value></fault></methodResponse>\r\n"))
 
 
 def encoded(value: Any) -> Encoded:
@@ -296,8 +298,8 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
 }
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found[0], "?")
+def _escape(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[0], "?")
 
 
 class XmlBodies:

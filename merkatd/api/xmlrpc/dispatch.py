@@ -46,21 +46,21 @@ class Dispatch:
     async def answer(self, body: bytes, address: str) -> bytes | HeldConnection:
         """Return the answer to a call from this address."""
         try:
-            found, session, arguments = await self._taken(body, address)
+            method, session, arguments = await self._taken(body, address)
         except RpcFault as wrong:
             return codec.fault(wrong)
         except RequestError as error:
             refused = codec.refused("merkat", refusal_of("merkat", error))
             return _held_if_too_many(error, refused)
         try:
-            done = await self._done(found, session, arguments, address, len(body))
+            done = await self._done(method, session, arguments, address, len(body))
             if codec.is_large(done):
                 return await self.house.world.executor.run(lambda: codec.answer(done))
             return codec.answer(done)
         except RpcFault as wrong:
             return codec.fault(wrong)
         except Exception as error:  # noqa: BLE001 - each caller gets an answer, and the daemon goes on
-            refused = codec.refused(found.name, refusal_of(found.name, error))
+            refused = codec.refused(method.name, refusal_of(method.name, error))
             return _held_if_too_many(error, refused)
 
     async def _taken(self, body: bytes, address: str) -> tuple[Method, str, list[Any]]:
@@ -73,16 +73,16 @@ class Dispatch:
             # Parsing is the most expensive part of most calls, so calls over the limit skip it.
             self.admission.heed(address, wait_s, known=False)
         key = (known, claimed.partition(":")[0] if known else address)
-        found, session, arguments = _checked(await self._parsing.call_of(body, key))
+        method, session, arguments = _checked(await self._parsing.call_of(body, key))
         known = self.admission.knows(session)
         self.admission.heed(address, wait_s, known=known, size=size)
-        return found, session, arguments
+        return method, session, arguments
 
     async def _done(
-        self, found: Method, session: str, arguments: list[Any], address: str, size: int
+        self, method: Method, session: str, arguments: list[Any], address: str, size: int
     ) -> Any:
         async def done(caller: Caller) -> Any:
-            return await found.done(self.house, caller, arguments)
+            return await method.done(self.house, caller, arguments)
 
         return await self.admission.admitted(session, address, done, size)
 
@@ -94,15 +94,15 @@ def _held_if_too_many(error: Exception, answer: bytes) -> bytes | HeldConnection
 
 def _checked(call: RpcCall) -> tuple[Method, str, list[Any]]:
     """Return the method, the session string and the other arguments. Raise RpcFault."""
-    found = METHODS.get(call.method)
-    if found is None:
+    method = METHODS.get(call.method)
+    if method is None:
         raise RpcFault(FaultCode.UNKNOWN_METHOD, f"Method {call.method[:60]!r} not defined")
     if not call.arguments or type(call.arguments[0]) is not str:
         raise RpcFault(
             FaultCode.WRONG_TYPE,
-            f'{found.name}: the first argument must be the session string, "user:password"',
+            f'{method.name}: the first argument must be the session string, "user:password"',
         )
-    return found, call.arguments[0], found.completed(call.arguments[1:])
+    return method, call.arguments[0], method.completed(call.arguments[1:])
 
 
 def printable(text: str) -> str:

@@ -86,14 +86,14 @@ class Method:
                 f"{self.name} takes at most {len(self.parameters) + 1} arguments"
                 f" (got {len(arguments) + 1})",
             )
-        found = list(arguments)
+        values = list(arguments)
         for parameter in self.parameters[len(arguments) :]:
             if parameter.needed:
                 raise RpcFault(
                     FaultCode.WRONG_TYPE, f"{self.name}: the argument {parameter.name} is missing"
                 )
-            found.append(parameter.default)
-        for parameter, value in zip(self.parameters, found, strict=True):
+            values.append(parameter.default)
+        for parameter, value in zip(self.parameters, values, strict=True):
             large = type(value) is int and not -MAX_NUMBER <= value < MAX_NUMBER
             if large or type(value) is not KINDS[parameter.kind]:
                 raise RpcFault(
@@ -102,7 +102,7 @@ class Method:
                     f" {'an' if parameter.kind == 'int' else 'a'} {parameter.kind}"
                     f" (got {'a larger number' if large else type(value).__name__})",
                 )
-        return found
+        return values
 
 
 def whom(caller: Caller, tenant: int) -> int:
@@ -155,11 +155,11 @@ class WrittenPrices:
         latest = services.views.latest
         if self._of is not latest:
             self._of, self._written = latest, {}
-        found = self._written.get(market)
-        if found is None:
+        written = self._written.get(market)
+        if written is None:
             rows = services.prices.present(market or None)
-            found = self._written[market] = encoded([flat_row(one) for one in rows])
-        return found
+            written = self._written[market] = encoded([flat_row(row) for row in rows])
+        return written
 
 
 _KEPT = WeakKeyDictionary[DaemonServices, WrittenPrices]()
@@ -167,7 +167,7 @@ _KEPT = WeakKeyDictionary[DaemonServices, WrittenPrices]()
 
 def written_prices(services: DaemonServices) -> WrittenPrices:
     """Return the cache of this daemon's prices."""
-    found = _KEPT.get(services)
-    if found is None:
-        found = _KEPT[services] = WrittenPrices()
-    return found
+    written = _KEPT.get(services)
+    if written is None:
+        written = _KEPT[services] = WrittenPrices()
+    return written

@@ -30,7 +30,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     if config is None:
         return NOT_DONE
     chosen = arguments.config or (INSTALLED if INSTALLED.exists() else "all defaults")
-    markets = ", ".join(f"{name} ({one.strategy})" for name, one in config.markets.items())
+    markets = ", ".join(f"{name} ({market.strategy})" for name, market in config.markets.items())
     print(f"{chosen}: valid; cloud: {config.cloud.kind}; markets: {markets}")
     if arguments.offline or config.cloud.kind is not CloudKind.OPENNEBULA:
         return DONE
@@ -52,18 +52,18 @@ def _check_cloud(config: Config) -> int:
         session = config.auth_file.read_text().strip()
         limit_s, authorities = config.cloud.call_limit_s, config.authorities
         with calling(config.endpoint, session, limit_s, authorities) as call:
-            found = findings(inquire(call), wish)
+            results = findings(inquire(call), wish)
     except CallRefusedError as error:
         return print_failure("check", f"{config.endpoint}: {error}")
     except OSError as error:
         about = error.filename or config.endpoint
         return print_failure("check", f"{about}: {error.strerror or error}")
-    for finding in found:
+    for finding in results:
         if finding.level is Level.ERROR:
             print_failure("check", finding.text)
         else:
             print(f"{finding.level}: {finding.text}")
-    return NOT_DONE if any(one.level is Level.ERROR for one in found) else DONE
+    return NOT_DONE if any(finding.level is Level.ERROR for finding in results) else DONE
 
 
 CHECK = Verb(

@@ -34,12 +34,12 @@ class Command:
     @property
     def options(self) -> tuple[Argument, ...]:
         """Return the options."""
-        return tuple(one for one in self.arguments if one.flags)
+        return tuple(argument for argument in self.arguments if argument.flags)
 
     @property
     def positionals(self) -> tuple[Argument, ...]:
         """Return the positional arguments."""
-        return tuple(one for one in self.arguments if not one.flags)
+        return tuple(argument for argument in self.arguments if not argument.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def model_of(parser: argparse.ArgumentParser) -> ProgramModel:
     version = ""
     for action in parser.actions():
         if isinstance(action.choices, dict):
-            commands += [_command(name, one) for name, one in action.choices.items()]
+            commands += [_command(name, choice) for name, choice in action.choices.items()]
         else:
             options.append(_argument(action))
             version = getattr(action, "version", None) or version

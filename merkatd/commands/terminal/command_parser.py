@@ -134,14 +134,14 @@ def periods(text: str) -> tuple[int, int]:
     """Return the first and the last period of a range: 7 or 7-9."""
     first, dash, last = text.partition("-")
     try:
-        found = whole(first), whole(last if dash else first)
+        bounds = whole(first), whole(last if dash else first)
     except argparse.ArgumentTypeError:
-        found = (1, 0)
-    if found[0] > found[1]:
+        bounds = (1, 0)
+    if bounds[0] > bounds[1]:
         raise argparse.ArgumentTypeError(
             f"{shortened(text)}: expected a period like 7 or a range like 7-9"
         )
-    return found
+    return bounds
 
 
 def since(text: str) -> tuple[str, float]:

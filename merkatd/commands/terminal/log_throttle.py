@@ -22,18 +22,18 @@ class LogThrottle:
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Pass an event to the next observer, or drop it."""
-        said = event.get("log_format")
-        if said is None or not _is_twisteds(event):
+        log_format = event.get("log_format")
+        if log_format is None or not _is_twisteds(event):
             self._observer(event)
             return
         now_s = self._seconds()
-        at_s, left_out = self._said.get(said, (now_s - _EVERY_S, 0))
+        at_s, left_out = self._said.get(log_format, (now_s - _EVERY_S, 0))
         if now_s - at_s < _EVERY_S:
-            self._said[said] = at_s, left_out + 1
+            self._said[log_format] = at_s, left_out + 1
             return
-        self._said[said] = now_s, 0
+        self._said[log_format] = now_s, 0
         if left_out:
-            more = f"{said} ({left_out} more since the last such line)"
+            more = f"{log_format} ({left_out} more since the last such line)"
             event = event | {"log_format": more}
         self._observer(event)
 

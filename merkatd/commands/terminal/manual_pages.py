@@ -38,7 +38,7 @@ def _command_page(program: ProgramModel, command: Command) -> Iterator[str]:
     yield from _head(program, title, command.summary)
     yield ".SH SYNOPSIS"
     name = _escaped(f"{program.name} {command.name}")
-    words = "".join(f" {_in_synopsis(one)}" for one in command.positionals)
+    words = "".join(f" {_in_synopsis(argument)}" for argument in command.positionals)
     yield rf"\fB{name}\fR [\fIOPTIONS\fR]{words}"
     yield ".SH DESCRIPTION"
     yield from _paragraphs(command.description)

@@ -103,7 +103,7 @@ def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Co
 def chosen_filters(table: ScreenTable, arguments: argparse.Namespace) -> list[Filter]:
     """Return all conditions; a row must meet every condition."""
     try:
-        return [one for text in arguments.filters for one in parse_filters(table, text)]
+        return [condition for text in arguments.filters for condition in parse_filters(table, text)]
     except FilterError as error:
         raise ConflictingArgumentsError(f"--filter: {error}") from None
 
@@ -128,8 +128,10 @@ def lines_in_form(
         if not isinstance(answer, dict):
             raise TypeError("expected an object")
         return [json.dumps(answer, indent=2, allow_nan=False)]
-    found = [row for row in rows_of(rows(answer)) if all(one.meets(row) for one in filters)]
-    return _in_form(arguments, table, columns, found)
+    shown = [
+        row for row in rows_of(rows(answer)) if all(condition.meets(row) for condition in filters)
+    ]
+    return _in_form(arguments, table, columns, shown)
 
 
 def _in_form(

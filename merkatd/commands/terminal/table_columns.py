@@ -96,7 +96,7 @@ class ScreenTable:
     def chosen(self, words: str) -> list[Column]:
         """Return the columns of a list like `id,name`. Raise ColumnsError for an unknown name."""
         by_name = {column.name: column for column in self.columns}
-        found = []
+        columns = []
         for word in words.split(","):
             column = by_name.get(word.strip().upper())
             if column is None:
@@ -104,8 +104,8 @@ class ScreenTable:
                     f"unknown column {shortened(word.strip())}; expected one of:"
                     f" {', '.join(self.names())}"
                 )
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns
 
 
 def column_text(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
@@ -170,30 +170,30 @@ class Filter:
 
     def meets(self, row: Row) -> bool:
         """Return whether the row meets the condition."""
-        found = self.column.value(row)
+        content = self.column.value(row)
         if isinstance(self.value, float):
-            if found is None:
+            if content is None:
                 return self.sign == "!="
-            return _NUMERIC[self.sign](float(found), self.value)
-        text = "" if found is None else self.column.text(row)
+            return _NUMERIC[self.sign](float(content), self.value)
+        text = "" if content is None else self.column.text(row)
         return _TEXTUAL[self.sign](text.casefold(), self.value.casefold())
 
 
 _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
-    "<": lambda found, value: found < value,
-    "<=": lambda found, value: found <= value,
-    ">": lambda found, value: found > value,
-    ">=": lambda found, value: found >= value,
-    "!=": lambda found, value: found != value,
+    "<": lambda content, value: content < value,
+    "<=": lambda content, value: content <= value,
+    ">": lambda content, value: content > value,
+    ">=": lambda content, value: content >= value,
+    "!=": lambda content, value: content != value,
 }
 _NUMERIC: Mapping[str, Callable[[Any, Any], bool]] = {
     **_ORDER,
-    "=": lambda found, value: math.isclose(found, value, rel_tol=1e-9),
+    "=": lambda content, value: math.isclose(content, value, rel_tol=1e-9),
 }
 _TEXTUAL: Mapping[str, Callable[[Any, Any], bool]] = {
     **_ORDER,
-    "=": lambda found, value: found == value,
-    "~": lambda found, value: value in found,
+    "=": lambda content, value: content == value,
+    "~": lambda content, value: value in content,
 }
 
 

@@ -37,15 +37,15 @@ def to_text(
     if cells is not None:
         widths = _narrowed(shown, widths, cells)
     lines = [[column.name for column in shown], *texts] if header else texts
-    found = []
+    rendered = []
     for line in lines:
         fields = [
             padded(cut(text, wide), wide, right=column.kind.right)
             for text, wide, column in zip(line, widths, shown, strict=True)
         ]
         whole = _GAP.join(fields).rstrip()
-        found.append(whole if cells is None else cut(whole, cells))
-    return found
+        rendered.append(whole if cells is None else cut(whole, cells))
+    return rendered
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list[Column]:
@@ -55,7 +55,7 @@ def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list
         optional = [column for column in shown if column.optional]
         if not optional:
             break
-        empty = [one for one in optional if all(one.value(row) is None for row in rows)]
+        empty = [column for column in optional if all(column.value(row) is None for row in rows)]
         shown.remove((empty or optional)[-1])
     return shown
 
@@ -72,13 +72,13 @@ def _least_width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
 
 def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> list[int]:
     """Narrow the widest column that can be cut, until all fit or none can be cut further."""
-    found = list(widths)
-    too_many = sum(found) + len(_GAP) * (len(found) - 1) - cells
+    fitting = list(widths)
+    too_many = sum(fitting) + len(_GAP) * (len(fitting) - 1) - cells
     while too_many > 0:
         room = [
-            (found[at], at)
+            (fitting[at], at)
             for at, column in enumerate(columns)
-            if column.least is not None and found[at] > column.least
+            if column.least is not None and fitting[at] > column.least
         ]
         if not room:
             break
@@ -87,9 +87,9 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> l
         next_widest = room[1][0] if len(room) > 1 else 0
         least = columns[at].least or 1
         step = min(too_many, max(widest - max(next_widest, least), 1))
-        found[at] -= step
+        fitting[at] -= step
         too_many -= step
-    return found
+    return fitting
 
 
 def to_csv(columns: Sequence[Column], rows: Sequence[Row], *, header: bool = True) -> list[str]:
@@ -118,7 +118,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return " ".join(_cell(one) for one in value)
+        return " ".join(_cell(value) for value in value)
     return str(value)
 
 

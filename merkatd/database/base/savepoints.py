@@ -27,12 +27,12 @@ class SeparateWork:
         if key in self.failed:
             return otherwise
         savepoint = self._connection.begin_nested()
-        found = self.look(key, work, otherwise)
+        result = self.look(key, work, otherwise)
         if key in self.failed:
             savepoint.rollback()
         else:
             savepoint.commit()
-        return found
+        return result
 
     def look(self, key: int, work: Callable[[], Result], otherwise: Result) -> Result:
         """Do the same for work that only reads, without a savepoint."""

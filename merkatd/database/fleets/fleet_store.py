@@ -81,8 +81,8 @@ def bind_vms(
     if not seen:
         return ()
     bound: dict[int, list[int]] = {}
-    for one in seen:
-        bound.setdefault(one.fleet, []).append(one.vm)
+    for member in seen:
+        bound.setdefault(member.fleet, []).append(member.vm)
     reports = sa.select(PLATFORMS.c.id, PLATFORMS.c.report).where(PLATFORMS.c.id.in_(bound))
     return tuple(
         vm
@@ -109,27 +109,27 @@ def mark_failed(connection: sa.Connection, keys: Iterable[str], at_s: float) -> 
 def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str], list[float]]:
     """Return the times of VM failures since then, by platform and cluster, oldest first."""
     query = sa.select(MEMBERS.c.platform, MEMBERS.c.cluster, MEMBERS.c.failed_s)
-    found: dict[tuple[int, str], list[float]] = {}
+    times: dict[tuple[int, str], list[float]] = {}
     rows = connection.execute(
         query.where(MEMBERS.c.failed_s > since_s).order_by(MEMBERS.c.failed_s)
     )
     for platform, cluster, at_s in rows:
-        found.setdefault((platform, cluster), []).append(at_s or 0.0)
-    return found
+        times.setdefault((platform, cluster), []).append(at_s or 0.0)
+    return times
 
 
 def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusals]:
     """Return the refusals of the creation of VMs, by key."""
-    found: dict[str, Refusals] = {}
+    by_key: dict[str, Refusals] = {}
     for some in chunks(sorted(keys)):
         query = sa.select(STEPS.c.create_key, STEPS.c.reply, STEPS.c.period)
         query = query.order_by(STEPS.c.period)
         query = query.where(STEPS.c.create_key.in_(some), STEPS.c.state == StepState.REFUSED)
         for key, reply, period in connection.execute(query):
             if key is not None:
-                times = found.get(key, Refusals()).times + 1
-                found[key] = Refusals(times, reply or "", period)
-    return found
+                times = by_key.get(key, Refusals()).times + 1
+                by_key[key] = Refusals(times, reply or "", period)
+    return by_key
 
 
 def applications(connection: sa.Connection) -> dict[int, int]:

@@ -76,15 +76,15 @@ def bind_group_vms(
 
 def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list[int]]:
     """Return the ids of each group's VMs that exist, in order of their numbers."""
-    found: dict[int, list[int]] = {group: [] for group in vm_groups}
+    vms: dict[int, list[int]] = {group: [] for group in vm_groups}
     columns = (GROUP_VMS.c.vm_group, GROUP_VMS.c.vm)
-    for some in chunks(sorted(found)):
+    for some in chunks(sorted(vms)):
         query = sa.select(*columns).where(GROUP_VMS.c.vm_group.in_(some))
         query = query.where(GROUP_VMS.c.gone_s.is_(None), GROUP_VMS.c.vm.is_not(None))
         for group, vm in connection.execute(query.order_by(GROUP_VMS.c.number)):
             if vm is not None:
-                found[group].append(vm)
-    return found
+                vms[group].append(vm)
+    return vms
 
 
 def rates(connection: sa.Connection, owners: Mapping[int, int]) -> dict[int, Rate]:
@@ -103,7 +103,9 @@ def rates_of_new(
 ) -> dict[int, Rate]:
     """Return the same for VMs that were seen with a key, but whose ids are not stored yet."""
     newly_seen = GROUP_MEMBERS.newly_seen(connection, _WAITING, keys, owners)
-    seen = {one.key: one.vm for one in newly_seen if not one.is_late}
+    seen = {
+        seen_member.key: seen_member.vm for seen_member in newly_seen if not seen_member.is_late
+    }
     if not seen:
         return {}
     rows = connection.execute(_RATES).all()

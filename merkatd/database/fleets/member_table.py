@@ -52,7 +52,7 @@ class MemberTable(Generic[Member]):
 
     def add(self, connection: sa.Connection, members: Iterable[Member]) -> None:
         """Store new members."""
-        rows = [asdict(one) for one in members]
+        rows = [asdict(member) for member in members]
         for row in rows:
             row["create_key"] = row.pop("key")
         if rows:
@@ -74,20 +74,20 @@ class MemberTable(Generic[Member]):
         if not rows:
             return []
         taken = set(connection.scalars(self._known))
-        found = []
+        bound = []
         for key, gone_s, owner, fleet in rows:
             vm = keys.get(key)
             if vm is None or vm in taken or owners.get(vm) != owner:
                 continue
             taken.add(vm)
-            found.append(SeenMember(key, fleet, vm, gone_s is not None))
-        return found
+            bound.append(SeenMember(key, fleet, vm, gone_s is not None))
+        return bound
 
     def bind(self, connection: sa.Connection, seen: Iterable[SeenMember]) -> None:
         """Store the ids of members; those that the daemon gave up are marked to be ended."""
-        for one in seen:
-            late: dict[str, Any] = {"gone_s": None, "leaving": True} if one.is_late else {}
-            self.change(connection, [one.key], vm=one.vm, **late)
+        for member in seen:
+            late: dict[str, Any] = {"gone_s": None, "leaving": True} if member.is_late else {}
+            self.change(connection, [member.key], vm=member.vm, **late)
 
     def mark_leaving(self, connection: sa.Connection, keys: Iterable[str]) -> None:
         """Mark these members as about to be ended."""

@@ -240,13 +240,13 @@ def remembered(connection: sa.Connection, since_s: float, most: int) -> frozense
     query = sa.select(PLATFORMS.c.id, PLATFORMS.c.owner, PLATFORMS.c.state).where(
         PLATFORMS.c.state.not_in(OVER) | (PLATFORMS.c.since_s >= since_s)
     )
-    found: set[int] = set()
+    ids: set[int] = set()
     over = Counter[int]()
     for row in connection.execute(query.order_by(PLATFORMS.c.id.desc())):
         over[row.owner] += row.state in OVER
         if row.state not in OVER or over[row.owner] <= most:
-            found.add(row.id)
-    return frozenset(found)
+            ids.add(row.id)
+    return frozenset(ids)
 
 
 def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[PlatformRow, ...]:
@@ -264,8 +264,8 @@ def listed(
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     ended = sa.select(PLATFORMS).where(PLATFORMS.c.state.in_(OVER), *mine)
     newest = connection.execute(ended.order_by(PLATFORMS.c.id.desc()).limit(over))
-    found = (*living(connection, owner), *map(_loaded, newest))
-    return tuple(sorted(found, key=lambda one: one.id))
+    rows = (*living(connection, owner), *map(_loaded, newest))
+    return tuple(sorted(rows, key=lambda platform: platform.id))
 
 
 def _selected(

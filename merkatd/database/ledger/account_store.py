@@ -116,9 +116,9 @@ def ensure(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
 ) -> AccountRow:
     """Return the account of this kind, owner and name; open an empty one if it is missing."""
-    found = find(connection, kind, owner, name)
-    if found is not None:
-        return found
+    account = find(connection, kind, owner, name)
+    if account is not None:
+        return account
     row = {"kind": kind, "owner": _stored(owner), "name": name, "balance": 0}
     try:
         connection.execute(sa.insert(ACCOUNTS), row)
@@ -186,11 +186,11 @@ def ids_of_owner(connection: sa.Connection, owner: int) -> frozenset[int]:
 
 def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, int]:
     """Return the account ids of those of these users that are tenants, by user id."""
-    found: dict[int, int] = {}
+    accounts: dict[int, int] = {}
     for some in chunks(sorted(set(owners))):
         rows = connection.execute(_TENANTS_OF, {"owners": some})
-        found.update((owner, account) for owner, account in rows)
-    return found
+        accounts.update((owner, account) for owner, account in rows)
+    return accounts
 
 
 def every(
@@ -260,12 +260,12 @@ def debtors(connection: sa.Connection) -> tuple[AccountRow, ...]:
 def _selected(
     connection: sa.Connection, ids: Iterable[int], *, lock: bool
 ) -> dict[int, AccountRow]:
-    found = {}
+    accounts = {}
     query = _LOCK_IDS if lock else _READ_IDS
     for some in chunks(sorted(set(ids))):
         for row in connection.execute(query, {"ids": some}):
-            found[row.id] = _account(row)
-    return found
+            accounts[row.id] = _account(row)
+    return accounts
 
 
 def _stored(owner: int | None) -> int:

@@ -85,13 +85,13 @@ def get(connection: sa.Connection, application: int, *, locked: bool = False) ->
 
 def ended_among(connection: sa.Connection, applications: Iterable[int]) -> frozenset[int]:
     """Return which of these applications have ended, and lock their rows."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for some in chunks(sorted(set(applications))):
         query = sa.select(BUDGETS.c.account).where(
             BUDGETS.c.account.in_(some), BUDGETS.c.ended_s.is_not(None)
         )
-        found.update(connection.scalars(query.with_for_update()))
-    return frozenset(found)
+        ids.update(connection.scalars(query.with_for_update()))
+    return frozenset(ids)
 
 
 def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
@@ -100,8 +100,8 @@ def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
     still = connection.execute(mine.where(BUDGETS.c.ended_s.is_(None)))
     over = mine.where(BUDGETS.c.ended_s.is_not(None)).order_by(None)
     newest = connection.execute(over.order_by(BUDGETS.c.account.desc()).limit(LISTED_OVER))
-    found = (_budget(row) for rows in (still, newest) for row in rows)
-    return tuple(sorted(found, key=lambda one: one.application))
+    budgets = (_budget(row) for rows in (still, newest) for row in rows)
+    return tuple(sorted(budgets, key=lambda budget: budget.application))
 
 
 def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[BudgetRow, ...]:

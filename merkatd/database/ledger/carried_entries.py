@@ -33,13 +33,13 @@ def carry_forward(connection: sa.Connection, before_s: float, most: int) -> int:
         .order_by(columns.at_s)
         .limit(most)
     )
-    found = connection.execute(query).all()
+    rows = connection.execute(query).all()
     by_kind: dict[str, list[int]] = {}
-    for number, kind, _ in found:
+    for number, kind, _ in rows:
         by_kind.setdefault(kind, []).append(number)
     for kind, numbers in by_kind.items():
-        _merge(connection, kind, numbers, max(row.at_s for row in found if row.kind == kind))
-    return len(found)
+        _merge(connection, kind, numbers, max(row.at_s for row in rows if row.kind == kind))
+    return len(rows)
 
 
 def _merge(connection: sa.Connection, kind: str, numbers: Sequence[int], at_s: float) -> None:
@@ -55,12 +55,12 @@ def _merge(connection: sa.Connection, kind: str, numbers: Sequence[int], at_s: f
         connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.transaction_id.in_(some)))
         connection.execute(sa.delete(TRANSACTIONS).where(TRANSACTIONS.c.id.in_(some)))
     reference = f"{_PREFIX}{kind}"
-    one = sa.select(TRANSACTIONS.c.id).where(TRANSACTIONS.c.reference == reference)
-    carried = connection.scalar(one)
+    query = sa.select(TRANSACTIONS.c.id).where(TRANSACTIONS.c.reference == reference)
+    carried = connection.scalar(query)
     if carried is None:
         row = {"at_s": at_s, "kind": kind, "reference": reference}
         connection.execute(sa.insert(TRANSACTIONS), row)
-        carried = connection.scalars(one).one()
+        carried = connection.scalars(query).one()
     else:
         later = sa.update(TRANSACTIONS).where(TRANSACTIONS.c.id == carried)
         connection.execute(later.values(at_s=at_s))

@@ -106,7 +106,7 @@ def charge(
         return ChargeResult({}, {}, frozenset(due))
     by_reference = {reference_of(period, account): account for account in due}
     done = entry_store.transactions_below(connection, f"charge/{period}/")
-    before = frozenset(by_reference[one] for one in done if one in by_reference)
+    before = frozenset(by_reference[reference] for reference in done if reference in by_reference)
     treasury = account_store.treasury(connection).id
     payers = account_store.lock(connection, due.keys() - before | {treasury})
     taken, missing, postings = {}, {}, []
@@ -140,7 +140,7 @@ def refund(connection: sa.Connection, period: int, at_s: float) -> int:
             back = f"refund/{period}/{payer}"
             postings.append(Posting(TransactionKind.REFUND, back, moves))
     posted = entry_store.post(connection, postings, at_s)
-    return sum(-one.amounts[treasury] for one in postings if one.reference in posted)
+    return sum(-posting.amounts[treasury] for posting in postings if posting.reference in posted)
 
 
 def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) -> None:
@@ -160,8 +160,8 @@ def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) ->
 
 def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:
     """Return the accounts that were charged for a period."""
-    found = entry_store.transactions_below(connection, f"charge/{period}/")
-    return frozenset(int(reference.rpartition("/")[2]) for reference in found)
+    references = entry_store.transactions_below(connection, f"charge/{period}/")
+    return frozenset(int(reference.rpartition("/")[2]) for reference in references)
 
 
 def missing_between(connection: sa.Connection, owner: int, since_s: float, until_s: float) -> int:

@@ -277,8 +277,8 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
         connection.execute(sa.insert(TRANSACTIONS), rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction posted the same reference first") from error
-    found = connection.execute(_LATER, {"newest": newest})
-    ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
+    later = connection.execute(_LATER, {"newest": newest})
+    ids = {reference: number for reference, number in later}  # noqa: C416 - rows are no pairs to mypy
     entries = [
         {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
         for posting in postings
@@ -291,11 +291,11 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
 
 def transaction_ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, int]:
     """Return the ids of transactions, by reference."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for some in chunks(sorted(references)):
         rows = connection.execute(_IDS, {"references": some})
-        found.update((reference, number) for reference, number in rows)
-    return found
+        numbers.update((reference, number) for reference, number in rows)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,5 +149,5 @@ def round_due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_
 
 
 def _date(connection: sa.Connection, kind: RoundKind, number: int, at_s: float) -> None:
-    one = (ROUNDS.c.kind == kind) & (ROUNDS.c.number == number)
-    connection.execute(sa.update(ROUNDS).where(one).values(at_s=at_s))
+    same = (ROUNDS.c.kind == kind) & (ROUNDS.c.number == number)
+    connection.execute(sa.update(ROUNDS).where(same).values(at_s=at_s))

@@ -50,12 +50,12 @@ def roll_up(connection: sa.Connection, before: int, most_periods: int, at_s: flo
     """Roll up the oldest periods before this one; return their number."""
     done = rolled_up_to(connection)
     query = sa.select(PERIODS.c.number).where(PERIODS.c.number > done, PERIODS.c.number < before)
-    found = list(connection.scalars(query.order_by(PERIODS.c.number).limit(most_periods)))
-    if not found:
+    periods = list(connection.scalars(query.order_by(PERIODS.c.number).limit(most_periods)))
+    if not periods:
         return 0
     days: dict[tuple[int, TransactionKind], _Moves] = defaultdict(lambda: defaultdict(Counter))
     gone: list[int] = []
-    for period in found:
+    for period in periods:
         for kind in _ROLLED:
             gone += _collect(connection, kind, period, days)
     for some in chunks(gone):
@@ -64,8 +64,8 @@ def roll_up(connection: sa.Connection, before: int, most_periods: int, at_s: flo
     for (day, kind), moves in days.items():
         _add(connection, day, kind, moves)
     connection.execute(sa.delete(ROLLUPS))
-    connection.execute(sa.insert(ROLLUPS), {"period": found[-1], "at_s": at_s})
-    return len(found)
+    connection.execute(sa.insert(ROLLUPS), {"period": periods[-1], "at_s": at_s})
+    return len(periods)
 
 
 def _collect(

@@ -116,7 +116,7 @@ def every(connection: sa.Connection) -> tuple[TenantRow, ...]:
 
 def active(connection: sa.Connection) -> tuple[TenantRow, ...]:
     """Return all tenants that are not retired, ordered by id."""
-    return tuple(one for one in every(connection) if one.retired_s is None)
+    return tuple(tenant for tenant in every(connection) if tenant.retired_s is None)
 
 
 def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
@@ -132,10 +132,10 @@ def get(connection: sa.Connection, owner: int) -> TenantRow | None:
 
 def active_weights(connection: sa.Connection) -> dict[float, int]:
     """Return the number of tenants by weight: those that have an account and are not retired."""
-    found: Counter[float] = Counter()
+    weights: Counter[float] = Counter()
     for own, of_group, count in connection.execute(_WEIGHTS):
-        found[_weight_of(own, of_group)] += count
-    return dict(found)
+        weights[_weight_of(own, of_group)] += count
+    return dict(weights)
 
 
 def name_of(connection: sa.Connection, owner: int) -> str | None:

@@ -129,11 +129,11 @@ def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> 
     """Return the bids in force by VM, of these VMs or of all."""
     if vms is None:
         return {row.vm: _bid(row) for row in connection.execute(sa.select(BIDS))}
-    found = {}
+    bids = {}
     for some in chunks(sorted(vms)):
         for row in connection.execute(sa.select(BIDS).where(BIDS.c.vm.in_(some))):
-            found[row.vm] = _bid(row)
-    return found
+            bids[row.vm] = _bid(row)
+    return bids
 
 
 def locked_bid(connection: sa.Connection, vm: int) -> Bid | None:
@@ -145,12 +145,12 @@ def locked_bid(connection: sa.Connection, vm: int) -> Bid | None:
 def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
     """Return only the amounts of the bids in force, by VM."""
     by_text: dict[str, Mapping[str, float]] = {}
-    found: dict[int, Mapping[str, float]] = {}
+    bids: dict[int, Mapping[str, float]] = {}
     for vm, text in connection.execute(sa.select(BIDS.c.vm, BIDS.c.bid)):
         if text not in by_text:
             by_text[text] = json.loads(text)
-        found[vm] = by_text[text]
-    return found
+        bids[vm] = by_text[text]
+    return bids
 
 
 def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[Bid, ...]:

@@ -54,18 +54,18 @@ class Comparison:
 def add(connection: sa.Connection, comparisons: list[Comparison]) -> None:
     """Store comparisons, once per VM and observation."""
     same = sa.select(COMPARISONS.c.vm, COMPARISONS.c.at_s)
-    same = same.where(COMPARISONS.c.period.in_({one.period for one in comparisons}))
+    same = same.where(COMPARISONS.c.period.in_({comparison.period for comparison in comparisons}))
     known = {(vm, at_s) for vm, at_s in connection.execute(same)} if comparisons else set()
     rows = [
         {
-            **{name: getattr(one, name) for name in _NAMES},
-            "name": one.name[:_LONGEST_NAME],
-            "theirs": one.theirs[:_LONGEST_NAME],
-            "ours": one.ours and one.ours[:_LONGEST_NAME],
-            "source": one.source and one.source[:_LONGEST_NAME],
+            **{name: getattr(comparison, name) for name in _NAMES},
+            "name": comparison.name[:_LONGEST_NAME],
+            "theirs": comparison.theirs[:_LONGEST_NAME],
+            "ours": comparison.ours and comparison.ours[:_LONGEST_NAME],
+            "source": comparison.source and comparison.source[:_LONGEST_NAME],
         }
-        for one in comparisons
-        if (one.vm, one.at_s) not in known
+        for comparison in comparisons
+        if (comparison.vm, comparison.at_s) not in known
     ]
     if rows:
         connection.execute(sa.insert(COMPARISONS), rows)

@@ -134,13 +134,13 @@ def unresponsive_vms(connection: sa.Connection, vms: Iterable[int]) -> frozenset
 
     Steps that were never sent don't count: the guests do not know of them.
     """
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for some in chunks(sorted(set(vms))):
         wanted = StepFilter(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
         conditions = (*wanted.conditions(), STEPS.c.sent_s.is_not(None))
         query = sa.select(STEPS.c.vm, sa.func.count()).where(*conditions)
-        found.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
-    return frozenset(vm for vm, count in found.items() if count >= _ASKED)
+        counts.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
+    return frozenset(vm for vm, count in counts.items() if count >= _ASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,10 @@ def mark_sent(connection: sa.Connection, ids: Iterable[str], at_s: float) -> fro
     wanted = frozenset(ids)
     moved = _in_state(connection, wanted, (StepState.PLANNED,))
     ours = _in_state(connection, wanted - moved, (StepState.SENT,), at_s)
-    _update(connection, [{"which": one, "state": StepState.SENT, "sent_s": at_s} for one in moved])
+    _update(
+        connection,
+        [{"which": step_id, "state": StepState.SENT, "sent_s": at_s} for step_id in moved],
+    )
     return moved | ours
 
 
@@ -205,8 +208,11 @@ def confirm(
     made = created or {}
     moved = _in_state(connection, {*ids, *made}, OUTSTANDING)
     ended = {"state": StepState.CONFIRMED, "ended_s": at_s, "outstanding_vm": None}
-    _update(connection, [{"which": one, **ended} for one in moved if one not in made])
-    _update(connection, [{"which": one, **ended, "vm": made[one]} for one in moved & made.keys()])
+    _update(connection, [{"which": step_id, **ended} for step_id in moved if step_id not in made])
+    _update(
+        connection,
+        [{"which": step_id, **ended, "vm": made[step_id]} for step_id in moved & made.keys()],
+    )
     _drop_texts(connection, moved)
     return moved
 
@@ -235,7 +241,7 @@ def _give_up(
 ) -> frozenset[str]:
     moved = _in_state(connection, why, OUTSTANDING)
     ended = {"state": state, "ended_s": at_s, "outstanding_vm": None, "live_key": None, **further}
-    _update(connection, [{"which": one, **ended, "reply": why[one]} for one in moved])
+    _update(connection, [{"which": step_id, **ended, "reply": why[step_id]} for step_id in moved])
     _drop_texts(connection, moved)
     return moved
 
@@ -256,7 +262,7 @@ def _obstacle(
     vms: Mapping[int | None, str],
     keys: Mapping[str | None, str],
 ) -> str | None:
-    blocked = next((one for one in step.after if one in left_out), None)
+    blocked = next((first for first in step.after if first in left_out), None)
     if blocked is not None:
         return f"step {blocked}, which must be done first, was left out: {left_out[blocked]}"
     vm, key = claimed_vm(step), claimed_key(step)
@@ -268,21 +274,21 @@ def _obstacle(
 
 
 def _known(connection: sa.Connection, ids: list[str]) -> set[str]:
-    found: set[str] = set()
+    known_ids: set[str] = set()
     for some in chunks(ids):
-        found.update(connection.scalars(_KNOWN, {"ids": some}))
-    return found
+        known_ids.update(connection.scalars(_KNOWN, {"ids": some}))
+    return known_ids
 
 
 def _claimed(
     connection: sa.Connection, column: sa.Column[Any], values: list[Any]
 ) -> dict[Any, str]:
     """Return the steps that claim one of the values, by value."""
-    found: dict[Any, str] = {}
+    steps: dict[Any, str] = {}
     for some in chunks([value for value in values if value is not None]):
         query = sa.select(column, STEPS.c.id).where(column.in_(some))
-        found.update((value, step) for value, step in connection.execute(query))
-    return found
+        steps.update((value, step) for value, step in connection.execute(query))
+    return steps
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
@@ -313,14 +319,14 @@ def _in_state(
 
     With `sent_s`, the steps must also have been sent at that time.
     """
-    found: set[str] = set()
+    locked: set[str] = set()
     for some in chunks(sorted(ids)):
         wanted: dict[str, Any] = {"ids": some, "states": states}
         if sent_s is None:
-            found.update(connection.scalars(_LOCK_IN_STATE, wanted))
+            locked.update(connection.scalars(_LOCK_IN_STATE, wanted))
         else:
-            found.update(connection.scalars(_LOCK_SENT, {**wanted, "sent_s": sent_s}))
-    return frozenset(found)
+            locked.update(connection.scalars(_LOCK_SENT, {**wanted, "sent_s": sent_s}))
+    return frozenset(locked)
 
 
 def _update(connection: sa.Connection, changes: list[dict[str, Any]]) -> None:

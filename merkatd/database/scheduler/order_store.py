@@ -55,7 +55,7 @@ class Mode(StrEnum):
 _SUBJECTS = {
     Order.PAUSE: EVERYTHING,
     Order.RESUME: EVERYTHING,
-    **{Mode(one).order: HOW for one in Mode},
+    **{Mode(mode).order: HOW for mode in Mode},
     Order.MODE_CONFIGURED: HOW,
 }
 """The subjects of orders that are not about a host."""

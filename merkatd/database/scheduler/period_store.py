@@ -148,17 +148,19 @@ def begin(
 
 def begun_by(connection: sa.Connection, started_s: float, observed_s: float) -> int | None:
     """Return the newest period if it has only this observation, else None."""
-    found = newest(connection)
-    if found is None or found.state is not PeriodState.OBSERVED:
+    period = newest(connection)
+    if period is None or period.state is not PeriodState.OBSERVED:
         return None
-    return found.number if (found.started_s, found.observed_s) == (started_s, observed_s) else None
+    return (
+        period.number if (period.started_s, period.observed_s) == (started_s, observed_s) else None
+    )
 
 
 def decided_at(connection: sa.Connection, number: int, at_s: float) -> bool:
     """Return whether the last event of the period is a decision of this time."""
-    found = get(connection, number)
+    period = get(connection, number)
     states = {PeriodState.DECIDED, PeriodState.WATCHED}
-    return found is not None and found.state in states and found.decided_s == at_s
+    return period is not None and period.state in states and period.decided_s == at_s
 
 
 def continued(connection: sa.Connection, number: int) -> None:
@@ -299,8 +301,8 @@ def recent(
 def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
     """Return the strategy's memory of the newest period that it decided, or an empty one."""
     text = connection.scalar(_MEMORY, {"its_strategy": strategy})
-    found: dict[str, Any] = json.loads(text) if text else {}
-    return found
+    stored: dict[str, Any] = json.loads(text) if text else {}
+    return stored
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:

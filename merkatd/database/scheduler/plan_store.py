@@ -162,8 +162,8 @@ def with_results(connection: sa.Connection, plan: StoredPlan) -> StoredPlan:
     """Return the plan with the present results of its steps."""
     if plan.approved_s is None:
         return plan
-    found = results_by_step(connection, plan)
-    steps = [replace(step, became=found.get(step.key, step.became)) for step in plan.steps]
+    results = results_by_step(connection, plan)
+    steps = [replace(step, became=results.get(step.key, step.became)) for step in plan.steps]
     return replace(plan, steps=tuple(steps))
 
 
@@ -171,13 +171,13 @@ def results_by_step(connection: sa.Connection, plan: StoredPlan) -> dict[Key, st
     """Return the results of an approved plan's steps that were sent, by step."""
     query = sa.select(STEPS).where(STEPS.c.planned_s >= plan.approved_s)
     vms = {step.vm for step in plan.steps}
-    found = {}
+    results = {}
     for row in connection.execute(query.order_by(STEPS.c.period)):
         never_sent = row.state == StepState.EXPIRED and row.sent_s is None
         if row.vm in vms and not never_sent:
             result = f"{row.state}: {row.reply}" if row.reply else row.state
-            found[(row.kind, row.vm, row.host)] = result
-    return found
+            results[(row.kind, row.vm, row.host)] = result
+    return results
 
 
 def _change(

@@ -87,11 +87,11 @@ def store_prices(connection: sa.Connection, period: int, prices: Prices) -> None
 
 def load_prices(connection: sa.Connection, period: int) -> dict[str, dict[str, float]]:
     """Return the prices of a period by market and resource."""
-    found: dict[str, dict[str, float]] = {}
+    prices: dict[str, dict[str, float]] = {}
     query = sa.select(PRICES.c.market, PRICES.c.resource, PRICES.c.price)
     for market, resource, price in connection.execute(query.where(PRICES.c.period == period)):
-        found.setdefault(market, {})[resource] = _loaded(price)
-    return found
+        prices.setdefault(market, {})[resource] = _loaded(price)
+    return prices
 
 
 def history(
@@ -119,13 +119,13 @@ def daily(
         .where(PERIODS.c.started_s >= since_s, PERIODS.c.started_s < until_s)
         .where(PRICES.c.price.is_not(None))
     )
-    found: dict[int, dict[tuple[str, str], list[float]]] = {}
+    days: dict[int, dict[tuple[str, str], list[float]]] = {}
     for started_s, market, resource, price in connection.execute(query):
-        day = found.setdefault(int(started_s // DAY_S), {})
+        day = days.setdefault(int(started_s // DAY_S), {})
         day.setdefault((market, resource), []).append(_loaded(price))
     return [
-        {key: math.fsum(all_) / len(all_) for key, all_ in found[day].items()}
-        for day in sorted(found)
+        {key: math.fsum(all_) / len(all_) for key, all_ in days[day].items()}
+        for day in sorted(days)
     ]
 
 

@@ -125,13 +125,13 @@ def _bounds(
 
 def _unions(groups: set[frozenset[int]]) -> set[frozenset[int]]:
     """Return the sets and the unions of overlapping sets; disjoint sets bind separately."""
-    found = set(groups)
+    sets = set(groups)
     fresh = set(groups)
-    while fresh and len(found) < _MOST_SETS:
-        joined = {one | two for one in fresh for two in groups if one & two} - found
-        found |= joined
+    while fresh and len(sets) < _MOST_SETS:
+        joined = {one | two for one in fresh for two in groups if one & two} - sets
+        sets |= joined
         fresh = joined
-    return found
+    return sets
 
 
 _MOST_SETS = 4096

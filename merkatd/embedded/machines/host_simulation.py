@@ -88,13 +88,13 @@ class HostSimulation:
         """Return the present use of these guests, or of all, without those that do not run."""
         self.settle()
         now = self._world.now()
-        found: dict[int, Usage] = {}
+        usage: dict[int, Usage] = {}
         for vm_id in self.guests if vm_ids is None else vm_ids:
             guest = self.guests.get(vm_id)
             if guest is None or guest.host < 0:
                 continue
             guest.advance(now, self._settings)
-            found[vm_id] = Usage(
+            usage[vm_id] = Usage(
                 vm_id,
                 guest.host,
                 guest.cpu_s,
@@ -103,7 +103,7 @@ class HostSimulation:
                 guest.limits,
                 guest.run,
             )
-        return found
+        return usage
 
     def runs(self, host_id: int) -> dict[int, int]:
         """Return the domain numbers on a host by VM id."""

@@ -83,11 +83,11 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 _TYPE_NAMES = {"i": "integer", "s": "a string", "b": "boolean"}
 
 
-def check_types(found: OneMethod, values: list[Any]) -> None:
+def check_types(called: OneMethod, values: list[Any]) -> None:
     """Raise OneFault if arguments are missing or of the wrong type."""
-    if len(values) < len(found.required):
+    if len(values) < len(called.required):
         raise OneFault(WRONG_TYPE, "Not enough parameters")
-    for kind, value in zip(found.required + found.optional, values, strict=False):
+    for kind, value in zip(called.required + called.optional, values, strict=False):
         if not _TYPES[kind](value):
             raise OneFault(
                 WRONG_TYPE, f"Parameter that is supposed to be {_TYPE_NAMES[kind]} is not"

@@ -87,7 +87,7 @@ def _named(template: Template, rule: str, roles: dict[str, Role]) -> Iterator[st
     for name, value in template.attributes:
         if name != rule or not isinstance(value, str):
             continue
-        names = [one.strip() for one in value.split(",") if one.strip()]
+        names = [name.strip() for name in value.split(",") if name.strip()]
         if not roles.keys() >= set(names):
             raise OneRefusal(
                 INTERNAL, f"Some roles used in {rule} attribute ({value}) are not defined"

@@ -91,10 +91,12 @@ def limits_read(call: MethodCall, vm_ids: Plain = "") -> Plain:
 @method("embedded.limits.table", "?a")
 def limits_table(call: MethodCall, vm_ids: Plain = "") -> str:
     """Return the same as JSON in columns: a struct for each of thousands of guests is slow."""
-    found = _read(call, vm_ids)
-    table: dict[str, Any] = {name: [getattr(one, name) for one in found] for name in _USAGE}
-    table |= {name: [getattr(one.limits, name) for one in found] for name in _LIMITS_OF_ONE_NUMBER}
-    table["pins"] = {str(usage.vm): usage.limits.pins for usage in found if usage.limits.pins}
+    guests = _read(call, vm_ids)
+    table: dict[str, Any] = {name: [getattr(guest, name) for guest in guests] for name in _USAGE}
+    table |= {
+        name: [getattr(guest.limits, name) for guest in guests] for name in _LIMITS_OF_ONE_NUMBER
+    }
+    table["pins"] = {str(usage.vm): usage.limits.pins for usage in guests if usage.limits.pins}
     return json.dumps(table)
 
 

@@ -132,9 +132,9 @@ def instantiate(
     try:
         more = call.parse(extra)
         _check_restricted(call, more, row.template)
-        said = row.template.plus(more.attributes)
+        template = row.template.plus(more.attributes)
         called = name or f"{row.name}-{call.cloud.world.vms.next_id}"
-        whole = said.plus([("NAME", called), ("TEMPLATE_ID", str(oid))])
+        whole = template.plus([("NAME", called), ("TEMPLATE_ID", str(oid))])
         if hold:
             whole = whole.plus([("SUBMIT_ON_HOLD", "YES")])
         return new_vm(call, whole, hold=hold)

@@ -106,7 +106,7 @@ def _check_group(call: MethodCall, user: User, group: int) -> None:
 
 
 def _end(user: User, token: str) -> None:
-    left = [one for one in user.tokens if token and one.text != token]
+    left = [known for known in user.tokens if token and known.text != token]
     if token and len(left) == len(user.tokens):
         raise OneRefusal(RPC_API, f"Could not find token: {token}")
     user.tokens = left
@@ -115,11 +115,11 @@ def _end(user: User, token: str) -> None:
 def _add(call: MethodCall, user: User, token: str, valid_s: int, group: int) -> str:
     world = call.cloud.world
     now = world.stamp()
-    user.tokens = [one for one in user.tokens if one.until_s == _FOR_EVER or now <= one.until_s]
+    user.tokens = [old for old in user.tokens if old.until_s == _FOR_EVER or now <= old.until_s]
     if len(user.tokens) >= MAX_TOKENS:
         raise OneRefusal(RPC_API, "Max number of tokens limit reached.")
     text = token or world.uuid().replace("-", "")
-    if all(one.text != text for one in user.tokens):
+    if all(token.text != text for token in user.tokens):
         until_s = _FOR_EVER if valid_s == _FOR_EVER else now + valid_s
         user.tokens.append(LoginToken(text, until_s, group))
     return text

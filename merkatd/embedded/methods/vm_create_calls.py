@@ -103,14 +103,14 @@ _EXTRA: dict[str, Callable[[int], dict[str, str]]] = {
 def _numbered(own: Template) -> Template:
     """Number the NICs, PCI devices and disks in order."""
     seen = dict.fromkeys(_EXTRA, 0)
-    found: list[Attribute] = []
+    attributes: list[Attribute] = []
     for name, value in own.attributes:
         if name in _EXTRA and not isinstance(value, str):
-            found.append((name, _with(value, _EXTRA[name](seen[name]))))
+            attributes.append((name, _with(value, _EXTRA[name](seen[name]))))
             seen[name] += 1
         else:
-            found.append((name, value))
-    return Template(tuple(found))
+            attributes.append((name, value))
+    return Template(tuple(attributes))
 
 
 def _with(vector: Vector, more: dict[str, str]) -> Vector:

@@ -126,15 +126,15 @@ def schedupdate(call: MethodCall, vm_id: int, action: int, text: str) -> int:
     vm = call.vm(vm_id, Right.MANAGE)
     new = call.parse(text).vector("SCHED_ACTION")
     kept: list[Attribute] = []
-    found = False
+    changed = False
     for name, value in vm.template.attributes:
         known = {} if isinstance(value, str) else dict(value)
         if name == "SCHED_ACTION" and known.get("ID") == str(action):
-            found = True
+            changed = True
             kept.append((name, tuple(sorted((known | new).items()))))
         else:
             kept.append((name, value))
-    if not found:
+    if not changed:
         raise OneRefusal(ACTION, f"Sched action {action} does not exist")
     vm.template = Template.of(kept)
     call.cloud.world.changed("vm", vm_id)

@@ -33,8 +33,8 @@ def connect(call: MethodCall, vm: Vm, extra: Template) -> None:
         at = _place(attributes, nic)
         if at is None:
             raise OneRefusal(ACTION, f"NIC_ID {nic} not found")
-        name, found = attributes[at]
-        words = {} if isinstance(found, str) else dict(found)
+        name, value = attributes[at]
+        words = {} if isinstance(value, str) else dict(value)
         if words.get("NETWORK_MODE", "").upper() != "AUTO" or "NETWORK_ID" in words:
             raise OneRefusal(ACTION, f"NIC_ID {nic} not AUTO")
         network = _network(call, wanted, taken)

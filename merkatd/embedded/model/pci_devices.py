@@ -93,7 +93,7 @@ DEVICES = (
 
 def devices_xml(host: Host) -> str:
     """Return a host's devices as XML, with the VMs that use them."""
-    return f"<PCI_DEVICES>{''.join(_xml(host, one) for one in DEVICES)}</PCI_DEVICES>"
+    return f"<PCI_DEVICES>{''.join(_xml(host, device) for device in DEVICES)}</PCI_DEVICES>"
 
 
 def _xml(host: Host, device: SimulatedDevice) -> str:
@@ -138,7 +138,7 @@ def _chosen(host: Host, vm: Vm) -> list[SimulatedDevice | None]:
     free = [device for device in DEVICES if device.address not in host.lent]
     chosen: list[SimulatedDevice | None] = []
     for want in _wants(vm):
-        device = next((one for one in free if _fits(dict(want), one)), None)
+        device = next((candidate for candidate in free if _fits(dict(want), candidate)), None)
         if device is not None:
             free.remove(device)
         chosen.append(device)

@@ -52,7 +52,7 @@ def _used(world: World, user: User) -> dict[str, float]:
         for vm in world.vms
         if vm.uid == user.id and vm.state is not OneVmState.DONE
     ]
-    return {name: sum(one[name] for one in sizes) for name in _GOODS}
+    return {name: sum(size[name] for size in sizes) for name in _GOODS}
 
 
 def _sizes(template: Template) -> dict[str, float]:

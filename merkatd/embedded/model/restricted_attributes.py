@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 def by_name(listed: Iterable[str]) -> Mapping[str, frozenset[str]]:
     """Return the restricted attributes by name, with the restricted parts of vectors."""
-    found: dict[str, set[str]] = {}
-    for one in listed:
-        name, slash, sub = one.upper().partition("/")
-        found.setdefault(name, set()).update({sub} if slash else ())
-    return {name: frozenset(found[name]) for name in sorted(found)}
+    restricted: dict[str, set[str]] = {}
+    for attribute in listed:
+        name, slash, sub = attribute.upper().partition("/")
+        restricted.setdefault(name, set()).update({sub} if slash else ())
+    return {name: frozenset(restricted[name]) for name in sorted(restricted)}
 
 
 def of_new(template: Template, listed: Iterable[str]) -> str | None:
@@ -42,7 +42,7 @@ def of_change(new: Template, old: Template, listed: Iterable[str], *, append: bo
             there = new.vectors(name) or (not append and old.vectors(name))
             if there and _values(new, name, subs) != _values(old, name, subs):
                 return name
-        elif (said := _single(new, name)) is not None and said != (_single(old, name) or ""):
+        elif (value := _single(new, name)) is not None and value != (_single(old, name) or ""):
             return name
     return None
 
@@ -50,9 +50,9 @@ def of_change(new: Template, old: Template, listed: Iterable[str], *, append: bo
 def kept(new: Template, old: Template, listed: Iterable[str]) -> Template:
     """Return the new template with the restricted single values that only the old one has."""
     missing = [
-        (name, said)
+        (name, value)
         for name, subs in by_name(listed).items()
-        if not subs and (said := _single(old, name)) is not None and _single(new, name) is None
+        if not subs and (value := _single(old, name)) is not None and _single(new, name) is None
     ]
     return new.plus(missing)
 

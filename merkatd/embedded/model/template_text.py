@@ -94,7 +94,7 @@ def _ends_sections(template: Template) -> bool:
 def number(text: str, kind: Callable[[str], float], default: float) -> float:
     """Parse a finite number; return the default for any other text."""
     try:
-        found = kind(text)
+        converted = kind(text)
     except ValueError:
         return default
-    return found if math.isfinite(found) else default
+    return converted if math.isfinite(converted) else default

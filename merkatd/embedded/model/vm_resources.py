@@ -44,8 +44,8 @@ def _automatic(world: World, template: Template) -> dict[str, str]:
             clusters = those if clusters is None else clusters & those
     if clusters is None:
         return {}
-    hosts = " | ".join(f"CLUSTER_ID = {one}" for one in sorted(clusters))
-    others = " | ".join(f'"CLUSTERS/ID" @> {one}' for one in sorted(clusters))
+    hosts = " | ".join(f"CLUSTER_ID = {cluster}" for cluster in sorted(clusters))
+    others = " | ".join(f'"CLUSTERS/ID" @> {cluster}' for cluster in sorted(clusters))
     return {
         "AUTOMATIC_DS_REQUIREMENTS": f"({others})",
         "AUTOMATIC_NIC_REQUIREMENTS": f"({others})",

@@ -224,8 +224,8 @@ class Lines:
         lost = [job, *line.waiting]
         line.waiting.clear()
         self.failed += len(lost)
-        for one in lost:
-            one.fire(HostAwayError(_hangs(self._call_limit_s)))
+        for call in lost:
+            call.fire(HostAwayError(_hangs(self._call_limit_s)))
         self._pump()
 
 

@@ -136,9 +136,9 @@ def read_host(
 
 def read_runs(host: HostConnection, _driver: GuestDriver) -> Steps[dict[int, int]]:
     """Return the domain ids of all of OpenNebula's guests on a host by VM id, from one call."""
-    found = {vm_of(name): domain.ID() for name, domain in names_of(host).items()}
+    runs = {vm_of(name): domain.ID() for name, domain in names_of(host).items()}
     yield
-    return {vm: run for vm, run in found.items() if vm is not None}
+    return {vm: run for vm, run in runs.items() if vm is not None}
 
 
 def _is_known(host: HostConnection, driver: GuestDriver, guest: Guest, look: HostReading) -> bool:

@@ -172,9 +172,9 @@ def release_host(
     vms: Sequence[FullSize],
     pinned_by_others: frozenset[int],
     goods: tuple[str, ...],
-    found: dict[int, ReleaseResult],
+    results: dict[int, ReleaseResult],
 ) -> Steps[None]:
-    """Remove the limits of these VMs; `found` receives the outcome of each VM.
+    """Remove the limits of these VMs; `results` receives the outcome of each VM.
 
     `goods` are the traded goods among network and disk: only these ever had limits.
 
@@ -204,7 +204,7 @@ def release_host(
                 did.append(what)
             else:
                 problems.append(f"{what}: {why}")
-        found[vm.vm] = ReleaseResult(", ".join(did), "; ".join(problems))
+        results[vm.vm] = ReleaseResult(", ".join(did), "; ".join(problems))
         yield
 
 

@@ -17,29 +17,29 @@ async def wait_for_hosts(
     limit_s: float | None,
 ) -> Mapping[int, Any]:
     """Return each host's outcome; an AbandonedError for hosts that did not finish in time."""
-    found: dict[int, Any] = {}
+    outcomes: dict[int, Any] = {}
     ended: Deferred[None] = Deferred()
 
     def note(outcome: Any, host: int) -> None:
         if ended.called:
             return
-        found[host] = outcome
-        if len(found) == len(running):
+        outcomes[host] = outcome
+        if len(outcomes) == len(running):
             ended.callback(None)
 
     def give_up() -> None:
-        for host in running.keys() - found.keys():
+        for host in running.keys() - outcomes.keys():
             progress[host].abandon()
             why = f"it did not finish within the {limit_s:g} s that a period waits"
-            found[host] = AbandonedError(why)
+            outcomes[host] = AbandonedError(why)
         ended.callback(None)
 
-    for host, one in running.items():
-        one.addCallback(note, host)
+    for host, running_call in running.items():
+        running_call.addCallback(note, host)
     if not running or ended.called:
-        return found
+        return outcomes
     timer = None if limit_s is None else reactor.callLater(limit_s, give_up)
     await ended
     if timer is not None and timer.active():
         timer.cancel()
-    return found
+    return outcomes

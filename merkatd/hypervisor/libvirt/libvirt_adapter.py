@@ -129,8 +129,8 @@ class LibvirtHypervisors:
     def topologies(self) -> Mapping[int, Topology]:
         """Return the topologies by host id, of hosts with pins that were called before."""
         return {
-            one: known.host.topology
-            for one, known in self._hosts.items()
+            host: known.host.topology
+            for host, known in self._hosts.items()
             if known.host.topology is not None
         }
 
@@ -157,10 +157,10 @@ class LibvirtHypervisors:
         def columns() -> GuestUse:
             rows: list[Row] = []
             for host, some in by_host.items():
-                one, answer = known[host], answers[host]
+                host_state, answer = known[host], answers[host]
                 if not isinstance(answer, Exception):
-                    one.rows = {row.vm: row for row in answer}
-                rows += [one.rows[vm] for vm in some if vm in one.rows]
+                    host_state.rows = {row.vm: row for row in answer}
+                rows += [host_state.rows[vm] for vm in some if vm in host_state.rows]
             return use_of(rows, pinned, away)
 
         return await self._aside(columns)
@@ -170,7 +170,9 @@ class LibvirtHypervisors:
         answers = await self._run_on_hosts(
             {host: read_runs for host in hosts if self._is_there(host)}
         )
-        return {host: one for host, one in answers.items() if not isinstance(one, Exception)}
+        return {
+            host: answer for host, answer in answers.items() if not isinstance(answer, Exception)
+        }
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Apply steps on the hosts; return the reasons of the steps that failed, by step id."""
@@ -214,7 +216,7 @@ class LibvirtHypervisors:
         by_host: dict[int, list[FullSize]] = {}
         for vm in vms:
             by_host.setdefault(vm.host, []).append(vm)
-        found: dict[int, dict[int, ReleaseResult]] = {host: {} for host in by_host}
+        results: dict[int, dict[int, ReleaseResult]] = {host: {} for host in by_host}
         answers = await self._run_on_hosts(
             {
                 host: partial(
@@ -222,7 +224,7 @@ class LibvirtHypervisors:
                     vms=some,
                     pinned_by_others=self._pinned_by_others,
                     goods=self._look.goods,
-                    found=found[host],
+                    results=results[host],
                 )
                 for host, some in by_host.items()
             },
@@ -234,8 +236,8 @@ class LibvirtHypervisors:
             if isinstance(answer, Exception):
                 why = f"{self._place(host).name}: {_why(answer)}"
                 for vm in some:
-                    found[host].setdefault(vm.vm, ReleaseResult("", why))
-        return {vm: one for some in found.values() for vm, one in some.items()}
+                    results[host].setdefault(vm.vm, ReleaseResult("", why))
+        return {vm: outcome for some in results.values() for vm, outcome in some.items()}
 
     async def close(self) -> None:
         """Close the connections to all hosts; limits stay in force."""
@@ -271,13 +273,13 @@ class LibvirtHypervisors:
         return self.lines.run(known.host, lambda host: work(host, known.driver), progress)
 
     def _known(self, host: int) -> _Known:
-        found = self._hosts.get(host)
+        host_state = self._hosts.get(host)
         place = self._place(host)
-        if found is None or found.host.place != place:
-            if found is not None:
-                self._close(found)
-            found = self._hosts[host] = self._met(place)
-        return found
+        if host_state is None or host_state.host.place != place:
+            if host_state is not None:
+                self._close(host_state)
+            host_state = self._hosts[host] = self._met(place)
+        return host_state
 
     def _met(self, place: HostAddress) -> _Known:
         address = self._address_of(place)
@@ -336,7 +338,7 @@ def _why(answer: Any) -> str:
 
 
 def _grouped(vms: Mapping[int, int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_host: dict[int, list[int]] = {}
     for vm, host in vms.items():
-        found.setdefault(host, []).append(vm)
-    return found
+        by_host.setdefault(host, []).append(vm)
+    return by_host

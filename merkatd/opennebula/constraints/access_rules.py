@@ -52,8 +52,8 @@ class Rights:
             here = rule.zone & (INDIVIDUAL | _ID) == INDIVIDUAL | estate.zone
             if here or rule.zone & ALL_USERS:
                 self._rules.setdefault(rule.user, []).append(rule)
-        self._owners = {one.owner for one in estate.datastores}
-        self._owners |= {one.owner for one in estate.networks}
+        self._owners = {datastore.owner for datastore in estate.datastores}
+        self._owners |= {network.owner for network in estate.networks}
 
     def subject(self, owner: int, group: int) -> UserFacts | None:
         """Return the user whose rights apply to a VM, None if the VM may use everything."""
@@ -76,7 +76,7 @@ class Rights:
         rules = [rule.resource for rule in self._rules_for(user) if rule.rights & right == right]
         return np.array(
             [
-                _owned(user, thing, right) or any(_covers(one, kind, thing) for one in rules)
+                _owned(user, thing, right) or any(_covers(rule, kind, thing) for rule in rules)
                 for thing in things
             ],
             dtype=bool,
@@ -84,7 +84,7 @@ class Rights:
 
     def _rules_for(self, user: UserFacts) -> Iterable[AccessRule]:
         who = (ALL_USERS, INDIVIDUAL | user.id, *(GROUP | group for group in user.groups))
-        return (rule for one in who for rule in self._rules.get(one, ()))
+        return (rule for holder in who for rule in self._rules.get(holder, ()))
 
 
 def _covers(resource: int, kind: int, thing: ProtectedObject) -> bool:

@@ -95,9 +95,9 @@ def _pairs(rule: GroupRule, rows: Mapping[tuple[int, str], int]) -> Iterator[tup
     ):
         beside = dict.fromkeys(place.values(), 0)
         for names in lines:
-            found = {place[name] for name in names if name in place}
-            mask = sum(1 << bit for bit in found)
-            for bit in found:
+            bits = {place[name] for name in names if name in place}
+            mask = sum(1 << bit for bit in bits)
+            for bit in bits:
                 beside[bit] |= mask
         row = {bit: rows[rule.id, name] for name, bit in place.items()}
         for first, second in combinations(sorted(row), 2):
@@ -211,16 +211,20 @@ class Candidates:
             None if before is None else before.hosts,
         )
         self.datastores: Sequence[DatastoreFacts] = [
-            one for one in estate.datastores if one.kind == SYSTEM and one.usable
+            datastore
+            for datastore in estate.datastores
+            if datastore.kind == SYSTEM and datastore.usable
         ]
-        self.images = {one.id: one for one in estate.datastores if one.kind != SYSTEM}
+        self.images = {
+            datastore.id: datastore for datastore in estate.datastores if datastore.kind != SYSTEM
+        }
         self.datastore_table = FactTable(
-            [_datastore_facts(one) for one in self.datastores],
+            [_datastore_facts(datastore) for datastore in self.datastores],
             before=None if before is None else before.datastores,
         )
         self.networks: Sequence[NetworkFacts] = estate.networks
         self.network_table = FactTable(
-            [_network_facts(one) for one in self.networks],
+            [_network_facts(network) for network in self.networks],
             before=None if before is None else before.networks,
         )
         self.rooms = NodeFit(
@@ -257,36 +261,38 @@ class Candidates:
         ]
 
     def _stores(self) -> Sequence[ProtectedObject]:
-        return [_owned(one) for one in self.datastores]
+        return [_owned(datastore) for datastore in self.datastores]
 
     def _nets(self) -> Sequence[ProtectedObject]:
-        return [_owned(one) for one in self.networks]
+        return [_owned(network) for network in self.networks]
 
 
-def _owned(one: DatastoreFacts | NetworkFacts) -> ProtectedObject:
-    return ProtectedObject(one.id, one.clusters, one.owner, one.group, one.permissions)
+def _owned(resource: DatastoreFacts | NetworkFacts) -> ProtectedObject:
+    return ProtectedObject(
+        resource.id, resource.clusters, resource.owner, resource.group, resource.permissions
+    )
 
 
-def _datastore_facts(one: DatastoreFacts) -> dict[str, Sequence[str]]:
+def _datastore_facts(datastore: DatastoreFacts) -> dict[str, Sequence[str]]:
     """Return a datastore's facts for requirements; attributes of its template take precedence."""
     return {
-        **_common_facts(one),
-        "TYPE": [str(one.kind)],
-        "FREE_MB": [f"{one.free_mib:.0f}"],
-        "TOTAL_MB": [f"{one.total_mib:.0f}"],
-        **one.values,
+        **_common_facts(datastore),
+        "TYPE": [str(datastore.kind)],
+        "FREE_MB": [f"{datastore.free_mib:.0f}"],
+        "TOTAL_MB": [f"{datastore.total_mib:.0f}"],
+        **datastore.values,
     }
 
 
-def _network_facts(one: NetworkFacts) -> dict[str, Sequence[str]]:
-    return {**_common_facts(one), **one.values}
+def _network_facts(network: NetworkFacts) -> dict[str, Sequence[str]]:
+    return {**_common_facts(network), **network.values}
 
 
-def _common_facts(one: DatastoreFacts | NetworkFacts) -> dict[str, Sequence[str]]:
+def _common_facts(resource: DatastoreFacts | NetworkFacts) -> dict[str, Sequence[str]]:
     return {
-        "ID": [str(one.id)],
-        "NAME": [one.name],
-        "UID": [str(one.owner)],
-        "GID": [str(one.group)],
-        "CLUSTERS/ID": [str(cluster) for cluster in sorted(one.clusters)],
+        "ID": [str(resource.id)],
+        "NAME": [resource.name],
+        "UID": [str(resource.owner)],
+        "GID": [str(resource.group)],
+        "CLUSTERS/ID": [str(cluster) for cluster in sorted(resource.clusters)],
     }

@@ -39,13 +39,13 @@ def image_constraint(scene: Candidates, sort: VmClass) -> Constraint | None:
     if sort.stay is not None:
         return None
     for datastore, wanted_mib in sort.wants.image_mib:
-        found = scene.images.get(datastore)
-        if found is not None and fits(wanted_mib, found.free_mib):
+        image_store = scene.images.get(datastore)
+        if image_store is not None and fits(wanted_mib, image_store.free_mib):
             continue
         why = f"image datastore {datastore} does not exist or is not visible"
-        if found is not None:
+        if image_store is not None:
             why = (
-                f"image datastore {found.name}: {size(found.free_mib)} free,"
+                f"image datastore {image_store.name}: {size(image_store.free_mib)} free,"
                 f" {size(wanted_mib)} needed"
             )
         return Constraint(np.zeros(len(scene), dtype=bool), _always(why))
@@ -69,13 +69,13 @@ def system_constraint(scene: Candidates, sort: VmClass) -> UsableDatastores | No
             reason = why(before)
     chosen = np.full(len(scene), LET_ONED_CHOOSE)
     candidates = [scene.datastores[row] for row in _by_rank(scene, sort, left)]
-    for one in candidates:
-        free = _reach(scene, one) & _room_on_hosts(scene, sort, one)
-        chosen[free & (chosen == LET_ONED_CHOOSE)] = one.id
-    found = chosen != LET_ONED_CHOOSE
+    for store in candidates:
+        free = _reach(scene, store) & _room_on_hosts(scene, sort, store)
+        chosen[free & (chosen == LET_ONED_CHOOSE)] = store.id
+    usable = chosen != LET_ONED_CHOOSE
     if candidates:
-        return UsableDatastores(Constraint(found, _out_of_reach(scene, sort, candidates)), chosen)
-    return UsableDatastores(Constraint(found, _always(reason)), chosen)
+        return UsableDatastores(Constraint(usable, _out_of_reach(scene, sort, candidates)), chosen)
+    return UsableDatastores(Constraint(usable, _always(reason)), chosen)
 
 
 def _filters(
@@ -95,16 +95,16 @@ def _filters(
             filters.append((asked.hosts, asked.why))
     if sort.stay is None:
         room = [
-            not one.shared or (_seen(one) and fits(wants.system_mib, one.free_mib))
-            for one in stores
+            not store.shared or (_seen(store) and fits(wants.system_mib, store.free_mib))
+            for store in stores
         ]
         filters.append((np.array(room, dtype=bool), _full(scene, sort)))
     return filters
 
 
-def _seen(one: DatastoreFacts) -> bool:
+def _seen(datastore: DatastoreFacts) -> bool:
     """Return whether the datastore was monitored: before that, its total and free space are 0."""
-    return one.total_mib > 0 or one.free_mib > 0
+    return datastore.total_mib > 0 or datastore.free_mib > 0
 
 
 def _by_rank(scene: Candidates, sort: VmClass, left: Bools) -> list[int]:
@@ -114,25 +114,25 @@ def _by_rank(scene: Candidates, sort: VmClass, left: Bools) -> list[int]:
     return sorted(rows, key=lambda row: (-rank[row], -scene.datastores[row].free_mib, row))
 
 
-def _reach(scene: Candidates, one: DatastoreFacts) -> Bools:
-    return scene.reach(one.clusters)
+def _reach(scene: Candidates, datastore: DatastoreFacts) -> Bools:
+    return scene.reach(datastore.clusters)
 
 
-def _room_on_hosts(scene: Candidates, sort: VmClass, one: DatastoreFacts) -> Bools:
-    if one.shared or sort.wants.system_mib == 0:
+def _room_on_hosts(scene: Candidates, sort: VmClass, datastore: DatastoreFacts) -> Bools:
+    if datastore.shared or sort.wants.system_mib == 0:
         return np.ones(len(scene), dtype=bool)
-    room = [fits(sort.wants.system_mib, free_on(facts, one.id)) for facts in scene.facts]
+    room = [fits(sort.wants.system_mib, free_on(facts, datastore.id)) for facts in scene.facts]
     return np.array(room, dtype=bool)
 
 
 def _where_it_is(scene: Candidates, sort: VmClass, datastore: int) -> UsableDatastores | None:
     """Return the datastore of a running VM, which keeps it when it moves; None if unknown."""
-    one = next((one for one in scene.datastores if one.id == datastore), None)
-    if one is None:
+    store = next((store for store in scene.datastores if store.id == datastore), None)
+    if store is None:
         return None
-    hosts = _reach(scene, one) & _room_on_hosts(scene, sort, one)
-    chosen = np.where(hosts, one.id, LET_ONED_CHOOSE)
-    return UsableDatastores(Constraint(hosts, _out_of_reach(scene, sort, [one])), chosen)
+    hosts = _reach(scene, store) & _room_on_hosts(scene, sort, store)
+    chosen = np.where(hosts, store.id, LET_ONED_CHOOSE)
+    return UsableDatastores(Constraint(hosts, _out_of_reach(scene, sort, [store])), chosen)
 
 
 def _always(why: str) -> Callable[[Bools], str]:
@@ -150,7 +150,7 @@ def _forbidden(scene: Candidates, sort: VmClass) -> Callable[[Bools], str]:
 def _full(scene: Candidates, sort: VmClass) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         rows = np.flatnonzero(left).tolist()
-        best = max((scene.datastores[row] for row in rows), key=lambda one: one.free_mib)
+        best = max((scene.datastores[row] for row in rows), key=lambda store: store.free_mib)
         if not _seen(best):
             return f"system datastore {best.name} is not monitored"
         return (
@@ -165,16 +165,16 @@ def _out_of_reach(
     scene: Candidates, sort: VmClass, stores: list[DatastoreFacts]
 ) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
-        reached = [one for one in stores if (_reach(scene, one) & left).any()]
-        names = listed([one.name for one in stores])
+        reached = [store for store in stores if (_reach(scene, store) & left).any()]
+        names = listed([store.name for store in stores])
         if not reached:
             count = int(np.count_nonzero(left))
             hosts = "the host" if count == 1 else f"any of the {count} hosts"
             return f"system datastore {names} is not in the cluster of {hosts} it could be on"
         free = max(
-            (free_on(scene.facts[row], one.id), one.name)
-            for one in reached
-            for row in np.flatnonzero(left & _reach(scene, one)).tolist()
+            (free_on(scene.facts[row], store.id), store.name)
+            for store in reached
+            for row in np.flatnonzero(left & _reach(scene, store)).tolist()
         )
         return (
             f"system datastore {free[1]}: at most {size(free[0])} free on a host,"

@@ -96,15 +96,15 @@ def judge_feasibility(
     groups = groups_of(estate.groups, used)
     sort, sorts, roles = _sorted_out(vms, scene, groups)
     nets = Networks(scene)
-    opinions = [_opinion(scene, nets, one) for one in sorts]
-    datastore = np.array([one.datastore for one in opinions], dtype=np.int64)
-    networks = [one.networks for one in opinions]
+    opinions = [_opinion(scene, nets, vm_class) for vm_class in sorts]
+    datastore = np.array([opinion.datastore for opinion in opinions], dtype=np.int64)
+    networks = [opinion.networks for opinion in opinions]
     needs = Needs(
         scene,
         dict(zip((vm.id for vm in vms), sort.tolist(), strict=True)),
         {int(host): row for row, host in enumerate(scene.host_id)},
         sorts,
-        [one.datastore.tolist() for one in opinions],
+        [opinion.datastore.tolist() for opinion in opinions],
         networks,
     )
     return Feasibility(
@@ -127,19 +127,26 @@ def _sorted_out(
     at_a_glance: dict[object, int] = {}
     allowances = Allowances(len(scene))
     roles = [_ANY if vm.member is None else groups.row(vm.member) for vm in vms]
-    found: list[int] = []
+    sort_of_vm: list[int] = []
     for vm, role in zip(vms, roles, strict=True):
         glance = id(vm.wants), vm.owner, vm.group, vm.stay, role
         sort = at_a_glance.get(glance)
         if sort is None:
             covered = allowances.covers(vm.owner, vm.wants)
-            one, likeness = _sort(vm, role, scene, groups, "" if covered else allowances.why())
-            key = one.wants, one.stay, likeness, one.hosts_only, one.hosts_never, one.beyond
+            vm_class, likeness = _sort(vm, role, scene, groups, "" if covered else allowances.why())
+            key = (
+                vm_class.wants,
+                vm_class.stay,
+                likeness,
+                vm_class.hosts_only,
+                vm_class.hosts_never,
+                vm_class.beyond,
+            )
             sort = at_a_glance[glance] = known.setdefault(key, len(sorts))
             if sort == len(sorts):
-                sorts.append(one)
-        found.append(sort)
-    return np.array(found, dtype=np.int64), sorts, np.array(roles, dtype=np.int64)
+                sorts.append(vm_class)
+        sort_of_vm.append(sort)
+    return np.array(sort_of_vm, dtype=np.int64), sorts, np.array(roles, dtype=np.int64)
 
 
 def _sort(
@@ -265,7 +272,7 @@ def _remark(scene: Candidates, wants: VmRequirements) -> str:
         for nic in wants.nics
         if nic.rank
     ]
-    return "; ".join(filter(None, (rank_error(*one) for one in ranks)))
+    return "; ".join(filter(None, (rank_error(*rank) for rank in ranks)))
 
 
 def _constraints(
@@ -279,27 +286,31 @@ def _constraints(
     needs: Needs,
 ) -> Constraints:
     """Return the results as the period's constraints; classes without any effect are left out."""
-    matters = [row for row, one in enumerate(opinions) if not one.allowed.all() or one.rank.any()]
+    matters = [
+        row
+        for row, opinion in enumerate(opinions)
+        if not opinion.allowed.all() or opinion.rank.any()
+    ]
     number = np.full(len(sorts), _ANY)
     number[matters] = np.arange(len(matters))
     shape = len(matters), len(scene)
     allowed: Bools = np.array([opinions[row].allowed for row in matters], dtype=bool)
     rank: Floats = np.array([opinions[row].rank for row in matters], dtype=np.float64)
     vm_class = number[sort] if len(vms) else np.zeros(0, dtype=np.int64)
-    told = [row for row, one in enumerate(opinions) if one.why or one.remark]
+    told = [row for row, opinion in enumerate(opinions) if opinion.why or opinion.remark]
     telling = np.flatnonzero(is_one_of(sort, told)).tolist()
-    said = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
+    messages = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
     return Constraints(
         vm_class=vm_class,
         class_name=_names([sorts[row] for row in matters]),
         allowed=allowed.reshape(shape),
         rank=rank.reshape(shape),
         unplaceable={
-            vm: one.why.replace(USER, _user(scene, owner))
-            for vm, (one, owner) in said.items()
-            if one.why
+            vm: opinion.why.replace(USER, _user(scene, owner))
+            for vm, (opinion, owner) in messages.items()
+            if opinion.why
         },
-        remarks={vm: one.remark for vm, (one, _) in said.items() if one.remark},
+        remarks={vm: opinion.remark for vm, (opinion, _) in messages.items() if opinion.remark},
         vm_role=roles,
         role_name=groups.names,
         role_policy=groups.policy,

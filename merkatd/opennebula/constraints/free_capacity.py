@@ -63,8 +63,8 @@ class FreeCapacity:
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
         estate = needs.scene.estate
-        self._stores = {one.id: one for one in estate.datastores}
-        self._nets = {one.id: one for one in estate.networks}
+        self._stores = {datastore.id: datastore for datastore in estate.datastores}
+        self._nets = {network.id: network for network in estate.networks}
         self._space: dict[tuple[int, int], float] = {}
         """Space taken, by datastore and host; the host is -1 for shared datastores."""
         self._leases: dict[int, int] = {}
@@ -96,17 +96,17 @@ class FreeCapacity:
 
     def _wanted_space(self, need: CapacityNeed, host: int) -> dict[tuple[int, int], float]:
         wants, stay = need.sort.wants, need.sort.stay
-        found: dict[tuple[int, int], float] = {}
+        wanted_space: dict[tuple[int, int], float] = {}
         store = self._stores.get(need.datastore)
         if store is not None and need.datastore != LET_ONED_CHOOSE:
             if not store.shared:
-                found[store.id, host] = wants.system_mib
+                wanted_space[store.id, host] = wants.system_mib
             elif stay is None:
-                found[store.id, -1] = wants.system_mib
+                wanted_space[store.id, -1] = wants.system_mib
         if stay is None:
             for image, wanted_mib in wants.image_mib:
-                found[image, -1] = found.get((image, -1), 0.0) + wanted_mib
-        return found
+                wanted_space[image, -1] = wanted_space.get((image, -1), 0.0) + wanted_mib
+        return wanted_space
 
     def _no_space(self, space: Mapping[tuple[int, int], float], facts: HostFacts) -> str:
         for (datastore, host), wanted_mib in space.items():
@@ -120,9 +120,9 @@ class FreeCapacity:
 
     def _no_lease(self, need: CapacityNeed) -> str:
         for _, network in need.networks:
-            one = self._nets[network]
-            if one.free_leases <= self._leases.get(network, 0):
-                return f"network {one.name} has no lease left"
+            net = self._nets[network]
+            if net.free_leases <= self._leases.get(network, 0):
+                return f"network {net.name} has no lease left"
         return ""
 
     def _wanted_devices(
@@ -132,16 +132,18 @@ class FreeCapacity:
         if not wants:
             return [], ""
         used = self._devices.get(host, set())
-        found = assigned_devices(wants, [one for one in facts.pcis if one.address not in used])
-        if found is None:
+        devices = assigned_devices(
+            wants, [device for device in facts.pcis if device.address not in used]
+        )
+        if devices is None:
             return [], f"the host has no PCI device left ({device_text(wants[0])})"
-        return found, ""
+        return devices, ""
 
     def _wanted_nodes(self, need: CapacityNeed, host: int) -> tuple[tuple[NodePlace, ...], str]:
         numa = need.sort.wants.numa
         if numa is None:
             return (), ""
-        found = numa_placements(numa, self._nodes[host])
-        if found is None:
+        places = numa_placements(numa, self._nodes[host])
+        if places is None:
             return (), "the host has no NUMA node left for the VM"
-        return found, ""
+        return places, ""

@@ -25,13 +25,13 @@ def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> 
 
     Like oned, assign requests for a specific address first; each gets the first device that fits.
     """
-    free = sorted(map(_has, (one for one in devices if one.vm == NO_VM)))
+    free = sorted(map(_has, (device for device in devices if device.vm == NO_VM)))
     if len(wants) > len(free):
         return None
     taken: list[str] = []
     for want in sorted(wants, key=_by_name):
         asked = _ids(want)
-        row = next((row for row, one in enumerate(free) if _fits(want, asked, one)), None)
+        row = next((row for row, device in enumerate(free) if _fits(want, asked, device)), None)
         if row is None:
             return None
         # A taken device is removed, so that later requests don't check it again.
@@ -77,15 +77,15 @@ def _fits(want: PciWant, asked: tuple[str, ...], device: _Free) -> bool:
     if not _by_name(want):
         return device.address == want.address
     if not any(asked) or any(
-        one and one != has for one, has in zip(asked, device.ids, strict=True)
+        wanted_id and wanted_id != has for wanted_id, has in zip(asked, device.ids, strict=True)
     ):
         return False
     return not want.profile or not device.profiles or want.profile in device.profiles
 
 
-def _ids(one: PciWant | PciDevice) -> tuple[str, ...]:
+def _ids(device: PciWant | PciDevice) -> tuple[str, ...]:
     """Return vendor, device and class; empty texts for missing ones."""
-    return _id(one.vendor), _id(one.device), _id(one.kind)
+    return _id(device.vendor), _id(device.device), _id(device.kind)
 
 
 def _id(text: str) -> str:
@@ -125,9 +125,9 @@ def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[NodePlace, .
     if want.node_affinity != NO_NODE or (want.hugepage_mib and want.policy in _UNPINNED):
         return _memory_alone(want, nodes)
     for threads in _threads(want, nodes):
-        found = _placed(want, nodes, threads)
-        if found is not None:
-            return found
+        placed = _placed(want, nodes, threads)
+        if placed is not None:
+            return placed
     return None
 
 
@@ -144,14 +144,14 @@ class NodeFit:
     def fit(self, want: NumaWant) -> list[bool]:
         """Return for each host whether such a VM fits."""
         if want not in self.found:
-            before, found = self._before.get(want, {}), dict[bytes, bool]()
+            before, answers = self._before.get(want, {}), dict[bytes, bool]()
             for alike, nodes in zip(self._likenesses(), self._hosts, strict=True):
-                if alike not in found:
+                if alike not in answers:
                     known = before.get(alike)
-                    found[alike] = (
+                    answers[alike] = (
                         numa_placements(want, nodes) is not None if known is None else known
                     )
-            self.found[want] = found
+            self.found[want] = answers
         return [self.found[want][alike] for alike in self._likenesses()]
 
     def _likenesses(self) -> list[bytes]:
@@ -162,8 +162,10 @@ class NodeFit:
 
 def _likeness(nodes: Sequence[Node]) -> bytes:
     """Return a key that is equal for hosts with equal nodes."""
-    said = [(one.id, one.cores, one.free_mib, sorted(one.free_hugepages.items())) for one in nodes]
-    return blake2b(repr(said).encode(), digest_size=16).digest()
+    facts = [
+        (node.id, node.cores, node.free_mib, sorted(node.free_hugepages.items())) for node in nodes
+    ]
+    return blake2b(repr(facts).encode(), digest_size=16).digest()
 
 
 def nodes_after(nodes: Sequence[Node], spots: Sequence[NodePlace]) -> list[Node]:
@@ -193,7 +195,7 @@ def _threads(want: NumaWant, nodes: Sequence[Node]) -> list[int]:
     host = max((core[0] for node in nodes for core in node.cores), default=1)
     most = min(want.threads or host, host)
     powers = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    fitting = [one for one in powers if all(cpus % one == 0 for cpus, _ in want.nodes)]
+    fitting = [power for power in powers if all(cpus % power == 0 for cpus, _ in want.nodes)]
     if want.threads:
         return [want.threads] if want.threads in fitting else []
     return fitting[::-1]
@@ -203,15 +205,15 @@ def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[NodePl
     """Place the largest virtual node first, each on the node with the fewest free threads."""
     dedicated = want.policy == _DEDICATED
     left = [_Left(at, node, threads, dedicated=dedicated) for at, node in enumerate(nodes)]
-    found: list[NodePlace] = []
+    places: list[NodePlace] = []
     for cpus, memory_mib in sorted(want.nodes, reverse=True):
         pages = _pages(want, memory_mib)
-        fitting = [one for one in left if one.fits(cpus, memory_mib, pages)]
+        fitting = [node for node in left if node.fits(cpus, memory_mib, pages)]
         if not fitting:
             return None
-        best = min(fitting, key=lambda one: one.free)
-        found.append(best.take(cpus, memory_mib, pages))
-    return tuple(found)
+        best = min(fitting, key=lambda node: node.free)
+        places.append(best.take(cpus, memory_mib, pages))
+    return tuple(places)
 
 
 class _Left:

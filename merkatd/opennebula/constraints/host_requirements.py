@@ -27,12 +27,12 @@ def requirement_constraint(
     name: str, text: str, table: FactTable, what: str, limits: Limits = OF_USERS
 ) -> Constraint:
     """Return which rows satisfy a requirement; `name` is its attribute, `what` a row is."""
-    found = answered(text, limits, table)
-    expression = found.expression
+    answer = answered(text, limits, table)
+    expression = answer.expression
     if expression is None:
-        wrong = f"{name} can't be understood: {found.wrong}"
-        return Constraint(found.holds, lambda _left: wrong)
-    return Constraint(found.holds, lambda left: _unmet(name, text, expression, table, left, what))
+        wrong = f"{name} can't be understood: {answer.wrong}"
+        return Constraint(answer.holds, lambda _left: wrong)
+    return Constraint(answer.holds, lambda left: _unmet(name, text, expression, table, left, what))
 
 
 def rank_error(name: str, text: str, table: FactTable) -> str:

@@ -53,11 +53,13 @@ class Networks:
     def __init__(self, scene: Candidates) -> None:
         self._scene = scene
         self._free: Ints = np.array(
-            [min(one.free_leases, _MANY) for one in scene.networks], dtype=np.int64
+            [min(network.free_leases, _MANY) for network in scene.networks], dtype=np.int64
         )
         clusters = np.unique(scene.cluster).tolist()
         self._of_cluster: dict[int, Bools] = {
-            cluster: np.array([cluster in one.clusters for one in scene.networks], dtype=bool)
+            cluster: np.array(
+                [cluster in network.clusters for network in scene.networks], dtype=bool
+            )
             for cluster in clusters
         }
         self._most = max((int(rows.sum()) for rows in self._of_cluster.values()), default=0)
@@ -110,7 +112,7 @@ class Networks:
             left, why = self._left(sort, nic)
             order = self._in_order(nic.rank)
             rows = order[left[order]]
-            here = {one: rows[of[rows]].tolist() for one, of in self._of_cluster.items()}
+            here = {cluster: rows[of[rows]].tolist() for cluster, of in self._of_cluster.items()}
             self._usable[key] = UsableNetworks(rows, why, here)
         return self._usable[key]
 
@@ -152,7 +154,7 @@ def _choose(
 ) -> list[int] | None:
     """Return for each NIC the best network of the cluster that no NIC before it has."""
     # A network that NICs of a kind skipped is taken, and stays taken: later ones need not check it.
-    left = {kind: iter(one.here[cluster]) for kind, one in usable.items()}
+    left = {kind: iter(nets.here[cluster]) for kind, nets in usable.items()}
     taken: set[int] = set()
     chosen: list[int] = []
     for kind in kinds:
@@ -171,8 +173,8 @@ def _why(
         if reason:
             return reason
         rows = np.zeros(len(scene.networks), dtype=bool)
-        for one in usable:
-            rows[one.rows] = True
+        for nets in usable:
+            rows[nets.rows] = True
         names = sorted({scene.networks[row].name for row in np.flatnonzero(rows).tolist()})
         return (
             f"each of {nics} automatic NICs needs a network of its own in the cluster of"

@@ -35,8 +35,10 @@ def answer(handed: DelegatedPlan, action: DriverRequest, cluster: int | None) ->
 
 def line(severity: str, text: str, vm: int | None = None) -> str:
     """Return a line for oned's log; an ERROR with a VM becomes the message to the VM's owner."""
-    said = " ".join("".join(one if one.isprintable() else " " for one in text).split())
-    return f"{severity}: {'' if vm is None else f'{vm} '}{said[:LONGEST_LINE]}"
+    printable = " ".join(
+        "".join(letter if letter.isprintable() else " " for letter in text).split()
+    )
+    return f"{severity}: {'' if vm is None else f'{vm} '}{printable[:LONGEST_LINE]}"
 
 
 def plan(steps: Iterable[Deploy | Migrate], action: DriverRequest, cluster: int | None) -> str:
@@ -51,8 +53,8 @@ def _action(step: Deploy | Migrate, action: DriverRequest) -> str:
     store, nics = UNUSED, ""
     if isinstance(step, Deploy):
         cluster = action.clusters.get(step.host, UNUSED)
-        found = _best(action.stores.get(step.vm, frozenset()), action.datastores, cluster)
-        store = UNUSED if found is None else found
+        best = _best(action.stores.get(step.vm, frozenset()), action.datastores, cluster)
+        store = UNUSED if best is None else best
         nics = "".join(
             f"<NIC><NIC_ID>{nic}</NIC_ID><NETWORK_ID>{network}</NETWORK_ID></NIC>"
             for nic, among in sorted(action.networks.get(step.vm, {}).items())
@@ -69,8 +71,10 @@ def _best(among: frozenset[int], known: Mapping[int, OfferedHost], cluster: int)
 
     Of several with equal space, return the one with the lowest id.
     """
-    usable = [one for one in sorted(among) if one in known and cluster in known[one].clusters]
-    return max(usable, key=lambda one: known[one].free, default=None)
+    usable = [
+        thing for thing in sorted(among) if thing in known and cluster in known[thing].clusters
+    ]
+    return max(usable, key=lambda thing: known[thing].free, default=None)
 
 
 _log = Logger()

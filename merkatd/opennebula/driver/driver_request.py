@@ -199,9 +199,11 @@ def _whole(element: Element, path: str) -> int:
 
 
 def _ids(element: Element, path: str) -> frozenset[int]:
-    return frozenset(_numbers(one.text or "" for one in element.findall(path)))
+    return frozenset(_numbers(part.text or "" for part in element.findall(path)))
 
 
 def _numbers(texts: Iterable[str]) -> Iterable[int]:
     """Return the texts that are valid ids, as numbers."""
-    return (int(one) for one in texts if one.isascii() and one.isdigit() and len(one) <= _DIGITS)
+    return (
+        int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    )

@@ -92,17 +92,17 @@ class _Question(Protocol):
     async def _answer(self, cluster: int | None, payload: bytes) -> None:
         self._parts = []
         try:
-            said = await self._answering(cluster, payload, lambda: self._there)
+            answer = await self._answering(cluster, payload, lambda: self._there)
         except Exception:  # noqa: BLE001 - oned gets an answer whatever happens
             _log.failure("A question of OpenNebula's driver could not be answered")
-            said = line("WARN", "merkatd failed; its log says why") + "\n" + EMPTY
-        self._end(said)
+            answer = line("WARN", "merkatd failed; its log says why") + "\n" + EMPTY
+        self._end(answer)
 
-    def _end(self, said: str) -> None:
+    def _end(self, answer: str) -> None:
         self._asked = True
         transport: Any = self.transport  # Twisted's interface has no type
         if self._there and transport is not None:
-            transport.write(said.encode() + b"\n")
+            transport.write(answer.encode() + b"\n")
             transport.loseConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802, ARG002

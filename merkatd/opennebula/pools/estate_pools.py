@@ -71,7 +71,7 @@ def read_vm_groups(pool: str) -> tuple[GroupRule, ...]:
 
 def read_users(pool: str) -> Mapping[int, UserFacts]:
     """Return all readable users by id. Raise BrokenError."""
-    return {one.id: one for one in _each(pool, "USER_POOL", "USER", _user)}
+    return {user.id: user for user in _each(pool, "USER_POOL", "USER", _user)}
 
 
 def read_groups(pool: str) -> Mapping[int, str]:
@@ -90,8 +90,10 @@ AUTOMATION = "ONE_DRS.AUTOMATION"
 
 def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
     """Return the clusters' names and their templates' facts, by id. Raise BrokenError."""
-    found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
-    return {one: name for one, name, _ in found}, {one: values for one, _, values in found}
+    clusters = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
+    return {group: name for group, name, _ in clusters}, {
+        group: values for group, _, values in clusters
+    }
 
 
 def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
@@ -164,7 +166,7 @@ def _network(element: Element) -> NetworkFacts:
     # With several AR_POOLs, one may be forged by an owner's text (Note [Texts that forge]).
     pools = list(element.iterchildren("AR_POOL"))
     ranges = pools[0].iterchildren("AR") if len(pools) == 1 else ()
-    leases = sum(whole_number(first(one, "SIZE")) or 0 for one in ranges)
+    leases = sum(whole_number(first(leased, "SIZE")) or 0 for leased in ranges)
     return NetworkFacts(
         id=object_id(parts),
         name=text(parts, "NAME"),
@@ -207,16 +209,16 @@ def _role(parts: Mapping[str, Element]) -> Role:
 
 
 def _hosts(listed: str) -> frozenset[int]:
-    numbers = (whole_number(one.strip()) for one in listed.split(","))
+    numbers = (whole_number(number.strip()) for number in listed.split(","))
     return frozenset(number for number in numbers if number is not None)
 
 
 def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
     """Return the names in each rule of a kind."""
-    found = () if rules is None else rules.iterchildren(tag)
+    elements = () if rules is None else rules.iterchildren(tag)
     return tuple(
         tuple(filter(None, (name.strip() for name in (rule.text or "").split(","))))
-        for rule in found
+        for rule in elements
     )
 
 
@@ -250,11 +252,11 @@ def _rule(element: Element) -> AccessRule:
 
 
 def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
-    found = text(parts, name)
+    digits = text(parts, name)
     try:
-        return int(found, 16)
+        return int(digits, 16)
     except ValueError:
-        shown = repr(found[:40])
+        shown = repr(digits[:40])
         raise UnreadableError(f"{name} is {shown}, not a hexadecimal number") from None
 
 
@@ -263,8 +265,8 @@ def longest_of(pool: str) -> str:
     root = _ROOT.match(pool)
     tag = root[1] if root else "-"
     begins = [*re.finditer(rf"<{tag}><ID>(\d{{1,18}})</ID>", pool)]
-    ends = [*(found.start() for found in begins[1:]), len(pool)]
-    lengths = [end - found.start() for found, end in zip(begins, ends, strict=False)]
+    ends = [*(begin.start() for begin in begins[1:]), len(pool)]
+    lengths = [end - begin.start() for begin, end in zip(begins, ends, strict=False)]
     if not lengths:
         return "no object with an id"
     number = begins[lengths.index(max(lengths))][1]

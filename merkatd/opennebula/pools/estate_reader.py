@@ -132,7 +132,7 @@ class SitePools:
             return known
         try:
             text = await self._shown(ask)
-            found = without if text is None else await self._taken_apart(name, text, read)
+            rows = without if text is None else await self._taken_apart(name, text, read)
         except (LongAnswerError, BrokenError, CloudUnreachableError) as error:
             resting[name] = f"can't be read and keeps its last known content: {error}"
             if isinstance(error, CloudUnreachableError):
@@ -141,7 +141,7 @@ class SitePools:
         if text is not None and len(text) > LONG:
             longest = await self._executor.run(partial(longest_of, text))
             resting[name] = f"takes {len(text) >> 20} MiB, most of it {longest}"
-        return found
+        return rows
 
     async def _pool(self, ask: _Ask, read: _Reader, without: Any) -> Any:
         """Read a pool; return `without` if the server lacks it or refuses to show it."""

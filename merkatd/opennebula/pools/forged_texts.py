@@ -62,15 +62,15 @@ def check(vm: Element, text: bytes) -> None:
     for part in vm.iter(*_TEMPLATES):
         if len(part) and part.getparent() is not vm:
             raise UnreadableError(f"{part.tag} is inside another part")
-    found = hash(rest)
-    if found in _CHECKED:
+    fingerprint = hash(rest)
+    if fingerprint in _CHECKED:
         return
     _check_tags(rest)
     for template in vm.iterchildren(*_TEMPLATES):
         _check_template(template)
     if len(_CHECKED) >= _MOST_CHECKED:
         _CHECKED.clear()
-    _CHECKED.add(found)
+    _CHECKED.add(fingerprint)
 
 
 def _check_tags(text: bytes) -> None:

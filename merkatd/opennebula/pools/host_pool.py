@@ -94,12 +94,12 @@ def facts_of(
 
 def words_of(*elements: Element | None) -> Values:
     """Return the texts inside these elements by name, in their order, without vectors."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for element in elements:
         for child in () if element is None else element:
             if len(child) == 0 and child.tag not in _NOT_WORDS:
-                found.setdefault(child.tag, []).append(child.text or "")
-    return dict(found)
+                texts.setdefault(child.tag, []).append(child.text or "")
+    return dict(texts)
 
 
 def merge_facts(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]]) -> Values:
@@ -113,12 +113,12 @@ def merge_facts(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence
 
 def _space(disks: Element) -> Mapping[int, float]:
     """Return the free space by datastore, for datastores that were measured on this host."""
-    found: dict[int, float] = {}
-    for one in disks.iterchildren("DS"):
-        datastore = whole_number(first(one, "ID"))
+    free_mib: dict[int, float] = {}
+    for disk in disks.iterchildren("DS"):
+        datastore = whole_number(first(disk, "ID"))
         if datastore is not None:
-            found[datastore] = measured(first(one, "FREE_MB"))
-    return found
+            free_mib[datastore] = measured(first(disk, "FREE_MB"))
+    return free_mib
 
 
 def _share(text: bytes) -> Mapping[str, Element]:
@@ -140,7 +140,7 @@ def _device(parts: Mapping[str, Element]) -> PciDevice:
         kind=optional_text(parts, "CLASS"),
         address=optional_text(parts, "SHORT_ADDRESS"),
         vm=NO_VM if vm is None else vm,
-        profiles=tuple(filter(None, (one.strip() for one in profiles.split(",")))),
+        profiles=tuple(filter(None, (profile.strip() for profile in profiles.split(",")))),
     )
 
 
@@ -226,10 +226,10 @@ class HostPool:
 
         Raise BrokenError if the text is incomplete.
         """
-        found = pieces(pool, "HOST_POOL", "HOST")
-        if found is None:
+        parts = pieces(pool, "HOST_POOL", "HOST")
+        if parts is None:
             return self._rows(_streamed(pool))
-        cut = list(found)
+        cut = list(parts)
         try:
             return self._rows(cut)
         except BrokenError:
@@ -240,14 +240,14 @@ class HostPool:
 
     def _rows(self, texts: Iterable[bytes]) -> list[HostRow]:
         known: dict[bytes, HostRow] = {}
-        found: dict[int, HostRow] = {}
+        by_id: dict[int, HostRow] = {}
         for piece in texts:
             key = blake2b(piece, digest_size=16).digest()
             row = self._known.get(key) or _row_of(piece)
             if row is not None:
-                known[key] = found[row.id] = row
+                known[key] = by_id[row.id] = row
         self._known = known
-        return list(found.values())
+        return list(by_id.values())
 
 
 def with_facts(
@@ -257,19 +257,19 @@ def with_facts(
 ) -> list[HostRow]:
     """Return the hosts with all their facts, including those of samples and clusters."""
     nothing: Mapping[str, Sequence[str]] = {}
-    found = []
+    hosts_with_facts = []
     for host in hosts:
         sample = load[host.id].words if host.id in load else nothing
         others = sample, clusters.get(host.cluster, nothing)
         facts = replace(host.facts, values=merge_facts(host.facts.values, *others))
-        found.append(host._replace(facts=facts))
-    return found
+        hosts_with_facts.append(host._replace(facts=facts))
+    return hosts_with_facts
 
 
 def _streamed(pool: str) -> list[bytes]:
     """Return the text of each host. Raise BrokenError."""
     elements = rows(pool, "HOST_POOL", "HOST")
-    return [etree.tostring(one, encoding="utf-8", with_tail=False) for one in elements]
+    return [etree.tostring(element, encoding="utf-8", with_tail=False) for element in elements]
 
 
 def _is_whole(piece: bytes) -> bool:
@@ -313,16 +313,16 @@ def _row(host: Element, piece: bytes) -> HostRow:
 
 def read_samples(pool: str) -> Mapping[int, HostLoad]:
     """Return the latest samples by host id; unreadable ones are left out."""
-    found = {}
+    loads = {}
     for element in rows(pool, "MONITORING_DATA", "MONITORING"):
         try:
             parts = children(element)
             capacity = children(parts["CAPACITY"]) if "CAPACITY" in parts else {}
-            found[object_id(parts)] = HostLoad(
+            loads[object_id(parts)] = HostLoad(
                 float(whole(capacity, "USED_CPU")),
                 whole(capacity, "USED_MEMORY") / _KIB,
                 words_of(parts.get("CAPACITY"), parts.get("SYSTEM")),
             )
         except UnreadableError:
             continue
-    return found
+    return loads

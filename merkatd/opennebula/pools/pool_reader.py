@@ -64,9 +64,9 @@ class VmReader:
 
     async def read(self, state: int = NOT_DONE) -> PoolReading:
         """Return the VMs in this state. Raise BrokenError if a pool is incomplete."""
-        found = await self._all(state)
-        self._known = await self._executor.run(lambda: sorted(found.vms))
-        return found
+        reading = await self._all(state)
+        self._known = await self._executor.run(lambda: sorted(reading.vms))
+        return reading
 
     async def newer(self, vm: int) -> list[VmRow]:
         """Return all readable VMs with ids above `vm`, also DONE ones."""
@@ -83,8 +83,8 @@ class VmReader:
         resting = {vm: self._resting.why(vm) for vm in self._resting.at(self._clock.seconds())}
         pages = [
             page
-            for one in _around(self._known, list(resting), self._rows)
-            for page in await self.range(*one, state)
+            for bounds in _around(self._known, list(resting), self._rows)
+            for page in await self.range(*bounds, state)
         ]
         merged = Page()
         for page in pages:
@@ -99,16 +99,16 @@ class VmReader:
         next page would skip some. So each page begins with the last VM of the page before. If that
         VM is gone, the reader goes back by half a page until the pages overlap again.
         """
-        found, start, last = Page(), 0, None
+        whole, start, last = Page(), 0, None
         while True:
             text = await self._client.vm_page(start, self._rows, state)
             page = await self._taken_apart(text)
             if last is not None and start > 0 and max(page.ids, default=NAMELESS) < last:
                 start = max(start - self._rows // 2, 0)
                 continue
-            _add(found, page)
+            _add(whole, page)
             if len(page.ids) < self._rows:
-                return found
+                return whole
             last = min(vm for vm in page.ids if vm != NAMELESS)
             start += len(page.ids) - 1
 
@@ -155,17 +155,17 @@ class VmReader:
         for vm in sorted(page.long - rows.keys()):
             self._resting.rest(vm, page.ailing[vm], now_s, self._resting.kept(vm))
         ailing = {vm: why for vm, why in page.ailing.items() if vm not in rows}
-        found = PoolReading(rows, {vm: why for vm, why in ailing.items() if vm == NAMELESS})
+        reading = PoolReading(rows, {vm: why for vm, why in ailing.items() if vm == NAMELESS})
         named = sorted(ailing.keys() - {NAMELESS})
         records = await in_parallel(self._record(vm, ailing[vm], state) for vm in named)
         for vm, record in zip(named, records, strict=True):
             if isinstance(record, str):
-                found.ailing[vm] = record
+                reading.ailing[vm] = record
             elif record is None:
                 self._resting.wake(vm)
             else:
                 rows[vm] = record
-        return found
+        return reading
 
     async def _record(self, vm: int, why: str, state: int) -> VmRow | str | None:
         """Return OpenNebula's record of a VM, None if it is gone, or why it can't be read."""
@@ -208,12 +208,12 @@ def _read_each(texts: dict[int, str | None]) -> Page:
     return page
 
 
-def _add(found: Page, page: Page) -> None:
-    found.vms += page.vms
-    found.ids += page.ids
-    found.ailing |= page.ailing
-    found.long |= page.long
-    found.lengths |= page.lengths
+def _add(whole: Page, page: Page) -> None:
+    whole.vms += page.vms
+    whole.ids += page.ids
+    whole.ailing |= page.ailing
+    whole.long |= page.long
+    whole.lengths |= page.lengths
 
 
 def _around(known: Sequence[int], resting: Sequence[int], rows: int) -> Iterator[_Range]:

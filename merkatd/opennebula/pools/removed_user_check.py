@@ -15,12 +15,12 @@ async def missing_users(client: Client, users: Collection[int]) -> frozenset[int
 
     Users that can't be read for another reason are not returned.
     """
-    found = set()
+    missing = set()
     for user in users:
         try:
             await client.user(user)
         except OneMissingError:
-            found.add(user)
+            missing.add(user)
         except OneError as error:
             _log.warn("User {user} can't be read: {why}", user=user, why=str(error))
-    return frozenset(found)
+    return frozenset(missing)

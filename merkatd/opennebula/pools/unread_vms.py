@@ -56,30 +56,30 @@ def read_record(
     """
     if _EMPTY.match(text):
         return None
-    found = _RECORD.match(text)
-    if found is None or int(found["id"]) != vm:
+    match = _RECORD.match(text)
+    if match is None or int(match["id"]) != vm:
         raise UnreadableError(f"{why}; OpenNebula's own record of the VM can't be read either")
-    if int(found["state"]) == DONE:
+    if int(match["state"]) == DONE:
         return None
-    vcpus, cpu = int(found["vcpus"] or 0), amount_of(found["cpu"], "CPU")
+    vcpus, cpu = int(match["vcpus"] or 0), amount_of(match["cpu"], "CPU")
     row = VmRow(
         id=vm,
-        name=unescape(found["name"]),
-        owner=int(found["owner"]),
-        group=int(found["group"]),
-        state=int(found["state"]),
-        life=int(found["life"]),
+        name=unescape(match["name"]),
+        owner=int(match["owner"]),
+        group=int(match["group"]),
+        state=int(match["state"]),
+        life=int(match["life"]),
         host=NO_HOST,
         cpu=cpu,
         vcpus=vcpus or 1,
         size_cores=vcpus or ceil(cpu),
-        memory_mib=int(amount_of(found["memory"], "MEMORY")),
+        memory_mib=int(amount_of(match["memory"], "MEMORY")),
         movable=False,
         pinned=False,
         attributes={},
         message="",
-        leaves=found["resched"] == "1",
-        made_s=float(found["made"]),
+        leaves=match["resched"] == "1",
+        made_s=float(match["made"]),
         record=RunRecord(_last_number(end)),
         by_record=why,
     )
@@ -117,8 +117,8 @@ def _last_number(end: str) -> int:
     last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
         return NO_RECORD.seq
-    found = _LAST_PLACE.fullmatch(last)
-    return UNKNOWN if found is None else int(found["seq"])
+    match = _LAST_PLACE.fullmatch(last)
+    return UNKNOWN if match is None else int(match["seq"])
 
 
 def last_host(end: str) -> int:
@@ -126,10 +126,10 @@ def last_host(end: str) -> int:
     last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
         return NO_HOST
-    found = _LAST_PLACE.fullmatch(last)
-    if found is None:
+    match = _LAST_PLACE.fullmatch(last)
+    if match is None:
         raise UnreadableError("OpenNebula's own record of the VM's host can't be read")
-    return int(found["host"])
+    return int(match["host"])
 
 
 def _last_place(end: str) -> str:
@@ -150,12 +150,12 @@ def vms_beyond_bound(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> fr
     but not the number of an owner's texts.
     """
     total: Counter[int] = Counter()
-    found = []
+    unreadable = []
     for vm in sorted(lengths.keys() & vms.keys(), key=lambda vm: (lengths[vm], vm)):
         total[vms[vm].owner] += lengths[vm]
         if total[vms[vm].owner] > MOST_OF_AN_OWNER:
-            found.append(vm)
-    return frozenset(found)
+            unreadable.append(vm)
+    return frozenset(unreadable)
 
 
 @dataclass(slots=True)

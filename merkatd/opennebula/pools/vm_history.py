@@ -87,19 +87,21 @@ def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
 
 def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
     """Return the records of one VM from their parts, in the order of their numbers."""
-    found: list[GuestRecord] = []
+    records: list[GuestRecord] = []
     last, action, change = NO_RECORD, None, None
-    for record, parts in sorted(((record_of(one), one) for one in shown), key=itemgetter(0)):
+    for record, parts in sorted(
+        ((record_of(record_element), record_element) for record_element in shown), key=itemgetter(0)
+    ):
         # If a guest is off and starts again within a second, its record has another action.
         later = record.seq - last.seq
         whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
         goes_on = whole and last.ran_until_s == record.ran_from_s > 0
-        found.append(record._replace(goes_on=goes_on, change=change))
+        records.append(record._replace(goes_on=goes_on, change=change))
         now = whole_number(parts.get("ACTION"))
         change = _KINDS.get(now or 0)
         if record.ran_from_s > 0:
             last, action = record, now
-    return found
+    return records
 
 
 def _parts(element: Element, *names: str) -> Mapping[str, str]:
@@ -124,7 +126,7 @@ async def read_histories(
             _log.warn("The history records can't be read in a single call: {why}", why=str(error))
     from_s = int(since_s) - _CLOCKS_DIFFER_S
     until_s = clock.seconds() + _PATIENCE_S
-    found: dict[int, Sequence[GuestRecord]] = {}
+    histories: dict[int, Sequence[GuestRecord]] = {}
     wanted = sorted(vms)
     for start in range(0, len(wanted), _FEW):
         some = wanted[start : start + _FEW]
@@ -137,8 +139,8 @@ async def read_histories(
             break
         reads = (_read(client, executor, vm, from_s) for vm in some)
         read = await few_at_once(reads, _AT_ONCE)
-        found |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
-    return found
+        histories |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
+    return histories
 
 
 async def _read(
@@ -192,9 +194,9 @@ def _since(shown: Iterable[Mapping[str, str]], from_s: int) -> Iterator[Mapping[
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:
-    found: dict[int, list[Mapping[str, str]]] = {}
+    parts_of_vm: dict[int, list[Mapping[str, str]]] = {}
     for element in rows(text, "HISTORY_RECORDS", "HISTORY"):
         vm = whole_number(element.findtext("OID"))
         if vm in wanted:
-            found.setdefault(vm, []).append(_parts(element, *_USED))
-    return {vm: _records(shown) for vm, shown in found.items()}
+            parts_of_vm.setdefault(vm, []).append(_parts(element, *_USED))
+    return {vm: _records(shown) for vm, shown in parts_of_vm.items()}

@@ -207,15 +207,15 @@ def _parts(vm: Element) -> Mapping[str, Element]:
 
     See Note [Texts that forge].
     """
-    found = list(vm.iterchildren(*_USED))
-    parts: Mapping[str, Element] = {str(child.tag): child for child in found}
-    if len(parts) < len(found):
-        raise UnreadableError(f"{_twice(found, parts)} occurs twice")
+    used = list(vm.iterchildren(*_USED))
+    parts: Mapping[str, Element] = {str(child.tag): child for child in used}
+    if len(parts) < len(used):
+        raise UnreadableError(f"{_twice(used, parts)} occurs twice")
     return parts
 
 
-def _twice(found: Iterable[Element], names: Iterable[str]) -> str:
-    counts = Counter(str(child.tag) for child in found)
+def _twice(elements: Iterable[Element], names: Iterable[str]) -> str:
+    counts = Counter(str(child.tag) for child in elements)
     return ", ".join(name for name in names if counts[name] > 1)
 
 
@@ -264,12 +264,12 @@ def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:
     part = parts.get(name)
     if part is None:
         raise UnreadableError(f"{name} is missing")
-    found = children(part)
-    if len(found) < len(part) and name == "TEMPLATE":
+    elements = children(part)
+    if len(elements) < len(part) and name == "TEMPLATE":
         once = list(part.iterchildren(*_ONCE))
         if len({child.tag for child in once}) < len(once):
             raise UnreadableError(f"{_twice(once, _ONCE)} occurs twice")
-    return found
+    return elements
 
 
 def _last(last: Mapping[str, str] | None) -> LastRecord | None:
@@ -284,8 +284,8 @@ def _last(last: Mapping[str, str] | None) -> LastRecord | None:
     return LastRecord(number, _known(last.get("DS_ID")), _known(last.get("ACTION")))
 
 
-def _known(found: str | None) -> int:
-    number = whole_number(found)
+def _known(digits: str | None) -> int:
+    number = whole_number(digits)
     return _UNKNOWN if number is None else number
 
 
@@ -305,12 +305,12 @@ def _held(user: Mapping[str, Element], attributes: Mapping[str, str]) -> bool:
 
 def _attributes(*templates: Mapping[str, Element]) -> Mapping[str, str]:
     """Return Merkat's attributes; the first template, and names before parts, take precedence."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for template in templates:
         for name in [name for name in template if name.startswith("MERKAT_")]:
-            found.setdefault(name, template[name].text or "")
+            texts.setdefault(name, template[name].text or "")
         for child in template.get(_OURS, ()):
             part = str(child.tag)
             name = f"MERKAT_BID_{part}" if part in _BIDS else f"MERKAT_{part}"
-            found.setdefault(name, child.text or "")
-    return found or _EMPTY
+            texts.setdefault(name, child.text or "")
+    return texts or _EMPTY

@@ -145,8 +145,8 @@ def _words(element: Element, names: tuple[str, ...]) -> _Words:
 
 
 def _all(template: Element, tag: str, names: tuple[str, ...]) -> tuple[_Words, ...]:
-    found = islice(template.iterchildren(tag), _MOST_OF_A_KIND)
-    return tuple([_words(element, names) for element in found])
+    elements = islice(template.iterchildren(tag), _MOST_OF_A_KIND)
+    return tuple([_words(element, names) for element in elements])
 
 
 def _automatic(template: Element) -> tuple[_Words, ...]:
@@ -195,7 +195,7 @@ def _bytes(says: _Says) -> int:
 
 def _taken(part: tuple[str, str] | _Words) -> int:
     return _OF_A_TUPLE + sum(
-        len(one) if isinstance(one, str) else _OF_A_TUPLE + len(one[1]) for one in part
+        len(value) if isinstance(value, str) else _OF_A_TUPLE + len(value[1]) for value in part
     )
 
 
@@ -256,8 +256,8 @@ def _numa(topology: Mapping[str, str], nodes: tuple[_Words, ...]) -> NumaWant | 
 
 
 def _affinity(topology: Mapping[str, str]) -> int:
-    found = whole_number(topology.get("NODE_AFFINITY"))
-    return NO_NODE if found is None else found
+    node = whole_number(topology.get("NODE_AFFINITY"))
+    return NO_NODE if node is None else node
 
 
 def _node(words: Mapping[str, str]) -> tuple[int, int]:
@@ -268,8 +268,8 @@ def _node(words: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _number(words: Mapping[str, str], name: str, where: str) -> int:
-    found = whole_number(words.get(name))
-    if found is None:
+    number = whole_number(words.get(name))
+    if number is None:
         shown = words.get(name, "")[:40]
         raise UnreadableError(f"{name} of {where} is {shown!r}, not a whole number")
-    return found
+    return number

@@ -146,7 +146,7 @@ def _balancers(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
                     f"oned's own scheduler {' '.join(chosen) or 'by default'} {what}: in oned.conf"
                     f" SCHED_MAD's ARGUMENTS should have {option} {_NAME}, not {arguments!r}",
                 )
-    automated = any(one.automation in {"partial", "full"} for one in facts.clusters)
+    automated = any(cluster.automation in {"partial", "full"} for cluster in facts.clusters)
     if wish.driver_mode and not automated:
         yield Finding(
             Level.WARNING,

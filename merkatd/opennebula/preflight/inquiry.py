@@ -152,19 +152,21 @@ def _tree(text: Any) -> Any:
 
 
 def _ids(element: Any, path: str) -> frozenset[int]:
-    return frozenset(int(one.text) for one in element.findall(path) if (one.text or "").isdecimal())
+    return frozenset(
+        int(part.text) for part in element.findall(path) if (part.text or "").isdecimal()
+    )
 
 
 def _clusters(pool: Any, hosts: Any) -> tuple[ClusterFacts, ...]:
-    where = [one.findtext("CLUSTER_ID") for one in hosts.findall("HOST")]
+    where = [host.findtext("CLUSTER_ID") for host in hosts.findall("HOST")]
     return tuple(
         ClusterFacts(
-            id=int(one.findtext("ID")),
-            name=one.findtext("NAME", ""),
-            hosts=where.count(one.findtext("ID")),
-            automation=one.findtext("TEMPLATE/ONE_DRS/AUTOMATION", "").strip().lower(),
+            id=int(cluster.findtext("ID")),
+            name=cluster.findtext("NAME", ""),
+            hosts=where.count(cluster.findtext("ID")),
+            automation=cluster.findtext("TEMPLATE/ONE_DRS/AUTOMATION", "").strip().lower(),
         )
-        for one in pool.findall("CLUSTER")
+        for cluster in pool.findall("CLUSTER")
     )
 
 
@@ -176,7 +178,7 @@ def _configured(call: Call) -> tuple[tuple[str, ...] | None, float | None]:
         return None, None
     interval = config.findtext("DRS_INTERVAL", "")
     return (
-        tuple(one.findtext("ARGUMENTS", "") for one in config.findall("SCHED_MAD")),
+        tuple(driver.findtext("ARGUMENTS", "") for driver in config.findall("SCHED_MAD")),
         float(interval) if interval.lstrip("-").isdecimal() else None,
     )
 
@@ -213,12 +215,12 @@ def _missing(call: Call, user: int, groups: frozenset[int]) -> tuple[str, ...]:
     ]
     who = {_USER | user, _ALL, *(_GROUP | group for group in groups)}
     ours = [(resource, rights) for about, resource, rights in rules if about in who]
-    found = []
+    rights_lacking = []
     for kinds, rights in NEEDED:
-        lacking = [kind for kind in kinds if not all(_given(ours, kind, one) for one in rights)]
+        lacking = [kind for kind in kinds if not all(_given(ours, kind, right) for right in rights)]
         if lacking:
-            found.append(f"{'+'.join(lacking)}/* {'+'.join(rights)}")
-    return tuple(found)
+            rights_lacking.append(f"{'+'.join(lacking)}/* {'+'.join(rights)}")
+    return tuple(rights_lacking)
 
 
 def _given(rules: list[tuple[int, int]], kind: str, right: str) -> bool:

@@ -69,8 +69,8 @@ def _compare_one(wanted: Compare, values: Values, vms: AbstractSet[int]) -> bool
         if not texts or not value:
             return False
         return glob(value)(texts[0]) is (relation is Relation.IS)
-    found = _first(decimal if isinstance(value, float) else whole, texts)
-    return found is not None and _holds_of(found, relation, value)
+    number = _first(decimal if isinstance(value, float) else whole, texts)
+    return number is not None and _holds_of(number, relation, value)
 
 
 def _first(read: Callable[[str], float | None], texts: Sequence[str]) -> float | None:
@@ -167,10 +167,10 @@ def hosts_where(expression: Expression, table: FactTable) -> Bools:
 
 def answered(text: str, limits: Limits, table: FactTable) -> Answer:
     """Return the result of a requirement, from the table's cache if nothing has changed."""
-    found = table.answer((text, limits))
-    if found is None:
-        found = table.answers[text, limits] = _answer(text, limits, table)
-    return found
+    answer = table.answer((text, limits))
+    if answer is None:
+        answer = table.answers[text, limits] = _answer(text, limits, table)
+    return answer
 
 
 def _answer(text: str, limits: Limits, table: FactTable) -> Answer:
@@ -184,10 +184,10 @@ def _answer(text: str, limits: Limits, table: FactTable) -> Answer:
 
 def ranked(text: str, table: FactTable) -> Ranked:
     """Return each row's rank by a text, from the table's cache if nothing has changed."""
-    found = table.ranked(text)
-    if found is None:
-        found = table.ranks[text] = _ranked(text, table)
-    return found
+    ranking = table.ranked(text)
+    if ranking is None:
+        ranking = table.ranks[text] = _ranked(text, table)
+    return ranking
 
 
 def _ranked(text: str, table: FactTable) -> Ranked:
@@ -208,22 +208,22 @@ def _compare_all(wanted: Compare, table: FactTable) -> Bools:
         return _text(attribute, value, table, same=relation is Relation.IS)
     column = table.decimals(attribute) if isinstance(value, float) else table.wholes(attribute)
     kind = column.value.dtype.type
-    found: Bools = column.known & _COMPARED[relation](column.value, kind(value))
-    return found
+    fulfilled: Bools = column.known & _COMPARED[relation](column.value, kind(value))
+    return fulfilled
 
 
 def _text(attribute: str, pattern: str, table: FactTable, *, same: bool) -> Bools:
-    found = np.zeros(len(table), dtype=bool)
+    fulfilled = np.zeros(len(table), dtype=bool)
     texts = table.firsts(attribute)
     if pattern and texts.different:
         matches = glob(pattern)
         fits = np.array([matches(text) is same for text in texts.different])
-        found[texts.row] = fits[texts.code]
-    return found
+        fulfilled[texts.row] = fits[texts.code]
+    return fulfilled
 
 
 def _has_all(attribute: str, value: Value, table: FactTable) -> Bools:
-    found = np.zeros(len(table), dtype=bool)
+    fulfilled = np.zeros(len(table), dtype=bool)
     texts = table.everything(attribute)
     if isinstance(value, str):
         matches = glob(value)
@@ -232,18 +232,18 @@ def _has_all(attribute: str, value: Value, table: FactTable) -> Bools:
         read = decimal if isinstance(value, float) else whole
         fits = [read(text) == value for text in texts.different]
     if fits:
-        found[texts.row[np.array(fits)[texts.code]]] = True
-    return found
+        fulfilled[texts.row[np.array(fits)[texts.code]]] = True
+    return fulfilled
 
 
 def _current_vms(wanted: Compare, table: FactTable) -> Bools:
     there = table.with_vm(wanted.value) if isinstance(wanted.value, int) else False
-    found: Bools = np.where(
+    fulfilled: Bools = np.where(
         np.broadcast_to(there, len(table)),
         current_vms(wanted, has=True),
         current_vms(wanted, has=False),
     )
-    return found
+    return fulfilled
 
 
 def host_ranks_of(rank: Rank, table: FactTable) -> Ints:

@@ -114,28 +114,28 @@ class FactTable:
     def answer(self, key: tuple[str, Limits]) -> "Answer | None":
         """Return the cached result of a requirement, None if there is none that is still valid."""
         if key not in self.answers and self._before is not None:
-            found = self._before.answers.get(key)
-            if found is None or not all(map(self._unchanged, found.attributes)):
+            answer = self._before.answers.get(key)
+            if answer is None or not all(map(self._unchanged, answer.attributes)):
                 return None
-            self.answers[key] = found
+            self.answers[key] = answer
         return self.answers.get(key)
 
     def ranked(self, text: str) -> "Ranked | None":
         """Return the cached result of a rank, None if there is none that is still valid."""
         if text not in self.ranks and self._before is not None:
-            found = self._before.ranks.get(text)
-            if found is None or not all(map(self._unchanged, found.attributes)):
+            ranking = self._before.ranks.get(text)
+            if ranking is None or not all(map(self._unchanged, ranking.attributes)):
                 return None
-            self.ranks[text] = found
+            self.ranks[text] = ranking
         return self.ranks.get(text)
 
     def compared(self, key: tuple[Compare, type]) -> Bools | None:
         """Return the cached result of a comparison, None if there is none that is still valid."""
         if key not in self.known and self._before is not None:
-            found = self._before.known.get(key)
-            if found is None or not self._unchanged(key[0].attribute):
+            column = self._before.known.get(key)
+            if column is None or not self._unchanged(key[0].attribute):
                 return None
-            self.known[key] = found
+            self.known[key] = column
         return self.known.get(key)
 
     def _unchanged(self, attribute: str) -> bool:
@@ -184,11 +184,11 @@ class FactTable:
         if self._hosts_of is None:
             self._hosts_of = {}
             for row, vms in enumerate(self.vms):
-                for one in vms:
-                    self._hosts_of.setdefault(one, []).append(row)
-        found = np.zeros(len(self.rows), dtype=bool)
-        found[self._hosts_of.get(vm, [])] = True
-        return found
+                for number in vms:
+                    self._hosts_of.setdefault(number, []).append(row)
+        there = np.zeros(len(self.rows), dtype=bool)
+        there[self._hosts_of.get(vm, [])] = True
+        return there
 
     def _texts(self, attribute: str, most: int | None) -> Texts:
         codes: dict[str, int] = {}

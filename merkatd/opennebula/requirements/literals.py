@@ -136,30 +136,30 @@ _NEXT = re.compile(
 
 def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
     """Return a bracket's regular expression and its end, None if the bracket is not closed."""
-    found = _BRACKET.match(pattern, at)
-    if found is None:
+    bracket = _BRACKET.match(pattern, at)
+    if bracket is None:
         return None
-    end = found.end() - 1
+    end = bracket.end() - 1
     negated = pattern[at] in {"!", "^"}
     at += negated
     members: list[str] = []
     while at < end:
-        one = _NEXT.match(pattern, at, end)
-        if one is None:
+        match = _NEXT.match(pattern, at, end)
+        if match is None:
             break
-        members.append(_member(one))
-        at = one.end()
+        members.append(_member(match))
+        at = match.end()
     return _one_of(members, negated=negated), end + 1
 
 
-def _member(found: re.Match[str]) -> str:
+def _member(match: re.Match[str]) -> str:
     """Return a class, a range or a character in the form of a regular expression's brackets."""
-    if found["named"] is not None:
-        return _CLASSES[found["named"]]
-    low = found["low"][-1]
-    if found["high"] is None:
+    if match["named"] is not None:
+        return _CLASSES[match["named"]]
+    low = match["low"][-1]
+    if match["high"] is None:
         return re.escape(low)
-    high = found["high"][-1]
+    high = match["high"][-1]
     return f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
 
 

@@ -178,8 +178,8 @@ class Client:
     async def restricted(self) -> list[str]:
         """Return the VM attributes that only administrators may set, including the site's own."""
         text = await self._text("one.system.config")
-        found = only_child(text, "OPENNEBULA_CONFIGURATION").iterfind("VM_RESTRICTED_ATTR")
-        return [row.text for row in found if row.text]
+        rows = only_child(text, "OPENNEBULA_CONFIGURATION").iterfind("VM_RESTRICTED_ATTR")
+        return [row.text for row in rows if row.text]
 
     async def zone(self) -> int:
         """Return the id of the server's zone, 0 if the server does not show it."""

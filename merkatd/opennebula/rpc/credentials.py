@@ -38,10 +38,10 @@ def endpoint(configured: str, environment: Mapping[str, str], home: Path) -> str
     if environment.get(_ENDPOINT):
         return environment[_ENDPOINT].strip()
     try:
-        found = (home / ".one" / "one_endpoint").read_text().strip()
+        address = (home / ".one" / "one_endpoint").read_text().strip()
     except (OSError, UnicodeDecodeError):
-        found = ""
-    return found or DEFAULT_ENDPOINT
+        address = ""
+    return address or DEFAULT_ENDPOINT
 
 
 def login_from(path: Path) -> Credentials:

@@ -11,11 +11,11 @@ class OneError(Exception):
     """A call that oned refused. The message names the call, the object and oned's text."""
 
     def __init__(self, method: str, about: str, text: str, code: int) -> None:
-        said = text.removeprefix(f"[{method}]").strip() or "no reason given"
-        super().__init__(f"{method}{f' of {about}' if about else ''}: {said} (code {code})")
+        reason = text.removeprefix(f"[{method}]").strip() or "no reason given"
+        super().__init__(f"{method}{f' of {about}' if about else ''}: {reason} (code {code})")
         self.method = method
         self.about = about
-        self.text = said
+        self.text = reason
         self.code = code
 
     def with_advice(self, advice: str) -> "OneError":

@@ -171,10 +171,10 @@ class Response:
             raise ConnectionAbortedError("the connection was closed before the answer was complete")
 
     def _take_head(self, data: bytes) -> bytes:
-        head, found, body = data.partition(_END_OF_HEAD)
+        head, separator, body = data.partition(_END_OF_HEAD)
         if len(head) > _HEAD_BYTES:
             raise NoReplyError(f"the answer's head must have at most {_HEAD_BYTES} bytes")
-        if not found:
+        if not separator:
             self._rest = data
             return b""
         status, *lines = head.split(_END_OF_LINE)
@@ -256,10 +256,10 @@ class Response:
 
     def _line(self, data: bytes) -> tuple[bytes | None, bytes]:
         """Return the next line, None while it is incomplete, and the bytes after it."""
-        line, found, rest = data.partition(_END_OF_LINE)
+        line, separator, rest = data.partition(_END_OF_LINE)
         if len(line) > _LINE_BYTES:
             raise NoReplyError("the answer is not HTTP: a line does not end")
-        if not found:
+        if not separator:
             self._rest = data
             return None, b""
         return line, rest

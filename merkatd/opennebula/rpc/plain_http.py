@@ -238,7 +238,7 @@ class PlainHttp:
 
     def _keep(self, line: HttpConnection) -> None:
         line.since_s = self._reactor.seconds()
-        self._free = [one for one in self._free if one.usable]
+        self._free = [connection for connection in self._free if connection.usable]
         if len(self._free) < self._connections:
             self._free.append(line)
         else:
@@ -274,8 +274,8 @@ class _Addresses:
             threads = self._reactor.getThreadPool()
             rows = await deferToThreadPool(self._reactor, threads, look_up)
             best = self._found[:1]
-            found = [(family, address) for family, _, _, _, address in rows]
-            self._found = sorted(found, key=lambda address: address not in best)
+            addresses = [(family, address) for family, _, _, _, address in rows]
+            self._found = sorted(addresses, key=lambda address: address not in best)
             self._until_s = self._reactor.seconds() + _KNOWN_S
         return list(self._found)
 

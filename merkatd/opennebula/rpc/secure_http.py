@@ -126,8 +126,8 @@ def _trust(authorities: Path | None) -> Any:
     if authorities is None:
         return platformTrust()  # type: ignore[no-untyped-call]  # so it is
     try:
-        found = _CERTIFICATE.findall(authorities.read_bytes())
-        certificates = [Certificate.loadPEM(pem) for pem in found]
+        texts = _CERTIFICATE.findall(authorities.read_bytes())
+        certificates = [Certificate.loadPEM(pem) for pem in texts]
     except OSError as error:
         raise TrustError(f"{authorities}: can't be read: {error.strerror}") from None
     except Exception as error:  # noqa: BLE001 - the library's errors for invalid certificates vary

@@ -222,22 +222,22 @@ def object_id(parts: Mapping[str, Element], name: str = "ID") -> int:
 def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     """Return the ids in the elements, without invalid ones."""
     texts = (element.text or "" for element in elements)
-    return tuple(int(one) for one in texts if one.isdecimal() and len(one) <= _DIGITS)
+    return tuple(int(text) for text in texts if text.isdecimal() and len(text) <= _DIGITS)
 
 
-def whole_number(found: str | None) -> int | None:
+def whole_number(digits: str | None) -> int | None:
     """Return the whole number that a text consists of, None if it is none."""
     try:
-        number = int(found or "")
+        number = int(digits or "")
     except ValueError:
         return None
     return number if -_LARGEST < number < _LARGEST else None
 
 
-def measured(found: str | None) -> float:
+def measured(digits: str | None) -> float:
     """Return the number that a text consists of, 0 if it is none or too large."""
     try:
-        number = float(found or "0")
+        number = float(digits or "0")
     except ValueError:
         return 0.0
     return number if abs(number) < _MOST else 0.0
@@ -248,12 +248,12 @@ def amount(parts: Mapping[str, Element], name: str) -> float:
     return amount_of(text(parts, name), name)
 
 
-def amount_of(said: str, name: str) -> float:
+def amount_of(digits: str, name: str) -> float:
     """Return the number above 0 that a text consists of. Raise UnreadableError if it is none."""
     try:
-        number = float(said)
+        number = float(digits)
     except ValueError:
         number = 0.0
     if 0 < number < _MOST:
         return number
-    raise UnreadableError(f"{name} is {said[:40]!r}, not a number above 0")
+    raise UnreadableError(f"{name} is {digits[:40]!r}, not a number above 0")

@@ -131,5 +131,5 @@ def excess(view: MarketView, place: Ints) -> Floats:
 def on_overfull(view: MarketView) -> Bools:
     """Return [vms]: whether the VM runs on a host that is overfull now."""
     over = np.append((excess(view, view.place) > 0).any(axis=1), False)
-    found: Bools = over[view.place]
-    return found
+    on_full: Bools = over[view.place]
+    return on_full

@@ -131,13 +131,13 @@ class HardConstraints:
         Leave out this VM and the VMs marked in `out`.
         """
         rows = [self._members[role] for role in roles if role in self._members]
-        found = [self._outside[role] for role in roles if role in self._outside]
+        parts = [self._outside[role] for role in roles if role in self._outside]
         if rows:
             others = np.concatenate(rows)
             others = others[others != vm]
             hosts = place[others if out is None else others[~out[others]]]
-            found.append(hosts[hosts != NO_HOST])
-        return np.concatenate(found) if found else _NONE
+            parts.append(hosts[hosts != NO_HOST])
+        return np.concatenate(parts) if parts else _NONE
 
 
 def _bonds(

@@ -81,8 +81,8 @@ def least_loaded(
 
 def load_by_host(view: MarketView, board: Board) -> Floats:
     """Return [hosts]: the largest of bids / capacity over the resources."""
-    found: Floats = loads(board.rows, board.start, board.count, board.capacity, view.bid)
-    return found
+    load: Floats = loads(board.rows, board.start, board.count, board.capacity, view.bid)
+    return load
 
 
 def update_load(host: int, view: MarketView, board: Board, load: Floats) -> None:

@@ -54,7 +54,7 @@ def with_leftovers(snapshot: Snapshot, decision: Decision) -> Floats:
 
     In proportion to rates, an idle VM with a high rate would take what a busy neighbour needs.
     """
-    found = decision.allocations.copy()
+    amounts = decision.allocations.copy()
     host = hosts_after(snapshot, decision.plan)
     local = np.full(len(snapshot.hosts) + 1, NO_ROW)
     for market in range(len(snapshot.markets)):
@@ -64,14 +64,14 @@ def with_leftovers(snapshot: Snapshot, decision: Decision) -> Floats:
         pool = local[host[view.vms]]
         there = np.flatnonzero((pool != NO_ROW) & (view.bid[:, CPU] > 0))
         rows = view.vms[there]
-        has = found[rows, CPU]
+        has = amounts[rows, CPU]
         others = np.flatnonzero((pool != NO_ROW) & (view.bid[:, CPU] <= 0))
-        taken = np.bincount(pool[others], found[view.vms[others], CPU], minlength=len(view.hosts))
+        taken = np.bincount(pool[others], amounts[view.vms[others], CPU], minlength=len(view.hosts))
         room = np.maximum(view.capacity[:, CPU] - taken, 0.0)
         most = np.maximum(view.cap[there, CPU], has)
         more = share(has, has, most, pool[there], room).allocation
-        found[rows, CPU] = np.maximum(has, more)
-    return found
+        amounts[rows, CPU] = np.maximum(has, more)
+    return amounts
 
 
 def why_idle(snapshot: Snapshot, lately: Snapshot, allocations: Floats) -> dict[int, str]:

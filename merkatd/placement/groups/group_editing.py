@@ -59,7 +59,7 @@ def edit_groups(
     """
     now_s = problem.snapshot.now_s
     # A clock that was set back does not lengthen the wait.
-    lately = tuple(one for one in anew_s if abs(now_s - one) < ANEW_S)
+    lately = tuple(moment_s for moment_s in anew_s if abs(now_s - moment_s) < ANEW_S)
     made_anew = EditedGroups(anew, (*lately, now_s), settled=True)
     may = len(lately) < ANEW
     if others and may:
@@ -82,8 +82,8 @@ def _prices(problem: PlacementProblem, place: Ints) -> Floats:
     view, there = problem.view, place != NO_HOST
     rates = np.bincount(place[there], view.bid[there, 0], len(view.hosts))
     capacity = np.where(view.open, view.capacity[:, 0], 0.0)
-    found: Floats = np.divide(rates, capacity, out=np.zeros(len(rates)), where=capacity > 0)
-    return found
+    prices: Floats = np.divide(rates, capacity, out=np.zeros(len(rates)), where=capacity > 0)
+    return prices
 
 
 def _moves(problem: PlacementProblem, place: Ints) -> int:
@@ -97,28 +97,28 @@ def _waiting(place: Ints) -> int:
 
 def _with_new(problem: PlacementProblem, place: Ints) -> Ints:
     """Return the places, with each VM that has none in the cheapest group that can take it."""
-    found = place.copy()
+    wanted = place.copy()
     new = np.flatnonzero(place == NO_HOST)
     for vm in new[np.argsort(-problem.view.bid[new, 0], kind="stable")].tolist():
-        hosts = np.flatnonzero(_takes(problem, vm, found))
+        hosts = np.flatnonzero(_takes(problem, vm, wanted))
         if len(hosts):
-            found[vm] = hosts[np.argmin(_prices_with(problem, vm, found)[hosts])]
-    return found
+            wanted[vm] = hosts[np.argmin(_prices_with(problem, vm, wanted)[hosts])]
+    return wanted
 
 
 def _lowered(problem: PlacementProblem, place: Ints, goal: float) -> Ints:
     """Return the places after moves out of the dearest group, until it costs at most `goal`."""
-    found, rests = place.copy(), _rests(problem)
+    wanted, rests = place.copy(), _rests(problem)
     for _ in range(_MOST):
-        prices = _prices(problem, found)
+        prices = _prices(problem, wanted)
         if prices.max(initial=0.0) <= goal:  # also where no host is left
             break
         dearest = int(np.argmax(prices))
-        best = _best_move(problem, found, prices, dearest, rests)
+        best = _best_move(problem, wanted, prices, dearest, rests)
         if best is None:
             break
-        found[best[0]] = best[1]
-    return found
+        wanted[best[0]] = best[1]
+    return wanted
 
 
 def _best_move(
@@ -143,8 +143,8 @@ def _rests(problem: PlacementProblem) -> Bools:
     """Return [vms]: whether the VM may not move, or moved a short time ago."""
     moved_s = problem.snapshot.vms.moved_at_s[problem.view.vms]
     lately = np.abs(problem.snapshot.now_s - moved_s) < HOLD_S
-    found: Bools = (problem.view.place != NO_HOST) & (~problem.movable | lately)
-    return found
+    rests: Bools = (problem.view.place != NO_HOST) & (~problem.movable | lately)
+    return rests
 
 
 def _prices_with(problem: PlacementProblem, vm: int, place: Ints) -> Floats:
@@ -152,8 +152,8 @@ def _prices_with(problem: PlacementProblem, vm: int, place: Ints) -> Floats:
     view = problem.view
     more = np.full(len(view.hosts), np.inf)
     np.divide(view.bid[vm, 0], view.capacity[:, 0], out=more, where=view.capacity[:, 0] > 0)
-    found: Floats = _prices(problem, place) + more
-    return found
+    prices: Floats = _prices(problem, place) + more
+    return prices
 
 
 def _takes(problem: PlacementProblem, vm: int, place: Ints) -> Bools:
@@ -163,11 +163,15 @@ def _takes(problem: PlacementProblem, vm: int, place: Ints) -> Bools:
     room = np.where(view.open[:, np.newaxis], view.capacity, -1.0)
     for column in range(room.shape[1]):
         room[:, column] -= np.bincount(place[there], view.floor[there, column], len(room))
-    found: Bools = problem.rules.allowed(vm, place) & (room >= view.floor[vm]).all(axis=1)
-    return found
+    fits: Bools = problem.rules.allowed(vm, place) & (room >= view.floor[vm]).all(axis=1)
+    return fits
 
 
 def regrouping_times(before: Mapping[str, object]) -> tuple[float, ...]:
     """Return the times of the recent full regroupings, from the strategy's memory."""
-    found = before.get("anew_s", ())
-    return tuple(float(one) for one in found) if isinstance(found, list | tuple) else ()
+    moments_s = before.get("anew_s", ())
+    return (
+        tuple(float(moment_s) for moment_s in moments_s)
+        if isinstance(moments_s, list | tuple)
+        else ()
+    )

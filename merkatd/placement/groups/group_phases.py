@@ -79,23 +79,23 @@ def _take(
 ) -> tuple[float, int] | None:
     """Remove the cheapest group that can take the floors from the heap, and return it."""
     passed = []
-    found = None
+    cheapest_fit = None
     while cheapest:
-        one = heapq.heappop(cheapest)
-        row = one[1]
+        candidate = heapq.heappop(cheapest)
+        row = candidate[1]
         if (allowed is None or allowed[row]) and _fits(floor, free[row]):
-            found = one
+            cheapest_fit = candidate
             break
-        passed.append(one)
-    for one in passed:
-        heapq.heappush(cheapest, one)
-    return found
+        passed.append(candidate)
+    for candidate in passed:
+        heapq.heappush(cheapest, candidate)
+    return cheapest_fit
 
 
 def vms_staying(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
     """Return [hosts, groups]: the number of the host's VMs that stay if it gets that group."""
     # VMs are also on hosts and in groups of other kinds. NO_ROW is the last entry.
-    width = max(int(one.max(initial=-1)) for one in (hosts, groups, place, group)) + 2
+    width = max(int(column.max(initial=-1)) for column in (hosts, groups, place, group)) + 2
     row, column = np.full(width, NO_ROW), np.full(width, NO_ROW)
     row[hosts], column[groups] = np.arange(len(hosts)), np.arange(len(groups))
     here, there = row[place], column[group]
@@ -111,8 +111,8 @@ def assign_to_hosts(place: Ints, group: Ints, kind: Ints) -> Ints:
     `place` has the VMs' hosts, `group` their groups, `kind` the kind of each group's host.
     """
     host = np.arange(len(kind))
-    for one in np.unique(kind).tolist():
-        members = np.flatnonzero(kind == one)
+    for number in np.unique(kind).tolist():
+        members = np.flatnonzero(kind == number)
         if len(members) > 1:
             kept = vms_staying(place, group, members, members)
             host[members[best_columns(kept.astype(float))]] = members

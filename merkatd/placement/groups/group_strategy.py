@@ -50,9 +50,9 @@ def groups(
         asked = _asked(problem)
         before = known.get(name, {})
         if not before:
-            found = EditedGroups(regroup(problem), (), settled=True)
+            edited = EditedGroups(regroup(problem), (), settled=True)
         elif before.get("asked") == asked:
-            found = EditedGroups(
+            edited = EditedGroups(
                 _recalled(problem, before["wanted"]), regrouping_times(before), settled=True
             )
         else:
@@ -60,14 +60,14 @@ def groups(
             others = before["wanted"].keys() != {
                 *map(str, problem.snapshot.vms.id[problem.view.vms])
             }
-            found = edit_groups(
+            edited = edit_groups(
                 problem, so_far, regroup(problem), regrouping_times(before), others=others
             )
-        wanted = _with_departures(problem, found.wanted)
+        wanted = _with_departures(problem, edited.wanted)
         kept[name] = {
-            "asked": asked if found.settled else "",
+            "asked": asked if edited.settled else "",
             "wanted": _named(problem, wanted),
-            "anew_s": list(found.anew_s),
+            "anew_s": list(edited.anew_s),
         }
         return wanted
 
@@ -114,11 +114,11 @@ def _may_be_anywhere(problem: PlacementProblem) -> Bools:
     """Return [vms]: whether only the VM's floor can exclude a host."""
     view, rules = problem.view, problem.rules
     requirement = problem.snapshot.vms.requirement[view.vms]
-    found: Bools = (problem.snapshot.vms.role[view.vms] == NO_ROW) & ~rules.leaving
+    anywhere: Bools = (problem.snapshot.vms.role[view.vms] == NO_ROW) & ~rules.leaving
     for row in np.unique(requirement).tolist():
         alike = (requirement == row) & ~rules.leaving
-        found &= ~alike | bool(alike.any() and rules.by_requirement(int(alike.argmax())).all())
-    return found
+        anywhere &= ~alike | bool(alike.any() and rules.by_requirement(int(alike.argmax())).all())
+    return anywhere
 
 
 def _host_kinds(problem: PlacementProblem) -> Ints:
@@ -178,12 +178,12 @@ def _named(problem: PlacementProblem, wanted: Ints) -> dict[str, int]:
 def _recalled(problem: PlacementProblem, wanted: Mapping[str, int]) -> Ints:
     """Return the remembered places of the VMs; VMs that never got a place keep waiting."""
     row_of = {problem.host_id(row): row for row in range(len(problem.view.hosts))}
-    found = np.array(
+    places = np.array(
         [
             row_of.get(wanted.get(str(problem.vm_id(vm)), NO_HOST), NO_ROW)
             for vm in range(len(problem.view.vms))
         ],
         dtype=np.int64,
     )
-    keeps = ~problem.movable | (found == NO_HOST)
-    return np.where(keeps & (problem.view.place != NO_HOST), problem.view.place, found)
+    keeps = ~problem.movable | (places == NO_HOST)
+    return np.where(keeps & (problem.view.place != NO_HOST), problem.view.place, places)

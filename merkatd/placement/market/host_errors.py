@@ -91,13 +91,13 @@ def error_by_host(
     terms: VmTerms,
 ) -> Floats:
     """Return [hosts]: the VM's own error there; infinite where it may not be or does not fit."""
-    found = np.full(len(allowed), np.inf)
+    errors_there = np.full(len(allowed), np.inf)
     most = count.max() + 1
     group = np.empty(most, dtype=np.int64)
     given = np.empty(most)
     for host in range(len(allowed)):
         if allowed[host]:
-            found[host] = error_on(
+            errors_there[host] = error_on(
                 vm, host, np.inf, rows, start, count, capacity, terms, group, given
             )
-    return found
+    return errors_there

@@ -117,9 +117,9 @@ class Remaining:
         host = self._moves.pop(vm)
         source = int(self._board.place[vm])
         self._board.move(vm, host)
-        for one in (source, host):
-            self._scores[one] = self._score(one, self._board.on(one))
-            self._changes[one] += 1
+        for touched in (source, host):
+            self._scores[touched] = self._score(touched, self._board.on(touched))
+            self._changes[touched] += 1
 
     def drop(self, vm: int) -> None:
         """Record that the migration of this VM is not made."""
@@ -172,8 +172,8 @@ def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
     drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
     runs = view.place != NO_HOST
     leaves = np.append(drained, False)[view.place] | snapshot.vms.leaves[view.vms]
-    found: Bools = (leaves | on_overfull(view)) & runs
-    return found
+    must_leave: Bools = (leaves | on_overfull(view)) & runs
+    return must_leave
 
 
 def without_harmful_halves(
@@ -185,10 +185,10 @@ def without_harmful_halves(
     start or leave do so in any case: see Note [Orders don't wait for gains].
     """
     safe = _safe(problem, wanted)
-    found = _harmless(problem, wanted, harm, safe, as_planned=as_planned)
-    missed = (safe != problem.view.place) & (found.place == problem.view.place)
-    found = order_moves(problem.view, problem.rules, safe) if missed.any() else found
-    return with_waiting(problem.view, problem.rules, found)
+    orderly = _harmless(problem, wanted, harm, safe, as_planned=as_planned)
+    missed = (safe != problem.view.place) & (orderly.place == problem.view.place)
+    orderly = order_moves(problem.view, problem.rules, safe) if missed.any() else orderly
+    return with_waiting(problem.view, problem.rules, orderly)
 
 
 def _safe(problem: PlacementProblem, wanted: Ints) -> Ints:
@@ -211,8 +211,7 @@ def _harmless(
     problem: PlacementProblem, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool
 ) -> OrderedMoves:
     """Return the wanted moves without harmful ones; stuck VMs then move to their `safe` place."""
-    wanted = wanted.copy()
-    planned = wanted.copy() if as_planned else None
+    planned = wanted if as_planned else None
     free = ~ordered(problem.snapshot, problem.view)
     while True:
         orderly = order_moves(problem.view, problem.rules, wanted)
@@ -220,11 +219,13 @@ def _harmless(
         if planned is not None and not harmful:
             # Waves compare each step with the remaining plan.
             harmful = list(_migrations_in_no_wave(problem, harm, orderly, free, orderly.place))
-        stuck = [vm for vm in orderly.stuck if safe[vm] not in (problem.view.place[vm], wanted[vm])]
-        if not harmful and not stuck:
+        instead = wanted.copy()
+        instead[harmful] = problem.view.place[harmful]
+        stuck = [vm for vm in orderly.stuck if safe[vm] != problem.view.place[vm]]
+        instead[stuck] = safe[stuck]
+        if np.array_equal(instead, wanted):
             return orderly
-        wanted[harmful] = problem.view.place[harmful]
-        wanted[stuck] = safe[stuck]
+        wanted = instead
 
 
 def _migrations_in_no_wave(

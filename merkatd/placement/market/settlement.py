@@ -305,10 +305,10 @@ def decide_markets(
     reasons: dict[int, str] = {}
     for market in range(len(snapshot.markets)):
         game = start_market(snapshot, market)
-        found = improve(game)
-        if not isinstance(found, OrderedMoves):
-            found = without_harmful_halves(game, found, harm, as_planned=as_planned)
-        settled = settle_market(game, found)
+        improved = improve(game)
+        if not isinstance(improved, OrderedMoves):
+            improved = without_harmful_halves(game, improved, harm, as_planned=as_planned)
+        settled = settle_market(game, improved)
         allocations[game.view.vms] = settled.allocations
         prices[market] = _price(snapshot, game.view, settled.place, pricing)
         steps.extend(settled.steps)

@@ -133,7 +133,7 @@ def likely_hosts(
     """Write the allowed hosts with the least guesses to `out`, best first; return their number."""
     most = len(out)
     guesses = np.empty(most)
-    found = 0
+    count = 0
     for host in range(len(allowed)):
         if not allowed[host]:
             continue
@@ -144,7 +144,7 @@ def likely_hosts(
         if not fits:
             continue
         guess = _guess(vm, host, terms, estimates)
-        at = found
+        at = count
         while at > 0 and (
             guess < guesses[at - 1]
             or (guess == guesses[at - 1] and estimates.load[host] < estimates.load[out[at - 1]])
@@ -152,13 +152,13 @@ def likely_hosts(
             at -= 1
         if at == most:
             continue
-        found = min(found + 1, most)
-        for i in range(found - 1, at, -1):
+        count = min(count + 1, most)
+        for i in range(count - 1, at, -1):
             guesses[i] = guesses[i - 1]
             out[i] = out[i - 1]
         guesses[at] = guess
         out[at] = host
-    return found
+    return count
 
 
 @compiled
@@ -173,13 +173,13 @@ def best_host(
 ) -> tuple[int, float]:
     """Return the host whose score rises least when the VM comes, and the rise; -1 for none."""
     likely = np.empty(EXACT_TRIALS, dtype=np.int64)
-    found = likely_hosts(vm, allowed, table, terms, estimates, likely)
+    count = likely_hosts(vm, allowed, table, terms, estimates, likely)
     most = table.counts.max() + 1
     work = np.empty((2, most))
     group = np.empty(most, dtype=np.int64)
     best = -1
     least = np.inf
-    for i in range(found):
+    for i in range(count):
         host = likely[i]
         size = with_vm(table.rows, table.start[host], table.counts[host], vm, group)
         if not floors_fit(group, size, table.capacity[host], terms.floor):

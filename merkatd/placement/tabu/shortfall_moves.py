@@ -40,8 +40,8 @@ class ShortfallMoves:
         if single is not None and 2 * single.gain >= self._leaving(single):
             return single
         exchange = self._exchanges.best()
-        found = [move for move in (single, exchange) if move is not None]
-        return max(found, key=Move.rate, default=None)
+        moves = [move for move in (single, exchange) if move is not None]
+        return max(moves, key=Move.rate, default=None)
 
     def best_single(self) -> Move | None:
         """Return the best move of a single VM."""
@@ -59,8 +59,8 @@ class ShortfallMoves:
             return None
         hosts = np.empty(EXCHANGE_HOSTS, dtype=np.int64)
         allowed = search.hosts_for(vm)
-        found = likely_hosts(vm, allowed, search.table, search.stakes, search.estimates, hosts)
-        hosts = hosts[:found]
+        count = likely_hosts(vm, allowed, search.table, search.stakes, search.estimates, hosts)
+        hosts = hosts[:count]
         willing = np.zeros(len(search.home), dtype=bool)
         willing[exchange_partners(search, vm, hosts.tolist())] = True
         other, gain = best_exchange(

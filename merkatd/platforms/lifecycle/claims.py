@@ -66,14 +66,20 @@ def claims_of(
     The claims of the platform `apart_from`, and of platforms that fail, are left out.
     """
     markets, each = context.markets, apart or SeparateWork(connection)
-    found: dict[str, list[Claim]] = {one.name: [] for one in markets}
+    claims: dict[str, list[Claim]] = {market.name: [] for market in markets}
     living = platform_store.living(connection)
     claiming = [
-        one for one in living if each.look(one.id, partial(claim_of, one), None) is not None
+        platform
+        for platform in living
+        if each.look(platform.id, partial(claim_of, platform), None) is not None
     ]
-    ids = {one.id for one in claiming}
+    ids = {platform.id for platform in claiming}
     members = PLATFORM_VMS.living(connection) if ids else ()
-    vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
+    vms = {
+        member.vm: member.platform
+        for member in members
+        if member.platform in ids and member.vm is not None
+    }
     had = _allocated_cpu(announcement, vms)
     started = platform_store.claimed_since(connection, announcement.at_s - GRACES_S)
     for platform in claiming:
@@ -84,14 +90,14 @@ def claims_of(
             ids.remove(platform.id)
         elif platform.id != apart_from:
             name, claim = counted
-            found[name].append(claim)
+            claims[name].append(claim)
     own = [vm for vm, platform in vms.items() if platform in ids]
     for row, market in enumerate(markets):
         rest = _others_have(announcement, row, own)
         price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
         if rest > 0 and np.isfinite(price):
-            found[market.name].append(Claim(price=price, units=rest))
-    return {name: tuple(sorted(said, key=_by_price)) for name, said in found.items()}
+            claims[market.name].append(Claim(price=price, units=rest))
+    return {name: tuple(sorted(listed, key=_by_price)) for name, listed in claims.items()}
 
 
 def _counted(
@@ -115,7 +121,7 @@ def _counted(
 
 def book_without(
     connection: sa.Connection,
-    one: PlatformRow,
+    platform: PlatformRow,
     announcement: Announcement | None,
     context: PeriodContext,
 ) -> ClaimBook | None:
@@ -123,35 +129,35 @@ def book_without(
 
     It is None before the first period, and for platforms that are not patient.
     """
-    template = parsed(one.template)
+    template = parsed(platform.template)
     if announcement is None or template.controller != PATIENT:
         return None
     markets = context.markets
     market = market_of(template, markets)
     snapshot = announcement.seen.snapshot
     total = market_view(snapshot, markets.index(market)).total
-    said = claims_of(connection, announcement, context, apart_from=one.id)[market.name]
+    listed = claims_of(connection, announcement, context, apart_from=platform.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
-    return ClaimBook(capacity, ((each.price, each.units) for each in said))
+    return ClaimBook(capacity, ((each.price, each.units) for each in listed))
 
 
 def books_of(published: Sequence[MarketNow]) -> dict[str, ClaimBook]:
     """Return the last published book of each market."""
     return {
-        one.name: ClaimBook(
-            one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
+        market.name: ClaimBook(
+            market.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in market.claims)
         )
-        for one in published
+        for market in published
     }
 
 
 def capacities(snapshot: Snapshot, markets: Sequence[MarketRules]) -> dict[str, Amounts]:
     """Return the total capacity of each market's hosts, by resource."""
     return {
-        one.name: dict(
+        market.name: dict(
             zip(snapshot.resources, market_view(snapshot, row).total.tolist(), strict=True)
         )
-        for row, one in enumerate(markets)
+        for row, market in enumerate(markets)
     }
 
 
@@ -187,10 +193,12 @@ def _allocated_cpu(announcement: Announcement, vms: Mapping[int, int]) -> Mappin
     snapshot = announcement.seen.snapshot
     cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
     rows = np.flatnonzero(is_one_of(snapshot.vms.id, vms))
-    found: dict[int, float] = {}
+    cpu_of_platform: dict[int, float] = {}
     for vm, units in zip(snapshot.vms.id[rows].tolist(), cpu[rows].tolist(), strict=True):
-        found[vms[vm]] = found.get(vms[vm], 0.0) + (units if np.isfinite(units) else 0.0)
-    return found
+        cpu_of_platform[vms[vm]] = cpu_of_platform.get(vms[vm], 0.0) + (
+            units if np.isfinite(units) else 0.0
+        )
+    return cpu_of_platform
 
 
 def _backed_claim(platform: PlatformRow, had: float) -> Claim | None:

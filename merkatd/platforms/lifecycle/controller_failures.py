@@ -35,9 +35,9 @@ def fail(
     nothing = dict.fromkeys(goods, 0.0)
     members = PLATFORM_VMS.living(connection, platform.id)
     words = [
-        Bid(vm=one.vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s)
-        for one in members
-        if one.vm is not None
+        Bid(vm=member.vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s)
+        for member in members
+        if member.vm is not None
     ]
     bid_store.record_bids(connection, words)
 

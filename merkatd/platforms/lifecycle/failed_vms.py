@@ -57,12 +57,12 @@ def record_replacements(
     """Record the failed VMs to replace now, and return their keys."""
     if PlatformState(platform.state) not in UP_OR_COMING:
         return frozenset()
-    found = replaced(_failed(members, sight), failures, at_s, interval_s)
-    keys = frozenset(one.key for one in found)
+    replacements = replaced(_failed(members, sight), failures, at_s, interval_s)
+    keys = frozenset(replacement.key for replacement in replacements)
     fleet_store.mark_failed(connection, keys, at_s)
-    for one in found:
+    for replacement in replacements:
         doing = PlatformAction(
-            platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=one.text
+            platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=replacement.text
         )
         platform_store.add_action(connection, doing)
     return keys
@@ -111,18 +111,18 @@ def _given_up(
     sight: PlatformFleetView,
 ) -> list[PlatformMember]:
     """Return the newest refused VMs of each cluster beyond its least and its initial size."""
-    found: list[PlatformMember] = []
+    chosen: list[PlatformMember] = []
     for cluster in template.clusters:
         spare = platform.sizes.get(cluster.name, 0) - max(cluster.least, cluster.initial)
         refused = [
-            one
-            for one in members
-            if one.cluster == cluster.name
-            and not one.leaving
-            and sight.refused_to(one).times >= MOST_REFUSALS
+            member
+            for member in members
+            if member.cluster == cluster.name
+            and not member.leaving
+            and sight.refused_to(member).times >= MOST_REFUSALS
         ]
-        found += refused[max(len(refused) - max(spare, 0), 0) :]
-    return found
+        chosen += refused[max(len(refused) - max(spare, 0), 0) :]
+    return chosen
 
 
 def _tell_refused(
@@ -132,10 +132,10 @@ def _tell_refused(
     sight: PlatformFleetView,
     at_s: float,
 ) -> None:
-    refused = [one for one in members if sight.refused_to(one).times]
+    refused = [member for member in members if sight.refused_to(member).times]
     if not refused:
         return
-    worst = max(refused, key=lambda one: sight.refused_to(one).times)
+    worst = max(refused, key=lambda member: sight.refused_to(member).times)
     times, why, _ = sight.refused_to(worst)
     rest = sight.rest(worst)
     again = f"in {rest} period{'s' * (rest > 1)}" if rest else "now"
@@ -155,8 +155,10 @@ def _failed(
     members: Sequence[PlatformMember], sight: PlatformFleetView
 ) -> dict[str, list[tuple[str, int, str]]]:
     """Return key, id and OpenNebula's state name of each failed VM, by cluster."""
-    found: dict[str, list[tuple[str, int, str]]] = {}
-    for one in members:
-        if one.vm in sight.failed and one.vm is not None and not one.leaving:
-            found.setdefault(one.cluster, []).append((one.key, one.vm, sight.failed[one.vm]))
-    return found
+    failed_of_cluster: dict[str, list[tuple[str, int, str]]] = {}
+    for member in members:
+        if member.vm in sight.failed and member.vm is not None and not member.leaving:
+            failed_of_cluster.setdefault(member.cluster, []).append(
+                (member.key, member.vm, sight.failed[member.vm])
+            )
+    return failed_of_cluster

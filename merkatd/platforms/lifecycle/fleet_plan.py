@@ -27,17 +27,17 @@ class PlatformFleetView(FleetView):
     stopped: AbstractSet[int] = frozenset()
     """Ids of VMs that are off and no longer have a host."""
 
-    def refused_to(self, one: PlatformMember) -> Refusals:
+    def refused_to(self, member: PlatformMember) -> Refusals:
         """Return the refusals to create a VM; none if it exists or its creation is in progress."""
-        waits = one.vm is None and one.key not in self.creating
-        return self.refused.get(one.key, _NONE) if waits else _NONE
+        waits = member.vm is None and member.key not in self.creating
+        return self.refused.get(member.key, _NONE) if waits else _NONE
 
-    def rest(self, one: PlatformMember) -> int:
+    def rest(self, member: PlatformMember) -> int:
         """Return in how many periods to retry the creation: 1 after a refusal, then 2, 4, ...
 
         The wait between two attempts is at most `longest_rest` periods.
         """
-        refused = self.refused_to(one)
+        refused = self.refused_to(member)
         if not refused.times:
             return 0
         rest = min(1 << min(refused.times - 1, 16), self.longest_rest)
@@ -55,23 +55,23 @@ class FleetChange:
 
 def lost_members(members: Sequence[PlatformMember], sight: PlatformFleetView) -> tuple[str, ...]:
     """Return the keys of members that are gone, or were given up before their creation."""
-    return tuple(one.key for one in members if sight.is_gone(one))
+    return tuple(member.key for member in members if sight.is_gone(member))
 
 
 def counts(members: Sequence[PlatformMember], sight: PlatformFleetView) -> FleetCounts:
     """Count the members by state; lost members must be left out before."""
-    kept = [one for one in members if not one.leaving]
-    running = [one for one in kept if sight.state_of(one) is VmState.RUNNING]
-    active = [one for one in members if _is_active(one, sight)]
+    kept = [member for member in members if not member.leaving]
+    running = [member for member in kept if sight.state_of(member) is VmState.RUNNING]
+    active = [member for member in members if _is_active(member, sight)]
     # A quota counts VMs until their end: refusals of other VMs don't count meanwhile.
-    ends = {one.cluster for one in members if one.leaving and one.vm is not None}
-    refused = [sight.refused_to(one) for one in kept if one.cluster not in ends]
+    ends = {member.cluster for member in members if member.leaving and member.vm is not None}
+    refused = [sight.refused_to(member) for member in kept if member.cluster not in ends]
     return FleetCounts(
-        running=Counter(one.cluster for one in running),
-        kept=Counter(one.cluster for one in kept),
+        running=Counter(member.cluster for member in running),
+        kept=Counter(member.cluster for member in kept),
         active=len(active),
         left=len(members),
-        trouble=next((one.why for one in refused if one.times >= MOST_REFUSALS), ""),
+        trouble=next((refusals.why for refusals in refused if refusals.times >= MOST_REFUSALS), ""),
     )
 
 
@@ -92,29 +92,39 @@ def fleet_change(
     `new` returns a further member of a cluster, `make` the step that creates its VM. At most
     `room` VMs are created. `replaced` are the keys of failed VMs that are replaced.
     """
-    kept = [one for one in members if not one.leaving and one.key not in replaced]
+    kept = [member for member in members if not member.leaving and member.key not in replaced]
     add: list[PlatformMember] = []
     if state is PlatformState.STOPPING or state in ENDS:
         leaving = kept
     elif state in UP_OR_COMING:
         leaving = _too_many(kept, sizes)
-        excess = {one.key for one in leaving}
-        unmade = sum(_is_to_make(one, sight) for one in kept if one.key not in excess)
+        excess = {member.key for member in leaving}
+        unmade = sum(_is_to_make(member, sight) for member in kept if member.key not in excess)
         add = _too_few(kept, sizes, new, room - unmade)
     else:
-        leaving = [one for one in kept if sight.state_of(one) is VmState.PENDING or one.vm is None]
-    going = {one.key for one in leaving} | {one.key for one in members if one.leaving} | replaced
-    staying = [one for one in (*kept, *add) if one.key not in going]
-    steps: list[Step | None] = [_end(one, sight, state) for one in members if one.key in going]
+        leaving = [
+            member
+            for member in kept
+            if sight.state_of(member) is VmState.PENDING or member.vm is None
+        ]
+    going = (
+        {member.key for member in leaving}
+        | {member.key for member in members if member.leaving}
+        | replaced
+    )
+    staying = [member for member in (*kept, *add) if member.key not in going]
+    steps: list[Step | None] = [
+        _end(member, sight, state) for member in members if member.key in going
+    ]
     if state in UP_OR_COMING:
-        to_make = (one for one in staying if _is_to_make(one, sight))
-        steps += [make(one) for one in islice(to_make, max(room, 0))]
-        steps += [_resume(one, sight) for one in staying if may_resume]
+        to_make = (member for member in staying if _is_to_make(member, sight))
+        steps += [make(member) for member in islice(to_make, max(room, 0))]
+        steps += [_resume(member, sight) for member in staying if may_resume]
     else:
-        steps += [_take_down(one, sight) for one in staying]
+        steps += [_take_down(member, sight) for member in staying]
     return FleetChange(
         add=tuple(add),
-        leave=tuple(one.key for one in leaving),
+        leave=tuple(member.key for member in leaving),
         steps=tuple(step for step in steps if step is not None),
     )
 
@@ -131,12 +141,12 @@ def ending(
 
 def _too_many(kept: Sequence[PlatformMember], sizes: Mapping[str, int]) -> list[PlatformMember]:
     """Return the newest members of each cluster beyond its size."""
-    found = []
-    for cluster, number in Counter(one.cluster for one in kept).items():
+    surplus = []
+    for cluster, number in Counter(member.cluster for member in kept).items():
         excess = number - sizes.get(cluster, 0)
         if excess > 0:
-            found += [one for one in kept if one.cluster == cluster][-excess:]
-    return found
+            surplus += [member for member in kept if member.cluster == cluster][-excess:]
+    return surplus
 
 
 def _too_few(
@@ -146,39 +156,39 @@ def _too_few(
     most: int,
 ) -> list[PlatformMember]:
     """Return new members for clusters below their size, at most `most`."""
-    have = Counter(one.cluster for one in kept)
+    have = Counter(member.cluster for member in kept)
     missing = (
         cluster for cluster, size in sizes.items() for _ in range(max(0, size - have[cluster]))
     )
     return [new(cluster, at) for at, cluster in enumerate(islice(missing, max(most, 0)), start=1)]
 
 
-def _is_to_make(one: PlatformMember, sight: PlatformFleetView) -> bool:
-    return one.vm is None and one.key not in sight.creating and not sight.rest(one)
+def _is_to_make(member: PlatformMember, sight: PlatformFleetView) -> bool:
+    return member.vm is None and member.key not in sight.creating and not sight.rest(member)
 
 
-def _resume(one: PlatformMember, sight: PlatformFleetView) -> Step | None:
-    if one.vm is None:
+def _resume(member: PlatformMember, sight: PlatformFleetView) -> Step | None:
+    if member.vm is None:
         return None
-    if sight.state_of(one) is not VmState.SUSPENDED and one.vm not in sight.stopped:
+    if sight.state_of(member) is not VmState.SUSPENDED and member.vm not in sight.stopped:
         return None
-    return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
+    return Resume(period=sight.period, vm=member.vm, reason="its platform goes on")
 
 
-def _take_down(one: PlatformMember, sight: PlatformFleetView) -> Step | None:
-    if one.vm is None or sight.state_of(one) is not VmState.RUNNING:
+def _take_down(member: PlatformMember, sight: PlatformFleetView) -> Step | None:
+    if member.vm is None or sight.state_of(member) is not VmState.RUNNING:
         return None
-    return Suspend(period=sight.period, vm=one.vm, reason="its platform is suspended")
+    return Suspend(period=sight.period, vm=member.vm, reason="its platform is suspended")
 
 
-def _end(one: PlatformMember, sight: PlatformFleetView, state: PlatformState) -> Step | None:
+def _end(member: PlatformMember, sight: PlatformFleetView, state: PlatformState) -> Step | None:
     ends = state is PlatformState.STOPPING or state in ENDS
     reason = "its platform ends" if ends else "its platform no longer needs it"
-    return sight.end_step(one, reason)
+    return sight.end_step(member, reason)
 
 
-def _is_active(one: PlatformMember, sight: PlatformFleetView) -> bool:
-    if one.vm is None:
-        return one.key in sight.creating
-    state = sight.state_of(one)
+def _is_active(member: PlatformMember, sight: PlatformFleetView) -> bool:
+    if member.vm is None:
+        return member.key in sight.creating
+    state = sight.state_of(member)
     return state is None or state in BIDDING

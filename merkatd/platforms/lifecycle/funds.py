@@ -98,9 +98,9 @@ def most_per_vm(platform: PlatformRow, purse: Funds, now_s: float, interval_s: f
 
 def usable_by_all(platform: PlatformRow, template: PlatformTemplate) -> Amounts:
     """Return the full size of all its VMs together."""
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for cluster in template.clusters:
         number = platform.sizes.get(cluster.name, 0)
         for name, amount in wanted_amounts(cluster, platform.vm_templates[cluster.name]).items():
-            found[name] = found.get(name, 0.0) + amount * number
-    return found
+            amounts[name] = amounts.get(name, 0.0) + amount * number
+    return amounts

@@ -63,29 +63,30 @@ def member_factory(
 def create_step(
     platform: PlatformRow,
     template: PlatformTemplate,
-    one: PlatformMember,
+    member: PlatformMember,
     period: int,
     bid: Mapping[str, float],
     handed: Callable[[str], Mapping[str, str]],
 ) -> Create:
     """Return the step that creates a VM; a VM with a monitor gets the attributes `handed`."""
-    cluster = next(each for each in template.clusters if each.name == one.cluster)
+    cluster = next(each for each in template.clusters if each.name == member.cluster)
     text = platform.vm_templates[cluster.name]
-    said = {PLATFORM: str(platform.id)}
+    attributes = {PLATFORM: str(platform.id)}
     if not has_name(text):
-        said["NAME"] = f"{platform.name}-{cluster.name}-{one.number}"
+        attributes["NAME"] = f"{platform.name}-{cluster.name}-{member.number}"
     if cluster.monitor is not None:
-        said |= handed(one.key)
+        attributes |= handed(member.key)
     if template.market is not None:
-        said["MERKAT_MARKET"] = template.market
+        attributes["MERKAT_MARKET"] = template.market
     for what, amounts in (("BID", bid), ("MIN", cluster.floor), ("MAX", cluster.ceiling)):
-        said |= {f"MERKAT_{what}_{name.upper()}": repr(amounts[name]) for name in amounts}
+        attributes |= {f"MERKAT_{what}_{name.upper()}": repr(amounts[name]) for name in amounts}
     return Create(
         period=period,
-        key=one.key,
-        template=with_attributes(text, said),
+        key=member.key,
+        template=with_attributes(text, attributes),
         owner=platform.owner,
-        reason=f"platform {platform.id} ({platform.name}) needs VM {one.number} in {cluster.name}",
+        reason=f"platform {platform.id} ({platform.name}) needs VM {member.number}"
+        f" in {cluster.name}",
     )
 
 
@@ -125,7 +126,9 @@ class ReplacementTimes:
 
     def since(self, now_s: float) -> "ReplacementTimes":
         """Return the failures that still count."""
-        return ReplacementTimes(tuple(one for one in self.at_s if abs(now_s - one) < WINDOW_S))
+        return ReplacementTimes(
+            tuple(moment_s for moment_s in self.at_s if abs(now_s - moment_s) < WINDOW_S)
+        )
 
     def next_s(self, interval_s: float) -> float:
         """Return the time of the next possible replacement, on the daemon's clock.
@@ -169,7 +172,7 @@ def replaced(
 
     `failed` has the key, id and OpenNebula state of each failed VM, by cluster.
     """
-    found = []
+    vms = []
     for cluster, rows in failed.items():
         known = before.get(cluster, ReplacementTimes()).since(now_s)
         if not rows or now_s < known.next_s(interval_s):
@@ -181,8 +184,8 @@ def replaced(
             text += f" (replacement {len(after.at_s)} within an hour)"
         next_text = utc_text(after.next_s(interval_s))
         text += f"; if it fails too, the next replacement is at {next_text} or later"
-        found.append(ReplacedVm(key, text))
-    return found
+        vms.append(ReplacedVm(key, text))
+    return vms
 
 
 def exhausted(before: Mapping[str, ReplacementTimes], now_s: float) -> frozenset[str]:

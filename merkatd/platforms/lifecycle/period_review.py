@@ -118,11 +118,11 @@ def review_platforms(
     """
     # Lock the platforms before reading anything else: otherwise the review would overwrite an order
     # that is stored meanwhile, such as the end of a platform and of its account.
-    living = {one.id: one for one in platform_store.living(connection, lock=True)}
+    living = {platform.id: platform for platform in platform_store.living(connection, lock=True)}
     present = PLATFORM_VMS.living(connection)
-    late = {one.platform for one in present} - living.keys()
+    late = {member.platform for member in present} - living.keys()
     if late:
-        living |= {one.id: one for one in platform_store.of_ids(connection, late)}
+        living |= {platform.id: platform for platform in platform_store.of_ids(connection, late)}
     if not living:
         return PlatformReview()
     # Starts in this review change the books. Copies keep the originals for a retried transaction.
@@ -180,13 +180,15 @@ def _in_turn(
     fail.
     """
     asking: list[tuple[PlatformRow, _StartRequest | None]] = []
-    for one in living:
-        if PlatformState(one.state) in {PlatformState.STOPPING, *ENDS}:
-            asking.append((one, None))
+    for platform in living:
+        if PlatformState(platform.state) in {PlatformState.STOPPING, *ENDS}:
+            asking.append((platform, None))
             continue
-        found = apart.look(one.id, partial(_start_request, connection, one, scene, now), None)
-        if found is not None:
-            asking.append((one, found))
+        request = apart.look(
+            platform.id, partial(_start_request, connection, platform, scene, now), None
+        )
+        if request is not None:
+            asking.append((platform, request))
     return sorted(asking, key=lambda pair: (-(pair[1].limit if pair[1] else 0.0), pair[0].id))
 
 
@@ -215,12 +217,12 @@ def _scene(
     living: Sequence[PlatformRow],
     now: ReviewInput,
 ) -> _ReviewState:
-    owners = {one.id: one.owner for one in living}
-    view = read_fleet_view(connection, observed, present, lambda one: owners[one.platform])
+    owners = {platform.id: platform.owner for platform in living}
+    view = read_fleet_view(connection, observed, present, lambda member: owners[member.platform])
     words = list(zip(view.states.items(), observed.observation.vm_words, strict=True))
-    members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
-    for one in present:
-        members.get(one.platform, []).append(one)
+    members: dict[int, list[PlatformMember]] = {platform.id: [] for platform in living}
+    for member in present:
+        members.get(member.platform, []).append(member)
     newest = period_store.newest_decided(connection)
     sight = PlatformFleetView(
         period=view.period,
@@ -231,8 +233,8 @@ def _scene(
         deaf=view.deaf,
         given_away=view.given_away,
         longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
-        failed={vm: said for (vm, one), said in words if failing(one, said)},
-        stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
+        failed={vm: word for (vm, state), word in words if failing(state, word)},
+        stopped=frozenset(vm for (vm, _), word in words if word in OFF_THEIR_HOSTS),
     )
     return _ReviewState(
         sight=sight,
@@ -249,12 +251,12 @@ def _scene(
 def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[str, list[float]]]:
     """Return the prices of the last periods, by market and resource."""
     since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
-    found: dict[str, dict[str, list[float]]] = {}
+    prices: dict[str, dict[str, list[float]]] = {}
     for market in now.markets:
-        by_resource = found.setdefault(market.name, {})
+        by_resource = prices.setdefault(market.name, {})
         for point in price_store.history(connection, market.name, since_s):
             by_resource.setdefault(point.resource, []).append(point.price)
-    return found
+    return prices
 
 
 def _review_one(
@@ -267,10 +269,10 @@ def _review_one(
     known = scene.members[platform.id]
     gone = set(lost_members(known, scene.sight))
     PLATFORM_VMS.mark_gone(connection, gone, now.at_s)
-    members = [one for one in known if one.key not in gone]
+    members = [member for member in known if member.key not in gone]
     if asking is None:
         return _Done(_end_one(connection, platform, members, scene, now))
-    if any(one.vm is not None for one in known if one.key in gone):
+    if any(member.vm is not None for member in known if member.key in gone):
         # A VM has gone and left room: retry refused creations at once.
         scene = replace(scene, sight=replace(scene.sight, refused={}))
     return _go_on(connection, platform, asking, members, scene, now)
@@ -307,7 +309,7 @@ def _go_on(
         state=PlatformState(platform.state),
         held=platform.held,
         terms=terms,
-        least={one.name: one.least for one in template.clusters},
+        least={cluster.name: cluster.least for cluster in template.clusters},
         over_budget=template.over_budget,
         counts=counted,
         failing=failing_now(members, sight, failures, now.at_s),
@@ -333,8 +335,8 @@ def _go_on(
         members,
         sight,
         new=member_factory(platform.id, scene.numbers.get(platform.id, 0), now.entropy),
-        make=lambda one: create_step(
-            platform, template, one, sight.period, bids[one.cluster], now.handed
+        make=lambda member: create_step(
+            platform, template, member, sight.period, bids[member.cluster], now.handed
         ),
         may_resume=purse.credits > 0,
         room=scene.room.of(platform.owner),

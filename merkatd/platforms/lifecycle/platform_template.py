@@ -122,9 +122,9 @@ class PlatformTemplate:
         """Return the number of its controllers and monitors."""
         if self.controller == NO_CONTROLLER:
             return 0
-        return 1 + sum(one.monitor is not None for one in self.clusters)
+        return 1 + sum(cluster.monitor is not None for cluster in self.clusters)
 
     @property
     def most_vms(self) -> int:
         """Return the most VMs that it may have."""
-        return sum(one.most for one in self.clusters)
+        return sum(cluster.most for cluster in self.clusters)

@@ -82,9 +82,9 @@ def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
     Conditions that waiting can't fulfil come first.
     """
     for check in (_in_time, _check_latest, _check_not_before, *_PRICED):
-        found = check(terms, offer)
-        if found is not None:
-            return found
+        verdict = check(terms, offer)
+        if verdict is not None:
+            return verdict
     return StartVerdict(StartAnswer.START)
 
 

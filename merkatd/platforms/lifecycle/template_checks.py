@@ -70,7 +70,7 @@ def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
         for problem in _worker_problems(template.parameters):
             yield f"controller.parameters: {problem}"
     if template.controller == ELASTIC:
-        monitors = {one.name: one.monitor for one in template.clusters}
+        monitors = {cluster.name: cluster.monitor for cluster in template.clusters}
         yield from unserved(template.parameters, monitors, MONITORS)
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)
@@ -82,8 +82,8 @@ def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
 def _too_heavy(template: PlatformTemplate) -> Iterator[str]:
     """Yield an error for the parameters that exceed the template's memory limit."""
     taken = 0
-    for path, said in given_in(template):
-        taken += weight(said)
+    for path, value in given_in(template):
+        taken += weight(value)
         if taken > MOST_GIVEN_BYTES:
             yield (
                 f"{path}: all parameters up to here must take at most {MOST_GIVEN_BYTES} bytes of"
@@ -95,40 +95,42 @@ def _too_heavy(template: PlatformTemplate) -> Iterator[str]:
 def _cluster_problems(path: str, cluster: VirtualCluster, offered: SiteOffer) -> Iterator[str]:
     if cluster.monitor is not None:
         yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
-        said = cluster.monitor.parameters
+        parameters = cluster.monitor.parameters
         numbers = parameter_bounds.NUMBERS if cluster.monitor.kind in MONITORS else OF_EVERY_MONITOR
-        for problem in parameter_bounds.problems(said, numbers):
+        for problem in parameter_bounds.problems(parameters, numbers):
             yield f"{path}.monitor.parameters.{problem}"
-        for problem in _monitor_problems(said, offered.kinds.addresses):
+        for problem in _monitor_problems(parameters, offered.kinds.addresses):
             yield f"{path}.monitor.parameters: {problem}"
         if cluster.monitor.kind == QUEUE:
-            yield from _batch_problems(f"{path}.monitor", said)
+            yield from _batch_problems(f"{path}.monitor", parameters)
     yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
     yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
 
 
-def _monitor_problems(said: Mapping[str, Any], addresses: Sequence[str] | None) -> Iterator[str]:
+def _monitor_problems(
+    parameters: Mapping[str, Any], addresses: Sequence[str] | None
+) -> Iterator[str]:
     """Yield the errors for which a monitor would refuse to start."""
     try:
-        if "pattern" in said:
-            pattern_of(str(said["pattern"]))
-        if "address" in said and addresses is not None:
-            check_address(str(said["address"]), addresses)
+        if "pattern" in parameters:
+            pattern_of(str(parameters["pattern"]))
+        if "address" in parameters and addresses is not None:
+            check_address(str(parameters["address"]), addresses)
     except ValueError as error:
         yield str(error)
-    yield from _worker_problems(said)
+    yield from _worker_problems(parameters)
 
 
-def _worker_problems(said: Mapping[str, Any]) -> Iterator[str]:
+def _worker_problems(parameters: Mapping[str, Any]) -> Iterator[str]:
     try:
-        WorkerNames.of(str(said.get("worker", WORKER)))
+        WorkerNames.of(str(parameters.get("worker", WORKER)))
     except ValueError as error:
         yield str(error)
 
 
-def _batch_problems(path: str, said: Mapping[str, Any]) -> Iterator[str]:
+def _batch_problems(path: str, parameters: Mapping[str, Any]) -> Iterator[str]:
     try:
-        batch_name(said)
+        batch_name(parameters)
     except ValueError as error:
         yield f"{path}.{error}"
 

@@ -69,11 +69,11 @@ def _check_plain(value: Any, depth: int) -> None:
     if depth > 8:
         raise ValueError("tables must be nested at most 8 deep")
     if isinstance(value, Mapping):
-        for one in value.values():
-            _check_plain(one, depth + 1)
+        for inner in value.values():
+            _check_plain(inner, depth + 1)
     elif isinstance(value, list):
-        for one in value:
-            _check_plain(one, depth + 1)
+        for inner in value:
+            _check_plain(inner, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"must contain only finite numbers (got {value})")
     elif isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER:
@@ -121,10 +121,10 @@ def read_stored(text: str) -> PlatformTemplate:
 
 def _checked(values: Mapping[str, Any], *, stored: bool) -> PlatformTemplate:
     problems: list[str] = []
-    found = _template(TomlTable(values, "", problems, stored=stored))
+    template = _template(TomlTable(values, "", problems, stored=stored))
     if problems:
         raise TemplateError(problems)
-    return found
+    return template
 
 
 def _template(top: TomlTable) -> PlatformTemplate:
@@ -140,12 +140,12 @@ def _template(top: TomlTable) -> PlatformTemplate:
         top.wrong("grace", "must be at most an hour")
     goal = _goal(top.table("slo"), gives_up=kind != PARTIAL)
     budget, start = _budget(top), _start(top.table("start"))
-    clusters = tuple(_cluster(one) for one in top.tables("cluster", MOST_CLUSTERS))
+    clusters = tuple(_cluster(table) for table in top.tables("cluster", MOST_CLUSTERS))
     if not 1 <= len(clusters) <= MOST_CLUSTERS:
         top.complain(
             f"cluster: expected 1 to {MOST_CLUSTERS} tables [[cluster]] (got {len(clusters)})"
         )
-    names = [one.name for one in clusters]
+    names = [cluster.name for cluster in clusters]
     if len(set(names)) != len(names):
         top.complain("cluster: each cluster must have a unique name")
     top.end()
@@ -184,12 +184,12 @@ def _budget(top: TomlTable) -> TemplateBudget:
     if not top.has("budget"):
         top.wrong("budget", "is missing; expected a table [budget] with `credits`")
     table = top.table("budget")
-    found = TemplateBudget(
+    budget = TemplateBudget(
         credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
         replenishment=table.take("replenishment", _credits, 0.0),
     )
     table.end()
-    return found
+    return budget
 
 
 def _credits(value: Any) -> float:
@@ -232,7 +232,7 @@ def _cluster(table: TomlTable) -> VirtualCluster:
     for resource, amount in floor.items():
         if amount > ceiling.get(resource, amount):
             table.wrong("floor", f"{resource} must be at most its ceiling, {ceiling[resource]:g}")
-    found = VirtualCluster(
+    cluster = VirtualCluster(
         name=name,
         template=template,
         template_id=template_id,
@@ -245,19 +245,19 @@ def _cluster(table: TomlTable) -> VirtualCluster:
         monitor=_monitor(table),
     )
     table.end()
-    return found
+    return cluster
 
 
 def _monitor(cluster: TomlTable) -> MonitorTerms | None:
     table = cluster.table("monitor")
     if not cluster.has("monitor"):
         return None
-    found = MonitorTerms(
+    monitor = MonitorTerms(
         kind=table.need("kind", toml_reader.name, ""),
         parameters=table.take("parameters", plain, dict[str, Any]()),
     )
     table.end()
-    return found
+    return monitor
 
 
 def _vm_text(value: Any) -> str | None:
@@ -277,10 +277,10 @@ def _id(value: Any) -> int | None:
 
 
 def _name(value: Any) -> str | None:
-    found = toml_reader.text(value)
-    if len(found) > 128 or not found.isprintable():
+    text = toml_reader.text(value)
+    if len(text) > 128 or not text.isprintable():
         raise ValueError("must be a name of 1 to 128 printable characters")
-    return found
+    return text
 
 
 _log = Logger()
@@ -302,7 +302,7 @@ def _read(text: str) -> PlatformTemplate:
         _log.warn("Could not parse the stored template of a platform: {why}", why=str(error))
         return _NOTHING
     # VM templates are stored separately, with their variables replaced.
-    clusters = tuple(replace(one, template=None) for one in template.clusters)
+    clusters = tuple(replace(cluster, template=None) for cluster in template.clusters)
     return replace(template, clusters=clusters)
 
 
@@ -322,7 +322,7 @@ def given_in(template: PlatformTemplate) -> Iterator[tuple[str, Mapping[str, Any
 def weight(value: Any) -> int:
     """Return about how many bytes of memory a parameter of a controller takes."""
     if isinstance(value, Mapping):
-        return 3 * _OF_A_VALUE + sum(weight(key) + weight(one) for key, one in value.items())
+        return 3 * _OF_A_VALUE + sum(weight(key) + weight(inner) for key, inner in value.items())
     if isinstance(value, list):
         return _OF_A_VALUE + sum(map(weight, value))
     if isinstance(value, str):
@@ -344,4 +344,4 @@ def parsed(text: str) -> PlatformTemplate:
 
 def market_of(template: PlatformTemplate, markets: Sequence[MarketRules]) -> MarketRules:
     """Return the market of a template; the first one if it names none or an unknown one."""
-    return next((one for one in markets if one.name == template.market), markets[0])
+    return next((market for market in markets if market.name == template.market), markets[0])

@@ -152,28 +152,28 @@ def _moving(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
 
 
 def _waiting(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent:
-    found = judge_start(now.terms, offer)
-    if found.answer is not StartAnswer.CANCEL and now.held:
+    verdict = judge_start(now.terms, offer)
+    if verdict.answer is not StartAnswer.CANCEL and now.held:
         return LifecycleEvent(
             event=Event.WAIT,
             why="its tenant paused it before its start",
             needs="its resumption by its tenant",
         )
-    if found.answer is StartAnswer.START:
+    if verdict.answer is StartAnswer.START:
         return LifecycleEvent(event=Event.START, why="its conditions are met")
-    if found.answer is StartAnswer.WAIT:
-        return LifecycleEvent(event=Event.WAIT, why=found.why, needs=found.needs)
+    if verdict.answer is StartAnswer.WAIT:
+        return LifecycleEvent(event=Event.WAIT, why=verdict.why, needs=verdict.needs)
     return LifecycleEvent(
-        event=Event.STOP, why=found.why, needs=found.needs, ending=PlatformState.CANCELLED
+        event=Event.STOP, why=verdict.why, needs=verdict.needs, ending=PlatformState.CANCELLED
     )
 
 
 def _suspended(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent:
-    found = judge_start(now.terms, offer)
-    if found.answer is StartAnswer.START:
+    verdict = judge_start(now.terms, offer)
+    if verdict.answer is StartAnswer.START:
         return LifecycleEvent(event=Event.RESUME, why="the price allows it")
-    event = Event.WAIT if found.answer is StartAnswer.WAIT else Event.STOP
-    return LifecycleEvent(event=event, why=found.why, needs=found.needs)
+    event = Event.WAIT if verdict.answer is StartAnswer.WAIT else Event.STOP
+    return LifecycleEvent(event=event, why=verdict.why, needs=verdict.needs)
 
 
 def _is_up(now: PlatformInput) -> bool:

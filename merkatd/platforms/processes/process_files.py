@@ -27,8 +27,8 @@ def last_log_line(log: Path) -> str:
     except OSError:
         return ""
     lines = [line.strip() for line in text.splitlines()]
-    said = next((line for line in reversed(lines) if line), "")
-    return "".join(one for one in said if one.isprintable())[:_LONGEST]
+    last = next((line for line in reversed(lines) if line), "")
+    return "".join(letter for letter in last if letter.isprintable())[:_LONGEST]
 
 
 EVERY = 60

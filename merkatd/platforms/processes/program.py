@@ -66,23 +66,23 @@ def children_of(parent: int) -> frozenset[int]:
 def descendants_of(ancestor: int) -> frozenset[int]:
     """Return the running children of a process, their children, and so on."""
     parents = {pid: parent_of(pid) for pid in _every()}
-    found: set[int] = set()
+    descendants: set[int] = set()
     newer = {ancestor}
     while newer:
-        newer = {pid for pid, parent in parents.items() if parent in newer} - found
-        found |= newer
-    return frozenset(found)
+        newer = {pid for pid, parent in parents.items() if parent in newer} - descendants
+        descendants |= newer
+    return frozenset(descendants)
 
 
 def marked(home: str) -> frozenset[int]:
     """Return all processes started for the daemon with this state directory, by any parent."""
     wanted = f"{HOME}={home}".encode()
-    found = set()
+    marked_pids = set()
     for pid in _every():
         with suppress(OSError):
             if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-                found.add(pid)
-    return frozenset(found - {os.getpid()})
+                marked_pids.add(pid)
+    return frozenset(marked_pids - {os.getpid()})
 
 
 def kill(pids: frozenset[int]) -> None:

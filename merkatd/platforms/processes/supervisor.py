@@ -132,13 +132,15 @@ class Supervisor:
     def pids(self) -> Mapping[str, int]:
         """Return the ids of the running processes, by name."""
         return {
-            name: one.pid for name, one in self._kept.items() if one.running and one.pid is not None
+            name: process.pid
+            for name, process in self._kept.items()
+            if process.running and process.pid is not None
         }
 
     @property
     def since(self) -> Mapping[str, float]:
         """Return the start time of each running process, by name."""
-        return {name: one.started_s for name, one in self._kept.items() if one.running}
+        return {name: process.started_s for name, process in self._kept.items() if process.running}
 
     @property
     def warden_pid(self) -> int | None:
@@ -231,17 +233,17 @@ class Supervisor:
         kept.call, kept.started_s = None, self._clock.seconds()
         self._parted(kept, why, began=False)
 
-    def _told(self, said: Mapping[str, Any]) -> None:
-        name = said.get("started") or said.get("ended") or said.get("failed")
+    def _told(self, message: Mapping[str, Any]) -> None:
+        name = message.get("started") or message.get("ended") or message.get("failed")
         kept = self._kept.get(str(name))
         if kept is None:
             return
-        if "started" in said:
-            kept.pid = said["pid"]
-        elif "ended" in said:
-            self._parted(kept, _words(said["code"]))
+        if "started" in message:
+            kept.pid = message["pid"]
+        elif "ended" in message:
+            self._parted(kept, _words(message["code"]))
         else:
-            self._parted(kept, f"could not be started: {said['why']}", began=False)
+            self._parted(kept, f"could not be started: {message['why']}", began=False)
 
     def _lost(self) -> None:
         """Kill and restart all processes after the warden's end, as they are unsupervised now."""
@@ -249,7 +251,7 @@ class Supervisor:
         self._warden = None
         self._sweep()
         # `_parted` may start waiting processes, which must not be in this list.
-        for kept in [one for one in self._kept.values() if one.running]:
+        for kept in [process for process in self._kept.values() if process.running]:
             self._parted(kept, "ended with its warden")
 
     def _hangs(self) -> None:
@@ -268,8 +270,8 @@ class Supervisor:
             self._launch(kept)
         else:
             self._later(kept, why, lived_s, excused=not began or self._excused(kept.name))
-        for one in waiting:
-            one.callback(None)
+        for waiter in waiting:
+            waiter.callback(None)
 
     def _later(self, kept: _KeptProcess, why: str, lived_s: float, *, excused: bool) -> None:
         """Restart a process after a wait, or give it up.
@@ -305,13 +307,13 @@ class Supervisor:
     def _sweep(self) -> None:
         """Kill all processes that an earlier warden or daemon left."""
         for _ in range(_LOOKS):
-            found = program.marked(self._home)
-            if not found:
+            pids = program.marked(self._home)
+            if not pids:
                 return
-            program.kill(found)
+            program.kill(pids)
             # The kernel needs some time to end them.
             time.sleep(_LOOK_S)
-        _log.error("Could not kill the processes {pids}", pids=sorted(found))
+        _log.error("Could not kill the processes {pids}", pids=sorted(pids))
 
 
 def _words(code: int) -> str:

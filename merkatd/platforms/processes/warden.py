@@ -143,7 +143,7 @@ class Warden:
         return True
 
     def _wait_s(self) -> float | None:
-        ends = [one.kill_at_s for one in self._children.values() if one.kill_at_s is not None]
+        ends = [child.kill_at_s for child in self._children.values() if child.kill_at_s is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _hear(self) -> bool:
@@ -258,9 +258,9 @@ class Warden:
         child.log.close()
         self._tell(ended=child.name, pid=child.process.pid, code=code)
 
-    def _tell(self, **said: Any) -> None:
+    def _tell(self, **message: Any) -> None:
         with suppress(OSError):
-            self._orders.sendall(json.dumps(said).encode() + b"\n")
+            self._orders.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _bind(bounds: ProcessLimits, warden: int) -> None:
@@ -287,8 +287,8 @@ def _end_group(leader: int) -> None:
 
 def end_all() -> None:
     """Kill all descendants of this process, repeatedly, as a dying process may start others."""
-    while found := program.descendants_of(os.getpid()):
-        program.kill(found)
+    while pids := program.descendants_of(os.getpid()):
+        program.kill(pids)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

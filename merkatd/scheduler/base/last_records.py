@@ -23,7 +23,9 @@ class LastRecords(Mapping[int, GuestRecord]):
     @staticmethod
     def of(records: Mapping[int, GuestRecord]) -> "LastRecords":
         """Return the same records in columns."""
-        columns = np.array([one[:3] for one in records.values()], dtype=np.int64).reshape(-1, 3)
+        columns = np.array([record[:3] for record in records.values()], dtype=np.int64).reshape(
+            -1, 3
+        )
         return LastRecords(np.array(list(records), dtype=np.int64), columns)
 
     def columns_of(self, vms: Ints) -> tuple[Bools, Ints]:

@@ -31,33 +31,33 @@ class Troubles:
     def note(self, kind: TroubleKind, work: str, failed: Mapping[int, Exception]) -> None:
         """Replace the failures of a work that has just been done; log the new ones."""
         before = self._why.get((kind, work), {})
-        now = {one: _text(error) for one, error in failed.items()}
-        for one, why in now.items():
-            if before.get(one) != why:
+        now = {number: _text(error) for number, error in failed.items()}
+        for number, why in now.items():
+            if before.get(number) != why:
                 # Twisted's failures have no types.
-                traced: Any = Failure(failed[one])  # type: ignore[no-untyped-call]
+                traced: Any = Failure(failed[number])  # type: ignore[no-untyped-call]
                 _log.failure(
                     "{kind} {id} could not be {work}; others go on",
                     traced,
                     kind=str(kind).capitalize(),
-                    id=one,
+                    id=number,
                     work=work,
                 )
         self._why[kind, work] = now
 
     def of(self, kind: TroubleKind) -> Mapping[int, str]:
         """Return the reasons of failures of a kind, by id."""
-        found: dict[int, str] = {}
+        merged: dict[int, str] = {}
         for (of, _), failed in self._why.items():
             if of is kind:
-                found |= failed
-        return found
+                merged |= failed
+        return merged
 
-    def why(self, kind: TroubleKind, one: int) -> str | None:
+    def why(self, kind: TroubleKind, number: int) -> str | None:
         """Return why the work on one thing failed; None if it did not."""
-        return self.of(kind).get(one)
+        return self.of(kind).get(number)
 
 
 def _text(error: Exception) -> str:
-    said = f"{type(error).__name__}: {error}"
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -30,7 +30,7 @@ def times_without_limits(before: Look, now: Look, histories: Histories) -> Times
 
     A guest whose records are not known had them all the time if its VM has a new record.
     """
-    found: dict[int, dict[str, float]] = {}
+    times: dict[int, dict[str, float]] = {}
     runs_now = set(now.vm[now.runs].tolist())
     old_number, new_number = before.numbers(before.vm), now.numbers(before.vm)
     may_differ = (old_number != new_number) | (old_number == UNKNOWN)
@@ -40,19 +40,19 @@ def times_without_limits(before: Look, now: Look, histories: Histories) -> Times
         records = records_since(old, now.records.get(vm), histories.get(vm))
         if records is None:
             if before.runs[row] and vm in runs_now and may_differ[row]:
-                found[row] = dict.fromkeys(DEVICES, max(now.at_s - before.at_s, 0.0))
+                times[row] = dict.fromkeys(DEVICES, max(now.at_s - before.at_s, 0.0))
             continue
         old = old or NO_RECORD
-        for guest in by_guest(one for one in records if one.ran_from_s > 0):
+        for guest in by_guest(record for record in records if record.ran_from_s > 0):
             for device in DEVICES:
                 at = (
                     place
-                    for place, one in enumerate(guest)
-                    if one.change is device and one.goes_on and one.seq > old.seq
+                    for place, record in enumerate(guest)
+                    if record.change is device and record.goes_on and record.seq > old.seq
                 )
                 first = next(at, len(guest))
                 seconds = time_of(guest[first:], old, before.at_s, now.at_s)
                 if seconds > 0:
-                    by_good = found.setdefault(row, {})
+                    by_good = times.setdefault(row, {})
                     by_good[device] = by_good.get(device, 0.0) + seconds
-    return found
+    return times

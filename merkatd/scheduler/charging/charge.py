@@ -196,10 +196,11 @@ def payer_funds(
     cost = _cost(last, context, seen)
     concerned = account_store.get(connection, payer).values()
     own = {} if deciding is None else reservation_store.of_period(connection, deciding)
-    held = {one.id: one.free + own.get(one.id, 0) for one in concerned}
+    held = {account.id: account.free + own.get(account.id, 0) for account in concerned}
     if not charged:
         held = {
-            one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned
+            account.id: max(account.balance - round(cost.get(account.id, 0.0) * MICRO), 0)
+            for account in concerned
         }
     owing = charge_store.load(connection)
     return PayerFunds(
@@ -221,8 +222,8 @@ def _cost(
         return {}
     runs = is_one_of(arrays["vm"], running(seen))
     alone = {**arrays, "runs": arrays["runs"] & runs, "placed": arrays["placed"] & runs}
-    found = most_owed(alone, context.markets, 1.0)
-    return {account: amount / MICRO for account, amount in found.items()}
+    costs = most_owed(alone, context.markets, 1.0)
+    return {account: amount / MICRO for account, amount in costs.items()}
 
 
 def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) -> int:
@@ -306,9 +307,9 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     """[vms, resources]: columns for all goods in their order, if optional goods were sold."""
     if "goods" not in arrays:
         return values
-    found = np.zeros((len(values), len(ALL_GOODS)), dtype=values.dtype)
-    found[:, arrays["goods"]] = values
-    return found
+    columns = np.zeros((len(values), len(ALL_GOODS)), dtype=values.dtype)
+    columns[:, arrays["goods"]] = values
+    return columns
 
 
 async def roll_up_books(context: PeriodContext, before: int) -> None:

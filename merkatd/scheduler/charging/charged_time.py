@@ -61,7 +61,9 @@ def _wanted_histories(
             hidden = before.vm[are_hidden(before, now)]
             vms.update(_few_of_each(lacking(before, now, concerned), hidden, arrays))
         now = before
-    return min((one.observed_s for one in due), default=observed.observation.at_s), sorted(vms)
+    return min((period.observed_s for period in due), default=observed.observation.at_s), sorted(
+        vms
+    )
 
 
 def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) -> Iterator[int]:
@@ -89,13 +91,13 @@ def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
 
 def _could_run(arrays: Mapping[str, Any]) -> Bools:
     """[vms]: whether the VM may have run after the decision: on a host, placed, or not read."""
-    found: Bools = arrays["runs"] | arrays["placed"] | ~never_ran(arrays)
-    return found
+    concerned: Bools = arrays["runs"] | arrays["placed"] | ~never_ran(arrays)
+    return concerned
 
 
 def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
     """Return the stored columns of the newest period; None if they are damaged or deleted."""
-    if newest in {one.number for one in period_store.quarantined(connection)}:
+    if newest in {period.number for period in period_store.quarantined(connection)}:
         return None
     return price_store.load_allocations(connection, newest)
 
@@ -128,8 +130,8 @@ def started(
     before, now = _looks(observed, period, arrays, until)
     if before is None or now is None or "host" not in arrays:
         return {}
-    found = starts(before, now, histories)
-    if not found:
+    starts_of_row = starts(before, now, histories)
+    if not starts_of_row:
         return {}
     where = _hosts_after(observed, until)
 
@@ -139,8 +141,8 @@ def started(
         goes = where.get(vm, host) not in {host, -1} or was_moving(before, histories, vm)
         return ran and goes
 
-    own = {row: _but_one(one) if moved(row) else one for row, one in found.items()}
-    return {row: one for row, one in own.items() if one != Starts()}
+    own = {row: _but_one(starts) if moved(row) else starts for row, starts in starts_of_row.items()}
+    return {row: starts for row, starts in own.items() if starts != Starts()}
 
 
 def unrecorded(
@@ -178,8 +180,8 @@ def attached(
     before, now = _looks(observed, period, arrays, until)
     if before is None or now is None or "host" not in arrays:
         return {}
-    found = times_without_limits(before, now, observed.histories)
-    if not found:
+    times = times_without_limits(before, now, observed.histories)
+    if not times:
         return {}
     where = _hosts_after(observed, until)
     old, new = before.numbers(before.vm), now.numbers(before.vm)
@@ -189,7 +191,7 @@ def attached(
         moved = host >= 0 and where.get(vm, host) not in {host, -1}
         return vm not in observed.histories and moved and bool(new[row] == old[row] + 1)
 
-    return {row: one for row, one in found.items() if not only_moved(row)}
+    return {row: starts for row, starts in times.items() if not only_moved(row)}
 
 
 def _hosts_after(
@@ -204,8 +206,8 @@ def _hosts_after(
     return dict(zip(vms.tolist(), hosts.tolist(), strict=True))
 
 
-def _but_one(found: Starts) -> Starts:
-    return found._replace(earlier_s=found.earlier_s[1:]) if found.earlier_s else Starts()
+def _but_one(begun: Starts) -> Starts:
+    return begun._replace(earlier_s=begun.earlier_s[1:]) if begun.earlier_s else Starts()
 
 
 def _looks(
@@ -236,8 +238,8 @@ class Seconds:
     @property
     def longest(self) -> Floats:
         """The longest charged time: the running time, or a longer time of one resource."""
-        found: Floats = np.maximum(self.ran, self.by_good.max(axis=1, initial=0.0))
-        return found
+        seconds: Floats = np.maximum(self.ran, self.by_good.max(axis=1, initial=0.0))
+        return seconds
 
 
 def passed_s(
@@ -315,15 +317,15 @@ def _waited(
         gone = ~is_one_of(arrays["vm"], look.vm_id)
     had_host = [vm for vm, record in look.ended.items() if record.seq >= 0]
     ended = gone & is_one_of(arrays["vm"], had_host)
-    found: Bools = placed & (is_one_of(arrays["vm"], idle) | ended)
-    return found
+    idle_rows: Bools = placed & (is_one_of(arrays["vm"], idle) | ended)
+    return idle_rows
 
 
 def _failed(look: Observation) -> Bools:
     """[vms]: whether the VM failed during deployment or on its host, with no known host failure."""
     well = look.host_id[look.host_state != HostState.OFF]
-    found: Bools = (look.vm_state == VmState.ABSENT) & is_one_of(look.vm_host, well)
-    return found
+    failed: Bools = (look.vm_state == VmState.ABSENT) & is_one_of(look.vm_host, well)
+    return failed
 
 
 def _runs(seen: Observation) -> Bools:
@@ -337,11 +339,11 @@ def running_at_end(observed: Observed, after: Mapping[str, Any] | None) -> Ints:
     """Return the ids of VMs that ran at the end of a period: at a later decision, or now."""
     if after is None:
         return running(observed.observation)
-    found: Ints = after["vm"][after["runs"]]
-    return found
+    ids: Ints = after["vm"][after["runs"]]
+    return ids
 
 
 def running(seen: Observation) -> Ints:
     """Return the ids of VMs that run, or are in transition on a host."""
-    found: Ints = seen.vm_id[_runs(seen)]
-    return found
+    ids: Ints = seen.vm_id[_runs(seen)]
+    return ids

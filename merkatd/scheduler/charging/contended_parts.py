@@ -45,8 +45,8 @@ def contended(snapshot: Snapshot, decision: Decision) -> Bools:
     lacks = there & (vms.bid > 0) & (given < _wishes(snapshot) * _ENOUGH)
     lacking = np.zeros((len(snapshot.hosts) + 1, given.shape[1]), dtype=np.int64)
     np.add.at(lacking, scene.then, lacks)
-    found: Bools = there & (given > 0) & (lacking[scene.then] > lacks)
-    return found
+    contends: Bools = there & (given > 0) & (lacking[scene.then] > lacks)
+    return contends
 
 
 def _wishes(snapshot: Snapshot) -> Floats:
@@ -76,5 +76,5 @@ def seconds_by_good(
 def _host_failed(vms: Ints, seen: Observation) -> Bools:
     """[vms]: whether the VM is on a host that is off."""
     off = seen.host_id[seen.host_state == HostState.OFF]
-    found: Bools = is_one_of(vms, seen.vm_id[is_one_of(seen.vm_host, off)])
-    return found
+    lost: Bools = is_one_of(vms, seen.vm_id[is_one_of(seen.vm_host, off)])
+    return lost

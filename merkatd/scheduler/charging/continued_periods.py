@@ -44,12 +44,12 @@ def go_on(books: ChargeInput, arrays: Mapping[str, Any]) -> None:
     """
     connection, world, number = books.connection, books.world, books.seen.period
     try:
-        found = columns_from_now_on(arrays, books.seen, world.markets)
-        most = most_owed(found, world.markets, world.rhythm.most_periods_charged)
+        columns = columns_from_now_on(arrays, books.seen, world.markets)
+        most = most_owed(columns, world.markets, world.rhythm.most_periods_charged)
     except Exception:  # noqa: BLE001 - this period may decide in spite of faulty columns
         _log.failure("Until period {period} decides, VMs are not charged", period=number)
         return
-    price_store.store_allocations(connection, number, found)
+    price_store.store_allocations(connection, number, columns)
     ledger.reserve(connection, number, most, world.now())
     period_store.continued(connection, number)
 
@@ -59,29 +59,31 @@ def columns_from_now_on(
 ) -> Mapping[str, Any]:
     """Return an earlier decision's columns for a period that begins with this observation."""
     there = is_one_of(arrays["vm"], observed.observation.vm_id)
-    found = {name: values if name in _OF_ALL else values[there] for name, values in arrays.items()}
+    columns = {
+        name: values if name in _OF_ALL else values[there] for name, values in arrays.items()
+    }
     vms = observed.snapshot.vms
-    rows = rows_of(vms.id, found["vm"])
+    rows = rows_of(vms.id, columns["vm"])
     state, host = vms.state[rows], observed.observation.vm_host[rows]
     runs = is_one_of(state, ACTIVE) & (host >= 0)
     rests = held_memory.has_floor_at_rest(vms)[rows]
-    if "rests" in found:
+    if "rests" in columns:
         # A resumed VM keeps the amount that its bid buys.
-        found["rests"] = rests | (found["rests"] & runs)
+        columns["rests"] = rests | (columns["rests"] & runs)
     elif rests.any():
-        found |= {"rests": rests, "resumed": np.zeros_like(found["allocation"])}
-    found["placed"] = found["placed"] & ~runs
-    found["runs"] = runs
-    found["host"] = np.append(observed.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
-    found["seen_s"] = np.array([observed.snapshot.now_s])
-    found |= {
+        columns |= {"rests": rests, "resumed": np.zeros_like(columns["allocation"])}
+    columns["placed"] = columns["placed"] & ~runs
+    columns["runs"] = runs
+    columns["host"] = np.append(observed.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
+    columns["seen_s"] = np.array([observed.snapshot.now_s])
+    columns |= {
         name: values[rows] for name, values in looks.records_column(observed.observation).items()
     }
     counters = used_cpu.columns_for_charge(observed, markets, arrays) if "rate" in arrays else {}
-    found |= {name: values[rows] for name, values in counters.items() if name != "rate"}
-    if "begins_mib" in found:
+    columns |= {name: values[rows] for name, values in counters.items() if name != "rate"}
+    if "begins_mib" in columns:
         begins, size = guest_starts.begins_with(observed)
-        again = ~np.isnan(found["begins_mib"])
-        found["begins_mib"] = np.where(again, begins[rows], np.nan)
-        found["size_mib"] = size[rows]
-    return found
+        again = ~np.isnan(columns["begins_mib"])
+        columns["begins_mib"] = np.where(again, begins[rows], np.nan)
+        columns["size_mib"] = size[rows]
+    return columns

@@ -51,25 +51,25 @@ def held_memory(snapshot: Snapshot, limits: LimitPlan) -> Mapping[str, Any]:
 
     [vms]: MiB, NaN for VMs that have no more than their share, or whose memory is unknown.
     """
-    found = held(snapshot, limits)
-    return {} if np.isnan(found).all() else {"holding_mib": found}
+    held_mib = held(snapshot, limits)
+    return {} if np.isnan(held_mib).all() else {"holding_mib": held_mib}
 
 
 def held(snapshot: Snapshot, limits: LimitPlan) -> Floats:
     """[vms]: MiB that each VM has regardless of its share; NaN for VMs that have their share."""
-    found = np.full(len(snapshot.vms), np.nan)
+    held_mib = np.full(len(snapshot.vms), np.nan)
     if limits.holding_mib:
         rows = [snapshot.vm_row(vm) for vm in limits.holding_mib]
-        found[rows] = list(limits.holding_mib.values())
-        found[np.isnan(snapshot.vms.held[:, MEMORY])] = np.nan
-    return found
+        held_mib[rows] = list(limits.holding_mib.values())
+        held_mib[np.isnan(snapshot.vms.held[:, MEMORY])] = np.nan
+    return held_mib
 
 
 def with_held(amounts: Floats, held_mib: Floats) -> Floats:
     """Return amounts, [vms, resources], with at least the memory that VMs have."""
-    found = amounts.copy()
-    found[:, MEMORY] = np.fmax(found[:, MEMORY], held_mib)
-    return found
+    enlarged = amounts.copy()
+    enlarged[:, MEMORY] = np.fmax(enlarged[:, MEMORY], held_mib)
+    return enlarged
 
 
 def resumable(snapshot: Snapshot, prices: Floats, kept: Floats | None = None) -> Mapping[str, Any]:
@@ -87,25 +87,25 @@ def resumable(snapshot: Snapshot, prices: Floats, kept: Floats | None = None) ->
     price = prices[np.where(off, vms.market, 0)]
     buys = np.divide(vms.bid, price, out=np.zeros_like(vms.bid), where=price > 0)
     failed = off & (vms.state == VmState.ABSENT)
-    found = {
+    columns = {
         "rests": off,
         "resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0),
     }
     if kept is not None:
         claims = off & (vms.floor[:, MEMORY] > kept[:, MEMORY] * (1 + CLOSE))
         if claims.any():
-            found["claims"] = claims
+            columns["claims"] = claims
     if failed.any():
-        found["reserved"] = np.where(failed[:, np.newaxis], vms.floor, 0.0)
-    return found
+        columns["reserved"] = np.where(failed[:, np.newaxis], vms.floor, 0.0)
+    return columns
 
 
 def has_floor_at_rest(vms: Vms) -> Bools:
     """[vms]: whether the VM has a floor on a host without running: suspended, off, or failed."""
     off = is_one_of(vms.state, RESTING)
     failed = (vms.state == VmState.ABSENT) & (vms.host >= 0)
-    found: Bools = (off | failed) & (vms.market >= 0)
-    return found
+    keeps: Bools = (off | failed) & (vms.market >= 0)
+    return keeps
 
 
 def kept_at_rest(arrays: Mapping[str, Any]) -> Floats:
@@ -119,8 +119,8 @@ def floors(arrays: Mapping[str, Any]) -> Floats:
     if "floor" not in arrays:
         return np.zeros_like(arrays["bid"])
     if "holding_mib" not in arrays:
-        found: Floats = arrays["floor"]
-        return found
+        least: Floats = arrays["floor"]
+        return least
     return with_held(arrays["floor"], arrays["holding_mib"])
 
 
@@ -135,6 +135,6 @@ def amounts_given(arrays: Mapping[str, Any]) -> Floats:
         allocation = np.maximum(allocation, arrays["resumed"])
     if "holding_mib" not in arrays:
         return allocation
-    found, holding = allocation.copy(), arrays["holding_mib"]
-    found[:, MEMORY] = np.where(np.isnan(holding), found[:, MEMORY], holding)
-    return found
+    given, holding = allocation.copy(), arrays["holding_mib"]
+    given[:, MEMORY] = np.where(np.isnan(holding), given[:, MEMORY], holding)
+    return given

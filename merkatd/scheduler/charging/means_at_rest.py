@@ -75,7 +75,7 @@ def means_in(
     amounts = [tuple(row) for row in arrays["resumed"][rows].tolist()]
     cpu = units.tolist(), weighs.tolist()
     columns = zip(arrays["vm"][rows].tolist(), *cpu, amounts, strict=True)
-    return {vm: MeansAtRest(*one) for vm, *one in columns}
+    return {vm: MeansAtRest(*means) for vm, *means in columns}
 
 
 def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, context: PeriodContext) -> Floats:
@@ -91,16 +91,18 @@ def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, context: PeriodConte
 
 def _all_cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     """[rows]: all virtual CPUs, in percent of a core."""
-    found: Floats = arrays["vcpus"][rows] * float(UNITS_PER_CORE)
-    return found
+    percent: Floats = arrays["vcpus"][rows] * float(UNITS_PER_CORE)
+    return percent
 
 
 def _paid_part(connection: sa.Connection, payers: Ints, most: Floats) -> Floats:
     """[rows]: the part of these amounts that each payer can pay for all of its VMs."""
-    known = account_store.get(connection, [one for one in set(payers.tolist()) if one >= 0])
+    known = account_store.get(
+        connection, [number for number in set(payers.tolist()) if number >= 0]
+    )
     part = np.zeros(len(most))
-    for account, one in known.items():
+    for account, payer in known.items():
         mine = payers == account
         whole = float(most[mine].sum())
-        part[mine] = min(max(one.free, 0) / MICRO / whole, 1.0) if whole > 0 else 1.0
+        part[mine] = min(max(payer.free, 0) / MICRO / whole, 1.0) if whole > 0 else 1.0
     return part

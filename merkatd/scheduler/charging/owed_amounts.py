@@ -27,23 +27,23 @@ Arrays = Mapping[str, Any]
 def chargeable(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
     """[vms]: whether the VM ran at the decision, or was placed by it, in a known market."""
     there = arrays["runs"] | arrays["placed"] if "placed" in arrays else arrays["runs"]
-    found: Bools = there & in_a_market(arrays, markets)
-    return found
+    charged: Bools = there & in_a_market(arrays, markets)
+    return charged
 
 
 def in_a_market(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
     """[vms]: whether the VM is in a known market."""
     known = arrays["market"] < min(len(markets), len(arrays["price"]))
-    found: Bools = (arrays["market"] >= 0) & known
-    return found
+    inside: Bools = (arrays["market"] >= 0) & known
+    return inside
 
 
 def whole(credits_owed: Floats) -> Ints:
     """Round credits to whole micro-credits, up to the largest countable amount."""
     if np.isnan(credits_owed).any():
         raise ValueError("an owed amount must be a number (got NaN)")
-    found: Ints = np.minimum(np.rint(credits_owed * MICRO), MAX_OWED).astype(np.int64)
-    return found
+    micro: Ints = np.minimum(np.rint(credits_owed * MICRO), MAX_OWED).astype(np.int64)
+    return micro
 
 
 def owed_by_vm(
@@ -85,14 +85,14 @@ def finite_prices(arrays: Arrays, markets: Sequence[MarketRules]) -> Floats:
     If floors took all of a good, its price is infinite. A unit then costs the average that all VMs
     of the market pay for one.
     """
-    found: Floats = arrays["price"].copy()
+    prices: Floats = arrays["price"].copy()
     rows = np.flatnonzero(chargeable(arrays, markets))
     owed, had = costs(arrays, rows, markets), held_memory.amounts_given(arrays)[rows]
-    for at, good in np.argwhere(~np.isfinite(found)).tolist():
+    for at, good in np.argwhere(~np.isfinite(prices)).tolist():
         market = arrays["market"][rows] == at
         units = float(had[market, good].sum())
-        found[at, good] = float(owed[market, good].sum()) / units if units > 0 else 0.0
-    return found
+        prices[at, good] = float(owed[market, good].sum()) / units if units > 0 else 0.0
+    return prices
 
 
 def start_prices(
@@ -103,11 +103,11 @@ def start_prices(
     It is at most the price of the previous period (`before`, by market and resource). An owner that
     starts a VM knows that price, while the present price can be raised for a moment.
     """
-    found = finite_prices(arrays, markets)
-    for row, market in enumerate(markets[: len(found)]):
+    prices = finite_prices(arrays, markets)
+    for row, market in enumerate(markets[: len(prices)]):
         earlier = before.get(market.name, {})
-        found[row] = np.minimum(found[row], [earlier.get(good, np.inf) for good in sold(arrays)])
-    return found
+        prices[row] = np.minimum(prices[row], [earlier.get(good, np.inf) for good in sold(arrays)])
+    return prices
 
 
 def resting(arrays: Arrays, markets: Sequence[MarketRules]) -> Ints:
@@ -154,9 +154,9 @@ def terms_of(markets: Sequence[MarketRules], resources: tuple[str, ...]) -> Arra
     A period stores the terms of its decision, because its reservation covers those, even if the
     configuration changes before the charge.
     """
-    reserve = [one.pricing.reserve_prices(resources) for one in markets]
+    reserve = [market.pricing.reserve_prices(resources) for market in markets]
     return {
-        "by_use": np.array([one.by_use for one in markets], dtype=bool),
+        "by_use": np.array([market.by_use for market in markets], dtype=bool),
         "reserve": np.array(reserve, dtype=np.float64),
     }
 
@@ -180,11 +180,11 @@ def most_owed(
         rows = np.concatenate([rows, off])
         owed = np.concatenate([owed, resting_costs(arrays, off, markets)])
     each = np.minimum(whole(owed * most_periods).sum(axis=1), MAX_OWED)
-    found: dict[int, int] = {}
+    totals: dict[int, int] = {}
     for account, amount in zip(arrays["account"][rows].tolist(), each.tolist(), strict=True):
         if account >= 0:
-            found[account] = min(found.get(account, 0) + amount, MAX_OWED)
-    return found
+            totals[account] = min(totals.get(account, 0) + amount, MAX_OWED)
+    return totals
 
 
 def with_use(

@@ -81,8 +81,8 @@ def most_cores(observed: Observed) -> float:
 
 def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
     """[vms]: whether the VM is in a market that charges for use."""
-    found: Bools = np.array([*(one.by_use for one in markets), False])[market]
-    return found
+    by_use: Bools = np.array([*(market.by_use for market in markets), False])[market]
+    return by_use
 
 
 def full_rates(observed: Observed) -> Floats:
@@ -114,7 +114,7 @@ def columns_for_charge(
     `read_s`. The use since then is charged once the counter is read, or once the VM has ended. A
     guest that is about to boot has the counter 0.
     """
-    if not any(one.by_use for one in markets):
+    if not any(market.by_use for market in markets):
         return {}
     vms = observed.snapshot.vms
     cpu_s = CpuCounters(observed.use.vm_id, observed.use.cpu_s).of(vms.id)
@@ -210,8 +210,8 @@ def core_periods(
         began = began | (anew.before_s[rows] > 0)
     cores = np.where(began, np.fmax(cores_of_host, arrays["vcpus"][rows]), arrays["vcpus"][rows])
     most = cores * time_s
-    found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
-    return found
+    seconds: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
+    return seconds
 
 
 def _lost_s(
@@ -238,7 +238,7 @@ def _lost_s(
 
 def seconds_beyond_shares(
     arrays: Mapping[str, Any],
-    found: Mapping[int, Starts],
+    starts_of_row: Mapping[int, Starts],
     now: CpuCounters,
     limited: NewlyLimited,
     most_s: float,
@@ -258,12 +258,12 @@ def seconds_beyond_shares(
     charged for all virtual CPUs for that time.
     """
     total = np.zeros(len(arrays["vm"]))
-    rows = np.array(list(found), dtype=np.int64)
+    rows = np.array(list(starts_of_row), dtype=np.int64)
     shares = _cores(arrays, rows).tolist()
     counters = now.of(arrays["vm"][rows]).tolist()
     hosts = (arrays["host"][rows] if "host" in arrays else np.full(len(rows), -1)).tolist()
     for row, share, counter, host in zip(rows.tolist(), shares, counters, hosts, strict=True):
-        last_s, earlier_s, resized = found[row]
+        last_s, earlier_s, resized = starts_of_row[row]
         vcpus = float(arrays["vcpus"][row])
         vcpus = max(vcpus, cores_of_host) if resized else vcpus
         room = max(vcpus - share, 0.0)
@@ -275,7 +275,7 @@ def seconds_beyond_shares(
             used = unknown if math.isnan(counter) else counter - share * last_s
             total[row] = min(max(used, 0.0), room * last_s)
         unseen_s = _unseen_s(earlier_s, seen, vcpus)
-        known = [max(one - share * most_s, 0.0) for one in seen]
+        known = [max(seconds - share * most_s, 0.0) for seconds in seen]
         longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
     for row, seconds in (replaced_s or {}).items():
@@ -302,7 +302,9 @@ def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> li
     """
     left = sorted(ran_s)
     for core_s in sorted(seen):
-        at = next((row for row, one in enumerate(left) if one * vcpus >= core_s * _NEARLY), -1)
+        at = next(
+            (row for row, seconds in enumerate(left) if seconds * vcpus >= core_s * _NEARLY), -1
+        )
         if left:
             left.pop(at)
     return left
@@ -314,8 +316,8 @@ def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     if "rate" not in arrays or "rests" not in arrays:
         return share
     undecided = arrays["rests"][rows] & np.isfinite(arrays["rate"][rows])
-    found: Floats = np.where(undecided, arrays["vcpus"][rows], share)
-    return found
+    cores: Floats = np.where(undecided, arrays["vcpus"][rows], share)
+    return cores
 
 
 def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
@@ -327,5 +329,5 @@ def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
 def units(used: Floats, elapsed: Floats) -> Floats:
     """Convert core-periods to percent of a core over each VM's running time."""
     whole = used * UNITS_PER_CORE
-    found: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
-    return found
+    rates: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
+    return rates

@@ -100,8 +100,8 @@ async def propose_plan(
     decision, _ = await context.executor.run(
         lambda: decided_unstored(calm, observed, memory, unpaid)
     )
-    under_way = {one.step.vm for one in observed.verdicts.waiting} | {
-        one.vm for one in decided.steps
+    under_way = {step.step.vm for step in observed.verdicts.waiting} | {
+        step.vm for step in decided.steps
     }
     wanted = [
         plan_store.proposed(step)
@@ -129,7 +129,7 @@ async def _over(
     of_plan = {step.vm for step in plan.steps}
     sent = [step for step in decided.steps if step.id not in postponed]
     new = {plan_store.key_of(step) for step in sent} & {step.key for step in given.steps}
-    under_way = any(one.step.vm in of_plan for one in observed.verdicts.waiting)
+    under_way = any(step.step.vm in of_plan for step in observed.verdicts.waiting)
     left = [step for step in given.steps if step.key not in new]
     if left and (new or under_way):
         return False

@@ -55,7 +55,7 @@ async def retry_failed_boots(
     `decided` are this period's other steps; they bring VMs to hosts too.
     """
     words, hosts = observed.observation.vm_words, observed.observation.vm_host
-    rows = [row for row, said in enumerate(words) if said == FAILED and hosts[row] >= 0]
+    rows = [row for row, word in enumerate(words) if word == FAILED and hosts[row] >= 0]
     if not rows:
         return BootRetries()
     return await context.database.run(
@@ -90,7 +90,7 @@ def _store(
             steps.append(Deploy(period=observed.period, vm=vm, host=host, reason=reason))
             messages[vm] = f"{where}; it is retried"
     recorded = journal.record(connection, steps, context.now()).recorded
-    return BootRetries({one.id: one for one in recorded if isinstance(one, Deploy)}, messages)
+    return BootRetries({step.id: step for step in recorded if isinstance(step, Deploy)}, messages)
 
 
 class _Rooms:
@@ -214,7 +214,7 @@ async def _done(
     retries = await retry_failed_boots(context, observed, decided.steps)
     decided = await _told_beside(context, decided, retries.messages)
     acted = await act(context, observed, decided, handed.keys(), retries.steps)
-    left_out = {one: "postponed" for one, given in handed.items() if not given}
+    left_out = {step: "postponed" for step, given in handed.items() if not given}
     acted = replace(acted, not_done={**acted.not_done, **left_out})
     return PeriodResult(observed, await _told_beside(context, decided, acted.refusals), acted)
 

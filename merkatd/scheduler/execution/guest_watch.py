@@ -288,7 +288,7 @@ async def _send(context: PeriodContext, steps: list[OnHost]) -> None:
 
     sent = await context.database.run(store)
     await context.certain()
-    why = await context.hypervisors.apply([by_id[one] for one in by_id if one in sent])
+    why = await context.hypervisors.apply([by_id[step] for step in by_id if step in sent])
     at_s = context.now()
     await context.database.run(lambda c: journal.confirm(c, sent - why.keys(), at_s))
     await context.database.run(lambda c: journal.refuse(c, why, at_s))

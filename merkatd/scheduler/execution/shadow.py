@@ -49,36 +49,44 @@ class ShadowMode:
         self._wanted |= {step.vm: step for step in moves}
         if before is None:
             return
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         new = {vm: host for vm, host in there.items() if vm not in before}
         if new:
             label = "+".join(market.strategy for market in context.markets)
             memory = await context.database.read(
                 lambda connection: period_store.memory(connection, label)
             )
-            found += await context.executor.run(lambda: compared(context, observed, memory, new))
+            comparisons += await context.executor.run(
+                lambda: compared(context, observed, memory, new)
+            )
         # A VM in transition is compared once it has settled.
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
         stay = {vm: there[vm] for vm in (there.keys() & before.keys()) - under_way}
-        found += moved(observed, before, stay, wanted, self._said)
-        said = {vm: self._said[vm] for vm in self._said.keys() & under_way}
-        self._said = said | {
+        comparisons += moved(observed, before, stay, wanted, self._said)
+        known = {vm: self._said[vm] for vm in self._said.keys() & under_way}
+        self._said = known | {
             vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
         }
-        await context.database.run(lambda connection: comparison_store.add(connection, found))
-        for one in found:
-            _say(one)
+        await context.database.run(lambda connection: comparison_store.add(connection, comparisons))
+        for comparison in comparisons:
+            _say(comparison)
 
 
-def _say(one: Comparison) -> None:
-    done = "placed" if one.source is None else "moved" if one.theirs != one.source else "left"
+def _say(comparison: Comparison) -> None:
+    done = (
+        "placed"
+        if comparison.source is None
+        else "moved"
+        if comparison.theirs != comparison.source
+        else "left"
+    )
     _log.info(
         "VM {vm} was {done} on {theirs}; here it would be on {ours}: {why}",
-        vm=one.vm,
+        vm=comparison.vm,
         done=done,
-        theirs=one.theirs,
-        ours=one.ours or "no host yet",
-        why=one.why,
+        theirs=comparison.theirs,
+        ours=comparison.ours or "no host yet",
+        why=comparison.why,
     )
 
 
@@ -130,7 +138,7 @@ def moved(
     before: Mapping[int, int],
     there: Mapping[int, int],
     wanted: Mapping[int, Migrate],
-    said: Mapping[int, int],
+    known: Mapping[int, int],
 ) -> Iterator[Comparison]:
     """Yield the moves of one side that the other did not make, for VMs that are `there`.
 
@@ -139,7 +147,7 @@ def moved(
     hosts, names = _names(observed)
     for vm, host in there.items():
         ours = wanted.get(vm)
-        if host == before[vm] and (ours is None or said.get(vm) == ours.host):
+        if host == before[vm] and (ours is None or known.get(vm) == ours.host):
             continue
         yield Comparison(
             period=observed.period,

@@ -179,30 +179,32 @@ def _balloons(observed: Observed, decided: PeriodDecision, again: Bools) -> list
 
     A booting guest has all of its size, and no data in it yet.
     """
-    told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
+    told = {step.vm: step.memory_mib for step in decided.limits.plan if isinstance(step, Balloon)}
     vms, before = observed.snapshot.vms, observed.in_force.memory_mib
     size = observed.in_force.boots_with(vms.cap[:, observed.snapshot.resources.index(MEMORY)])
-    found = []
+    balloons = []
     for row in np.flatnonzero(again & observed.in_force.balloon).tolist():
         vm, kept = int(vms.id[row]), int(before[row])
         memory_mib = told.get(vm, kept)
         if 0 <= memory_mib < size[row]:
             why = f"from its size to {memory_mib} MiB, as before it was started again"
-            found.append(Balloon(period=observed.period, vm=vm, reason=why, memory_mib=memory_mib))
-    return found
+            balloons.append(
+                Balloon(period=observed.period, vm=vm, reason=why, memory_mib=memory_mib)
+            )
+    return balloons
 
 
 def _placed(decided: PeriodDecision) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
     """Return, by id of each deployed or migrated VM, its host and the limits that follow."""
     arrivals = {step.id: step for step in decided.steps if isinstance(step, Deploy | Migrate)}
-    found: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
+    limits_of_vm: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
     for step in decided.limits.plan if arrivals else ():
         if not isinstance(step, Limit | Throttle | Balloon):
             continue
         if step.after and arrivals.keys() >= set(step.after):
-            before = found.get(step.vm, (0, ()))[1]
-            found[step.vm] = (arrivals[step.after[0]].host, (*before, step))
-    return found
+            before = limits_of_vm.get(step.vm, (0, ()))[1]
+            limits_of_vm[step.vm] = (arrivals[step.after[0]].host, (*before, step))
+    return limits_of_vm
 
 
 def _returning(
@@ -231,13 +233,13 @@ def _returning(
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
     scene = replace(occupancy_of(after, decided.decision.plan), told=off)
     throttles = throttle_steps(after, scene, shares, _unset(snapshot, observed.in_force))
-    found: dict[int, tuple[OnHost, ...]] = {}
+    limits_of_vm: dict[int, tuple[OnHost, ...]] = {}
     limits = _limits(context, after, decided, shares[:, CPU], observed.in_force)
     steps: list[OnHost] = [*limits, *throttles, *_balloons_of_returning(observed, decided, off)]
     for step in steps:
         if off[snapshot.vm_row(step.vm)]:
-            found[step.vm] = (*found.get(step.vm, ()), step)
-    return found
+            limits_of_vm[step.vm] = (*limits_of_vm.get(step.vm, ()), step)
+    return limits_of_vm
 
 
 def _balloons_of_returning(
@@ -261,7 +263,7 @@ def _balloons_of_returning(
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
     whole = observed.in_force.boots_with(vms.cap[:, column])
     each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
-    found = []
+    steps = []
     for row in np.flatnonzero(resting).tolist():
         cap, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
         memory_mib = int(min(np.ceil(floor) + each[then[row]], cap))
@@ -272,8 +274,8 @@ def _balloons_of_returning(
             step = Balloon(
                 period=observed.period, vm=vm, reason=why, memory_mib=memory_mib, unpaid=bool(anew)
             )
-            found.append(step)
-    return found
+            steps.append(step)
+    return steps
 
 
 def _limits(

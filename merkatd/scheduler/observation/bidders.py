@@ -26,16 +26,16 @@ from merkatd.scheduler.base.settings import RESOURCES, MarketRules
 
 def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
     """[hosts + 1]: the market of each host; the last row gives NO_HOST no market."""
-    found = np.full(len(seen.host_cluster) + 1, NO_MARKET)
+    market_of_host = np.full(len(seen.host_cluster) + 1, NO_MARKET)
     for row, market in enumerate(markets):
         if market.has_the_rest:
-            found[:-1][found[:-1] == NO_MARKET] = row
+            market_of_host[:-1][market_of_host[:-1] == NO_MARKET] = row
     for row, market in enumerate(markets):
         clusters = set(market.clusters or ())
         named = market.cluster_names or frozenset()
         clusters.update(cluster for cluster, name in seen.cluster_name.items() if name in named)
-        found[:-1][is_one_of(seen.host_cluster, clusters)] = row
-    return found
+        market_of_host[:-1][is_one_of(seen.host_cluster, clusters)] = row
+    return market_of_host
 
 
 def markets_of_vms(
@@ -45,22 +45,22 @@ def markets_of_vms(
 
     NO_MARKET if that market excludes the VM's group, or if no market has a host for it.
     """
-    found = np.where(host != NO_HOST, host_market[host], _wanted(seen, host_market, markets))
+    market_of_vm = np.where(host != NO_HOST, host_market[host], _wanted(seen, host_market, markets))
     for row, market in enumerate(markets):
         for name in market.excluded_groups or ():
-            found[(found == row) & _in_group(seen, name)] = NO_MARKET
-    return found
+            market_of_vm[(market_of_vm == row) & _in_group(seen, name)] = NO_MARKET
+    return market_of_vm
 
 
 def _wanted(seen: Observation, host_market: Ints, markets: Sequence[MarketRules]) -> Ints:
     """Return the market that a VM names, or else the first one with a host that may take it."""
     names = {market.name: row for row, market in enumerate(markets)}
-    found = _first_possible(seen, host_market, len(markets))
+    market_of_vm = _first_possible(seen, host_market, len(markets))
     for vm, attributes in seen.attributes.items():
         named = names.get(attributes.get("MERKAT_MARKET", ""))
         if named is not None and (row := row_of(seen.vm_id, vm)) is not None:
-            found[row] = named
-    return found
+            market_of_vm[row] = named
+    return market_of_vm
 
 
 def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
@@ -90,7 +90,7 @@ def outside_markets(
 ) -> Mapping[int, str]:
     """Return reasons, by id, for VMs that may only use hosts without a market."""
     waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NO_MARKET)
-    for name in {name for one in markets for name in one.excluded_groups or ()}:
+    for name in {name for market in markets for name in market.excluded_groups or ()}:
         waiting &= ~_in_group(seen, name)
     why = "all hosts it may use are in clusters without a market; Merkat leaves it alone"
     return dict.fromkeys(seen.vm_id[waiting].tolist(), why)
@@ -98,24 +98,24 @@ def outside_markets(
 
 def bids(
     seen: Observation,
-    said: Mapping[int, Mapping[str, float]],
+    latest_bids: Mapping[int, Mapping[str, float]],
     markets: Sequence[MarketRules],
     market: Ints,
     resources: Sequence[str] = RESOURCES,
 ) -> Floats:
     """[vms, resources]: the most recent bids, or else the defaults of the VM's group or market."""
-    defaults = [_amounts(resources, one.default_bid, {}) for one in markets]
+    defaults = [_amounts(resources, market.default_bid, {}) for market in markets]
     bid = np.array([*defaults, [0.0] * len(resources)])[market]
-    for row, one in enumerate(markets):
-        for name, given in one.group_bids.items():
-            amounts = _amounts(resources, given, one.default_bid)
+    for row, rules in enumerate(markets):
+        for name, given in rules.group_bids.items():
+            amounts = _amounts(resources, given, rules.default_bid)
             bid[(market == row) & _in_group(seen, name)] = amounts
     for row, vm in enumerate(seen.vm_id.tolist()):
-        latest = said.get(vm)
+        latest = latest_bids.get(vm)
         if latest is not None:
             bid[row] = [latest.get(name, bid[row, at]) for at, name in enumerate(resources)]
     bid[market == NO_MARKET] = 0.0
-    by_use = np.array([*(one.by_use for one in markets), False])[market]
+    by_use = np.array([*(market.by_use for market in markets), False])[market]
     return _following_the_rate(bid, by_use, resources)
 
 
@@ -159,7 +159,7 @@ class TemplateBids:
 def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> TemplateBids:
     """Read the attributes of one VM; invalid ones are left out and reported."""
     problems: list[str] = []
-    found: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
+    amounts: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
     for name, what, resource in _names(resources):
         if name in attributes:
             value = amount(attributes[name])
@@ -169,21 +169,21 @@ def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> 
                     f"{name} must be a number from 0 to {MAX_AMOUNT:g} (got {value_text})"
                 )
             else:
-                found[what][resource] = value
-    for resource, least in list(found["MIN"].items()):
-        most = found["MAX"].get(resource, math.inf)
+                amounts[what][resource] = value
+    for resource, least in list(amounts["MIN"].items()):
+        most = amounts["MAX"].get(resource, math.inf)
         if least > most:
             name = resource.upper()
             problems.append(
                 f"MERKAT_MIN_{name} must be at most MERKAT_MAX_{name} = {most:g} (got {least:g})"
             )
-            found["MIN"][resource] = most
+            amounts["MIN"][resource] = most
     if MANAGED in attributes:
         problems.append(
             f"{MANAGED} = {attributes[MANAGED][:40]!r} has no effect: only an administrator takes"
             " VMs out of the market, by their group or their host's cluster"
         )
-    return TemplateBids(found["BID"], found["MIN"], found["MAX"], tuple(problems))
+    return TemplateBids(amounts["BID"], amounts["MIN"], amounts["MAX"], tuple(problems))
 
 
 @cache
@@ -198,8 +198,8 @@ def _names(resources: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
 
 def text_hash(attributes: Mapping[str, str]) -> str:
     """Return a hash that changes when a bid in the template changes."""
-    said = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
-    return blake2b(repr(said).encode(), digest_size=8).hexdigest()
+    pairs = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
+    return blake2b(repr(pairs).encode(), digest_size=8).hexdigest()
 
 
 def amount(text: str) -> float | None:

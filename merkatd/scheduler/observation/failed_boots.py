@@ -48,10 +48,10 @@ def waiting_for_administrator(
 ) -> frozenset[int]:
     """Return the ids of the failed VMs that wait for an administrator."""
     rows = np.flatnonzero((seen.vm_state == VmState.ABSENT) & (seen.vm_host >= 0)).tolist()
-    found = []
+    failed = []
     for row in rows:
         vm = int(seen.vm_id[row])
         boots = seen.vm_words[row] == FAILED
         if not boots or not is_retried(attempts_at(connection, vm), retries):
-            found.append(vm)
-    return frozenset(found)
+            failed.append(vm)
+    return frozenset(failed)

@@ -90,41 +90,45 @@ class ForeignPlacements:
         before, self._places = self._places, places
         if before is None:
             return
-        found = [
+        placements = [
             Placement(vm, before.get(vm, NO_HOST), host)
             for vm, host in places.items()
             if host not in (NO_HOST, before.get(vm, NO_HOST))
             and (vm, host) not in self._ours
             and vm in managed
         ]
-        self._note(seen, found)
+        self._note(seen, placements)
 
-    def _note(self, seen: Observation, found: list[Placement]) -> None:
-        deployed = sum(one.deployed for one in found)
+    def _note(self, seen: Observation, placements: list[Placement]) -> None:
+        deployed = sum(placement.deployed for placement in placements)
         self.deployments += deployed
-        self.migrations += len(found) - deployed
-        if not found:
+        self.migrations += len(placements) - deployed
+        if not placements:
             self._quiet += 1
             if self.why is not None and self._quiet >= QUIET_PERIODS:
                 _log.info("No foreign placement of a VM for {count} periods", count=self._quiet)
                 self.why = self._cause = None
             return
         self._quiet = 0
-        cause = _likely(seen, found)
-        one = found[0]
-        did = "was deployed on" if one.deployed else "was migrated to"
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        self.why = f"VM {one.vm} {did} host {one.host}{more}, not by this daemon: {cause}"
+        cause = _likely(seen, placements)
+        placement = placements[0]
+        did = "was deployed on" if placement.deployed else "was migrated to"
+        more = f" and {len(placements) - 1} more" if len(placements) > 1 else ""
+        self.why = (
+            f"VM {placement.vm} {did} host {placement.host}{more}, not by this daemon: {cause}"
+        )
         if cause != self._cause:
             self._cause = cause
             _log.warn("{why}", why=self.why)
 
 
-def _likely(seen: Observation, found: list[Placement]) -> str:
+def _likely(seen: Observation, placements: list[Placement]) -> str:
     """Return the likely cause of most of these placements."""
-    deployed = sum(one.deployed for one in found)
-    if deployed * 2 >= len(found):
+    deployed = sum(placement.deployed for placement in placements)
+    if deployed * 2 >= len(placements):
         return SCHEDULER
     cluster = dict(zip(seen.host_id.tolist(), seen.host_cluster.tolist(), strict=True))
-    moved = {cluster.get(one.host, NO_HOST) for one in found if not one.deployed}
+    moved = {
+        cluster.get(placement.host, NO_HOST) for placement in placements if not placement.deployed
+    }
     return DRS if moved & seen.balanced_clusters else ADMINISTRATOR

@@ -52,8 +52,10 @@ def with_goods(
 def _of_hosts(seen: Observation, goods: GoodsSettings, name: str) -> Floats:
     """[hosts]: the amount in each host's template if it is a number, else the default."""
     common = goods.of_a_host(name)
-    said = [amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()]
-    return np.array([common if one is None else one for one in said], dtype=np.float64)
+    amounts = [
+        amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()
+    ]
+    return np.array([common if value is None else value for value in amounts], dtype=np.float64)
 
 
 def bids_with_goods(
@@ -65,9 +67,9 @@ def bids_with_goods(
 
     A bid made before a good was traded has no amount for it.
     """
-    found = dict(bids)
+    amounts_of_vm = dict(bids)
     for vm, wish in wishes.items():
         more = {name: wish.bid[name] for name in goods.further if name in wish.bid}
         if more:
-            found[vm] = {**more, **found.get(vm, {})}
-    return found
+            amounts_of_vm[vm] = {**more, **amounts_of_vm.get(vm, {})}
+    return amounts_of_vm

@@ -93,8 +93,8 @@ class GuestStarts:
                 free = first or self._is_first_of_the_day(vm, at_s)
                 self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
             for owner, vm in _with_devices(observed, self._before, now):
-                one = _Start(at_s, vm, self._is_first_of_the_day(vm, at_s), device=True)
-                self._starts.setdefault(owner, []).append(one)
+                start = _Start(at_s, vm, self._is_first_of_the_day(vm, at_s), device=True)
+                self._starts.setdefault(owner, []).append(start)
         self._before = now
         self._forget(at_s)
         run_on = set(now.vm.tolist())
@@ -119,17 +119,17 @@ class GuestStarts:
         the next one, even a running one.
         """
         vms = observed.snapshot.vms
-        found: set[int] = set()
+        vms_often: set[int] = set()
         for owner, noted in self._starts.items():
-            starts = [one for one in noted if limits or not one.device]
-            begun = {one.vm for one in starts}
+            starts = [start for start in noted if limits or not start.device]
+            begun = {start.vm for start in starts}
             for_nothing = len(begun & run_on)
             if limits:
-                for_nothing = sum(one.free and one.vm in run_on for one in starts)
+                for_nothing = sum(start.free and start.vm in run_on for start in starts)
             if len(starts) - for_nothing > FREE:
                 next_ = (vms.owner == owner) & (limits | _may_start(vms.state))
-                found |= begun | set(vms.id[next_].tolist())
-        return frozenset(found)
+                vms_often |= begun | set(vms.id[next_].tolist())
+        return frozenset(vms_often)
 
     def _forget(self, at_s: float) -> None:
         """Drop old entries, and entries with dates in the future from a wrong clock."""
@@ -138,7 +138,7 @@ class GuestStarts:
             there = self._restarted.items()
             self._restarted = {vm: was_s for vm, was_s in there if abs(at_s - was_s) < DAY_S}
         for owner, starts in list(self._starts.items()):
-            kept = [one for one in starts if abs(at_s - one.at_s) <= REMEMBERED_S]
+            kept = [start for start in starts if abs(at_s - start.at_s) <= REMEMBERED_S]
             if kept:
                 self._starts[owner] = kept
             else:
@@ -225,9 +225,9 @@ def _with_devices(observed: Observed, before: _Guests, now: _Guests) -> Iterator
             yield int(vms.owner[row]), vm
     for vm, history in observed.histories.items():
         old = before.idle[vm][1].seq if vm in before.idle else seen.get(vm, UNKNOWN)
-        devices = (one for one in history if one.goes_on and one.change in DEVICES)
+        devices = (record for record in history if record.goes_on and record.change in DEVICES)
         row = row_of(vms.id, vm)
-        if row is not None and old != UNKNOWN and any(one.seq > old for one in devices):
+        if row is not None and old != UNKNOWN and any(device.seq > old for device in devices):
             yield int(vms.owner[row]), vm
 
 
@@ -249,8 +249,8 @@ def _count(before: GuestRecord, now: int, history: Sequence[GuestRecord] | None)
     """Return the number of starts from a VM's last record to the one with the number `now`."""
     if min(before.seq, now) < 0:
         return 1
-    found = guests_since(before, history)
-    return max(now - before.seq, 1) if found is None else found
+    guests = guests_since(before, history)
+    return max(now - before.seq, 1) if guests is None else guests
 
 
 def _boots_with(observed: Observed) -> Floats:
@@ -260,14 +260,14 @@ def _boots_with(observed: Observed) -> Floats:
 
 def _is_squeezed(observed: Observed) -> Bools:
     """[vms]: whether the VM has less than half of its memory."""
-    found: Bools = observed.snapshot.vms.held[:, COLUMN] < _boots_with(observed) / 2
-    return found
+    squeezed: Bools = observed.snapshot.vms.held[:, COLUMN] < _boots_with(observed) / 2
+    return squeezed
 
 
 def _may_start(state: Ints) -> Bools:
     """[vms]: whether the VM has no guest yet, and may get one before the next period."""
-    found: Bools = ~is_one_of(state, ACTIVE)
-    return found
+    may_start: Bools = ~is_one_of(state, ACTIVE)
+    return may_start
 
 
 def start_columns(observed: Observed) -> Mapping[str, Any]:

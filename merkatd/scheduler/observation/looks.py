@@ -56,11 +56,11 @@ def records_column(seen: Observation) -> Arrays:
     records = seen.records
     if records is None:
         return {}
-    found = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
+    columns = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
     hidden = is_one_of(seen.vm_id, seen.by_record)
-    found[hidden, 1] = found[hidden, 0]
-    found[hidden, 0] = HIDDEN
-    return {"record": found}
+    columns[hidden, 1] = columns[hidden, 0]
+    columns[hidden, 0] = HIDDEN
+    return {"record": columns}
 
 
 def look_of(seen: Observation, runs: Bools) -> Look | None:
@@ -74,8 +74,10 @@ def look_of(seen: Observation, runs: Bools) -> Look | None:
     hidden = dict.fromkeys(seen.ailing, UNKNOWN) | dict(numbers)
     shown = ~is_one_of(seen.vm_id, hidden)
     present = set(seen.vm_id.tolist()) if seen.ended else set()
-    gone = {vm: one for vm, one in seen.ended.items() if vm not in hidden and vm not in present}
-    ended = np.array([one[:3] for one in gone.values()], dtype=np.int64).reshape(-1, 3)
+    gone = {
+        vm: record for vm, record in seen.ended.items() if vm not in hidden and vm not in present
+    }
+    ended = np.array([record[:3] for record in gone.values()], dtype=np.int64).reshape(-1, 3)
     vms = np.concatenate([seen.vm_id[shown], np.array(list(gone), dtype=np.int64)])
     known = LastRecords(vms, np.concatenate([columns[shown], ended]))
     return Look(seen.at_s, seen.vm_id, runs, known, hidden)
@@ -95,22 +97,22 @@ def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
 def never_ran(arrays: Arrays) -> Bools:
     """[vms]: whether the VM had no history record when a period was decided."""
     first, second, _ = arrays["record"].T
-    found: Bools = np.where(first == HIDDEN, second, first) == NO_RECORD.seq
-    return found
+    never: Bools = np.where(first == HIDDEN, second, first) == NO_RECORD.seq
+    return never
 
 
 def are_hidden(before: Look, now: Look) -> Bools:
     """[vms of `before`]: whether the VM was unreadable at one of the two looks, or at both."""
     ids = before.hidden.keys() | now.hidden.keys()
-    found: Bools = is_one_of(before.vm, ids) if ids else np.zeros(len(before.vm), dtype=bool)
-    return found
+    unreadable: Bools = is_one_of(before.vm, ids) if ids else np.zeros(len(before.vm), dtype=bool)
+    return unreadable
 
 
 def rested(before: Look, now: Look) -> Bools:
     """[vms of `before`]: unreadable VMs that were off at both looks, without a new record since."""
     off = ~before.runs & is_one_of(before.vm, now.vm[~now.runs])
-    found: Bools = are_hidden(before, now) & off
-    if found.any():
+    resting: Bools = are_hidden(before, now) & off
+    if resting.any():
         old, new = before.numbers(before.vm), now.numbers(before.vm)
-        found &= (old == new) & (old != UNKNOWN)
-    return found
+        resting &= (old == new) & (old != UNKNOWN)
+    return resting

@@ -84,8 +84,8 @@ def floors_in_use(
     paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
     runs = basis.sold & is_one_of(vms.state, ACTIVE)
     waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
-    found = floor.copy()
-    found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
+    floors = floor.copy()
+    floors[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
     keeps = np.full(len(vms), np.nan)
     bid = np.full(len(vms), np.inf)
     for_now = _for_now(snapshot, last, held, basis.interval_s)
@@ -94,21 +94,21 @@ def floors_in_use(
         here = np.flatnonzero(view.place != NO_HOST)
         rows, host = view.vms[here], view.place[here]
         mine = runs[rows]
-        sure = np.where(mine, np.maximum(paid, least)[rows], found[rows, MEMORY])
+        sure = np.where(mine, np.maximum(paid, least)[rows], floors[rows, MEMORY])
         uses = np.where(mine, np.maximum(use[rows], sure), sure)
-        room = view.capacity[:, MEMORY] - _for_waiting(snapshot, view, found, uses, sure)
+        room = view.capacity[:, MEMORY] - _for_waiting(snapshot, view, floors, uses, sure)
         asks = _wish(view)[here]
         amount, contended = kept_in_use(uses, sure, for_now[rows], asks, host, room)
         # A guest that does not tell keeps what it holds on its host; its floor is what it needs.
         whole = np.maximum(np.minimum(use, basis.needed)[rows], sure)
-        found[rows, MEMORY] = np.where(mine, np.minimum(amount, whole), found[rows, MEMORY])
+        floors[rows, MEMORY] = np.where(mine, np.minimum(amount, whole), floors[rows, MEMORY])
         bought = np.maximum(basis.bought, every)[rows]
         unpaid = mine & contended & (bought < np.maximum(use, held)[rows] - 1.0)
         keeps[rows[unpaid]] = np.maximum(amount, every[rows])[unpaid]
         short = mine & (np.maximum(paid, least) < use)[rows]
         bid[rows[short]] = _keeping(view, here, short, use[rows])
     known = np.where(runs, use, np.nan)
-    return found, MemoryInUse(known, paid, np.maximum(paid, least), keeps, bid)
+    return floors, MemoryInUse(known, paid, np.maximum(paid, least), keeps, bid)
 
 
 def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
@@ -145,8 +145,8 @@ def _for_now(
         if "seen_s" in last:
             passed_s = snapshot.now_s - float(last["seen_s"][0])
             part = min(max(passed_s / interval_s, 0.0), 1.0)
-    found: Floats = np.maximum(np.minimum(before * STEP_PART**part, before - STEP_MIB * part), 0.0)
-    return found
+    kept: Floats = np.maximum(np.minimum(before * STEP_PART**part, before - STEP_MIB * part), 0.0)
+    return kept
 
 
 def _ran(last: Mapping[str, Any]) -> Bools:
@@ -194,8 +194,8 @@ def _for_waiting(
 def _paid_for(snapshot: Snapshot, view: MarketView, floor: Floats, rows: Ints) -> Bools:
     """[rows]: whether the bid pays at least the reserve price for the VM's floor."""
     least = float(view.reserve[MEMORY])
-    found: Bools = snapshot.vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * least
-    return found
+    pays: Bools = snapshot.vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * least
+    return pays
 
 
 def owner_messages(ids: Ints, in_use: MemoryInUse, share: Floats) -> dict[int, str]:

@@ -52,8 +52,8 @@ def _unchanged(before: Look, now: Look) -> tuple[Bools, Ints]:
 def _alone_says_all(columns: Ints) -> Bools:
     """[vms]: the result of `_says_all` for an unchanged record."""
     seq, ran_from_s, _ = columns.T
-    found: Bools = (ran_from_s > 0) | (seq <= 0)
-    return found
+    enough: Bools = (ran_from_s > 0) | (seq <= 0)
+    return enough
 
 
 def changed_rows(before: Look, now: Look, histories: Histories) -> list[int]:
@@ -93,18 +93,20 @@ def seconds_run(
     }
     shift = _shift(before, now, {vms[row]: records for row, records in news.items()})
     start_s, end_s = before.at_s + shift, now.at_s + shift
-    found = _by_the_same_record(before, now, could_run)
+    seconds = _by_the_same_record(before, now, could_run)
     runs_now = set(now.vm[now.runs].tolist()) if news else set()
     for row, records in news.items():
         vm = vms[row]
         if records is None:
             may_run = could_run[row] or _may_have_started(before, now, row)
-            found[row] = elapsed if may_run else 0.0
+            seconds[row] = elapsed if may_run else 0.0
             continue
         counts = ran[row] or vm in runs_now
         old = before.records.get(vm, NO_RECORD)
-        found[row] = sum(_overlap(old, one, start_s, end_s, open_counts=counts) for one in records)
-    return np.clip(found, 0.0, elapsed)
+        seconds[row] = sum(
+            _overlap(old, record, start_s, end_s, open_counts=counts) for record in records
+        )
+    return np.clip(seconds, 0.0, elapsed)
 
 
 def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
@@ -113,8 +115,8 @@ def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
     _, ran_from_s, ran_until_s = old.T
     counts = before.runs | is_one_of(before.vm, now.vm[now.runs])
     runs = np.where(_alone_says_all(old), (ran_from_s > 0) & (ran_until_s == 0) & counts, could_run)
-    found: Floats = np.where(runs, max(now.at_s - before.at_s, 0.0), 0.0)
-    return found
+    seconds: Floats = np.where(runs, max(now.at_s - before.at_s, 0.0), 0.0)
+    return seconds
 
 
 class RestartedCounters(NamedTuple):
@@ -131,21 +133,21 @@ class RestartedCounters(NamedTuple):
 def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounters:
     """Return the VMs of `before` that have restarted since, as far as records show it."""
     count = len(before.vm)
-    found = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
+    restarted = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
     for row in changed_rows(before, now, histories):
         vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
         records = (
             records_since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
         )
-        guests = by_guest(one for one in records if one.ran_from_s > 0)
+        guests = by_guest(record for record in records if record.ran_from_s > 0)
         if len(guests) < 2:
             continue
-        times = [time_of(one, old, before.at_s, now.at_s) for one in guests]
+        times = [time_of(guest, old, before.at_s, now.at_s) for guest in guests]
         gap_s = guests[-1][0].ran_from_s - guests[-2][-1].ran_until_s
-        found.before_s[row], found.since_s[row] = sum(times[:-1]), times[-1]
-        found.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
-    return found
+        restarted.before_s[row], restarted.since_s[row] = sum(times[:-1]), times[-1]
+        restarted.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
+    return restarted
 
 
 class Starts(NamedTuple):
@@ -164,7 +166,7 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
 
     An unreadable VM that was off counts as started at once, if it may have run at all.
     """
-    found = {}
+    starts_of_row = {}
     runs_now = set(now.vm[now.runs].tolist())
     unknown = are_hidden(before, now) & ~before.runs & ~rested(before, now)
     for row in changed_rows(before, now, histories):
@@ -173,24 +175,28 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
         records = records_since(old, new, histories.get(vm))
         if records is None and (unknown[row] or _may_have_started(before, now, row)):
             whole_s = max(now.at_s - before.at_s, 0.0)
-            one = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
-            found[row] = one._replace(resized=bool(unknown[row]))
+            guest_starts = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
+            starts_of_row[row] = guest_starts._replace(resized=bool(unknown[row]))
             continue
         if vm not in histories and (old is None or old == new):
             continue
         records = records or ()
         if old is None:
             old = NO_RECORD
-            records = [one for one in records if one.ran_from_s >= before.at_s - CLOCK_STEP_S]
-        guests = by_guest(one for one in records if one.ran_from_s > 0)
-        began = [one for one in guests if not one[0].goes_on and _began_since(old, one[0])]
-        times = [time_of(one, old, before.at_s, now.at_s) for one in began]
+            records = [
+                record for record in records if record.ran_from_s >= before.at_s - CLOCK_STEP_S
+            ]
+        guests = by_guest(record for record in records if record.ran_from_s > 0)
+        began = [guest for guest in guests if not guest[0].goes_on and _began_since(old, guest[0])]
+        times = [time_of(guest, old, before.at_s, now.at_s) for guest in began]
         goes_on = bool(began) and began[-1][-1].ran_until_s <= 0 and vm in runs_now
         last_s = times.pop() if goes_on else 0.0
         if last_s > 0 or times:
-            resized = any(one.change is VmChange.SIZE and one.seq > old.seq for one in records)
-            found[row] = Starts(last_s, tuple(times), resized)
-    return found
+            resized = any(
+                record.change is VmChange.SIZE and record.seq > old.seq for record in records
+            )
+            starts_of_row[row] = Starts(last_s, tuple(times), resized)
+    return starts_of_row
 
 
 def recorded_starts(before: Look, now: Look, histories: Histories) -> Mapping[int, int]:
@@ -208,18 +214,18 @@ def recorded_starts(before: Look, now: Look, histories: Histories) -> Mapping[in
 
 def by_guest(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
     """Return the records of each guest, which has several if its VM was changed while it ran."""
-    found: list[list[GuestRecord]] = []
-    for one in records:
-        if one.goes_on and found:
-            found[-1].append(one)
+    guests: list[list[GuestRecord]] = []
+    for record in records:
+        if record.goes_on and guests:
+            guests[-1].append(record)
         else:
-            found.append([one])
-    return found
+            guests.append([record])
+    return guests
 
 
 def time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:
     """Return how long a guest ran between these times, by its records."""
-    return sum(_overlap(old, one, start_s, end_s, open_counts=True) for one in guest)
+    return sum(_overlap(old, record, start_s, end_s, open_counts=True) for record in guest)
 
 
 def guests_since(old: GuestRecord, history: Sequence[GuestRecord] | None) -> int | None:
@@ -229,22 +235,24 @@ def guests_since(old: GuestRecord, history: Sequence[GuestRecord] | None) -> int
     """
     if history is None or (history and history[0].seq > old.seq + 1):
         return None
-    guests = by_guest(one for one in history if one.ran_from_s > 0 and _began_since(old, one))
+    guests = by_guest(
+        record for record in history if record.ran_from_s > 0 and _began_since(old, record)
+    )
     return sum(not guest[0].goes_on and any(map(_lasts, guest)) for guest in guests)
 
 
-def _lasts(one: GuestRecord) -> bool:
-    return not 0 < one.ran_until_s <= one.ran_from_s
+def _lasts(record: GuestRecord) -> bool:
+    return not 0 < record.ran_until_s <= record.ran_from_s
 
 
 def was_moving(before: Look, histories: Histories, vm: int) -> bool:
     """Return whether the VM was migrating then: it ran by the record before its last one."""
     old = before.records.get(vm, NO_RECORD)
     return old.ran_from_s <= 0 and any(
-        one.seq == old.seq - 1
-        and one.ran_from_s > 0
-        and (one.ran_until_s <= 0 or one.ran_until_s >= before.at_s)
-        for one in histories.get(vm, ())
+        record.seq == old.seq - 1
+        and record.ran_from_s > 0
+        and (record.ran_until_s <= 0 or record.ran_until_s >= before.at_s)
+        for record in histories.get(vm, ())
     )
 
 
@@ -257,8 +265,8 @@ def _may_have_started(before: Look, now: Look, row: int) -> bool:
     return vm not in now.vm if new is None else _began_since(old, new)
 
 
-def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
-    return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
+def _began_since(old: GuestRecord, record: GuestRecord) -> bool:
+    return record.seq > old.seq or (record.seq == old.seq and old.ran_from_s <= 0)
 
 
 def records_since(
@@ -275,20 +283,20 @@ def records_since(
         newest = history[-1].seq if history else NO_RECORD.seq
         if old is not None and new is not None and new.seq > max(old.seq, newest):
             return None
-        return [one for one in history if old is None or _may_count(old, one)]
+        return [record for record in history if old is None or _may_count(old, record)]
     if old is None or new is None or not _says_all(old, new):
         return None
     return [] if new is NO_RECORD or (new.seq == old.seq and not _is_open(old, new)) else [new]
 
 
-def _may_count(old: GuestRecord, one: GuestRecord) -> bool:
+def _may_count(old: GuestRecord, record: GuestRecord) -> bool:
     """Return whether the VM may have run by a record since its last record was `old`.
 
     During a migration a VM runs by the record before its last one, and by no earlier one.
     """
-    if one.seq == old.seq:
-        return _is_open(old, one)
-    return one.seq > old.seq or (one.seq == old.seq - 1 and old.ran_from_s == 0)
+    if record.seq == old.seq:
+        return _is_open(old, record)
+    return record.seq > old.seq or (record.seq == old.seq - 1 and old.ran_from_s == 0)
 
 
 def _is_open(old: GuestRecord, same: GuestRecord) -> bool:
@@ -318,9 +326,9 @@ def _shift(before: Look, now: Look, news: Mapping[int, Sequence[GuestRecord] | N
     fresh = [
         moment
         for vm, records in news.items()
-        for one in records or ()
+        for record in records or ()
         if vm not in before.hidden
-        for moment in _new_moments(before.records[vm], one)
+        for moment in _new_moments(before.records[vm], record)
     ]
     if not fresh or max(fresh) - min(fresh) > now.at_s - before.at_s + 2 * CLOCK_STEP_S:
         return 0.0
@@ -339,12 +347,12 @@ def _new_moments(old: GuestRecord, new: GuestRecord) -> list[int]:
         return []
     moments = [new.ran_from_s, new.ran_until_s]
     if new.seq == old.seq:
-        moments = [one for one in moments if one not in {old.ran_from_s, old.ran_until_s}]
-    return [one for one in moments if one > 0]
+        moments = [moment for moment in moments if moment not in {old.ran_from_s, old.ran_until_s}]
+    return [moment for moment in moments if moment > 0]
 
 
 def at_least(seconds: Floats, least_s: float, elapsed_s: float) -> Floats:
     """[vms]: the charged seconds, at least `least_s` (or `elapsed_s`) for a VM that ran."""
     least = min(least_s, elapsed_s)
-    found: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
-    return found
+    lengthened: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
+    return lengthened

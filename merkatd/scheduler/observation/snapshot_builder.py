@@ -169,13 +169,13 @@ def _idle(seen: Observation, state: Ints, known: StoredInputs) -> Bools:
     See Note [VMs without a guest] in `held_memory.py`.
     """
     coming = [
-        one.step.vm for one in known.waiting if isinstance(one.step, Deploy) and known.handing
+        step.step.vm for step in known.waiting if isinstance(step.step, Deploy) and known.handing
     ]
     idle = is_one_of(seen.vm_id, coming) & (seen.vm_state == VmState.PENDING)
     if seen.vm_idle is not None:
         idle |= seen.vm_idle
-    found: Bools = idle & (state == VmState.BUSY)
-    return found
+    without_guest: Bools = idle & (state == VmState.BUSY)
+    return without_guest
 
 
 def _caps_and_floors(
@@ -213,7 +213,7 @@ def _caps_and_floors(
     cap[pinned, own] = floor[pinned, own] = seen.vm_reserved[pinned, own]
     # With a spending rate alone, VMs do not bid for memory and keep all of it. A claim to any other
     # good is not paid for there, so it would take that from others for nothing.
-    whole = np.array([*(one.by_use for one in markets), False])[market]
+    whole = np.array([*(market.by_use for market in markets), False])[market]
     floor[np.ix_(whole & ~pinned, np.arange(floor.shape[1]) != MEMORY)] = 0.0
     floor[whole, MEMORY] = cap[whole, MEMORY]
     return cap, np.minimum(floor, cap)
@@ -223,8 +223,8 @@ def needed_memory(
     seen: Observation, use: GuestUse, markets: Sequence[MarketRules], market: Ints
 ) -> Floats:
     """[vms]: MiB that each VM needs: its use and a margin, or a part of its size."""
-    part = np.array([one.floor_part for one in markets] + [0.0])[market]
-    margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
+    part = np.array([market.floor_part for market in markets] + [0.0])[market]
+    margin = np.array([market.floor_margin for market in markets] + [0.0])[market]
     needed: Floats = seen.vm_size[:, MEMORY] * part
     rows = rows_of(seen.vm_id, use.vm_id)
     known = (rows != NO_ROW) & ~np.isnan(use.used_mib)
@@ -237,11 +237,11 @@ def _markets(markets: Sequence[MarketRules], resources: Sequence[str]) -> Market
     """Return the markets; reserve prices only where a bid is the most that a VM pays."""
     names = tuple(resources)
     reserve = [
-        one.pricing.reserve_prices(names) if one.bids_bound else np.full(len(names), np.nan)
-        for one in markets
+        market.pricing.reserve_prices(names) if market.bids_bound else np.full(len(names), np.nan)
+        for market in markets
     ]
     return Markets(
-        name=tuple(one.name for one in markets),
+        name=tuple(market.name for market in markets),
         reserve=np.array(reserve).reshape(len(markets), len(names)),
     )
 
@@ -311,11 +311,11 @@ def _applications(seen: Observation, known: StoredInputs) -> Ints:
 
 
 def _moved_at_s(seen: Observation, moved_at_s: Mapping[int, float]) -> Floats:
-    found = np.full(len(seen.vm_id), np.nan)
+    times_s = np.full(len(seen.vm_id), np.nan)
     rows = rows_of(seen.vm_id, np.array(list(moved_at_s), dtype=np.int64))
     there = rows != NO_ROW
-    found[rows[there]] = np.array(list(moved_at_s.values()))[there]
-    return found
+    times_s[rows[there]] = np.array(list(moved_at_s.values()))[there]
+    return times_s
 
 
 def movable(seen: Observation) -> Bools:

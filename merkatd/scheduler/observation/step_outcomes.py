@@ -110,7 +110,7 @@ def judge_steps(
             expired[stored.id] = f"not seen to happen within {_limit_s(stored.step, rhythm):g} s"
         else:
             waiting.append(stored)
-    moves = frozenset(one.id for one in outstanding if isinstance(one.step, Migrate))
+    moves = frozenset(step.id for step in outstanding if isinstance(step.step, Migrate))
     return Verdicts(frozenset(confirmed), created, expired, tuple(waiting), moves)
 
 

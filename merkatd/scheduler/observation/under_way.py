@@ -77,8 +77,8 @@ def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) 
 
 def kept_from(whole: Floats, left: Floats) -> Floats:
     """[hosts, resources]: the reservations; no columns if all are zero."""
-    found = whole - left
-    return found if found.any() else np.zeros((len(whole), 0))
+    taken = whole - left
+    return taken if taken.any() else np.zeros((len(whole), 0))
 
 
 def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:
@@ -88,11 +88,11 @@ def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floa
     """
     vms = snapshot.vms
     reserved = [*on_sources(vms.source), *failed_on_hosts(vms.state, vms.host)]
-    found = snapshot.hosts.capacity
+    capacity = snapshot.hosts.capacity
     if not reserved:
-        return found
+        return capacity
     outside = (vms.market == NO_MARKET)[:, np.newaxis]
     amount = np.where(outside, vms.cap, floor)[:, : len(RESOURCES)]
-    found = found.copy()
-    found[:, : len(RESOURCES)] = less(seen.host_capacity, reserved, amount)
-    return found
+    capacity = capacity.copy()
+    capacity[:, : len(RESOURCES)] = less(seen.host_capacity, reserved, amount)
+    return capacity

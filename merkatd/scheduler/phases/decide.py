@@ -123,7 +123,9 @@ def _worked_out(
     snapshot, rules = observed.snapshot, observed.observation.constraints
     decision = within_capacity(
         snapshot,
-        lambda one: decide_markets(context, one, observed.in_force, memory, unpaid, proposed),
+        lambda snapshot: decide_markets(
+            context, snapshot, observed.in_force, memory, unpaid, proposed
+        ),
         None if rules is None else rules.stock,
         lambda plan: _must_stay(context, observed, plan),
     )
@@ -186,15 +188,15 @@ def _why(context: PeriodContext, observed: Observed, decision: Decision) -> Mapp
     """Return why VMs wait or shrink; a requirement's text replaces the strategy's reason."""
     rules = observed.observation.constraints
     known = {} if rules is None else rules.unplaceable
-    said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
+    reasons = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
     if observed.in_use is not None:
         uses = owner_messages(
             observed.snapshot.vms.id, observed.in_use, decision.allocations[:, MEMORY]
         )
-        said |= messages_after_reasons(said, uses)
-    said |= failing_to_leave(observed.snapshot, observed.moves)
+        reasons |= messages_after_reasons(reasons, uses)
+    reasons |= failing_to_leave(observed.snapshot, observed.moves)
     return {
-        **said,
+        **reasons,
         **outside_markets(observed.observation, observed.snapshot.vms.market, context.markets),
     }
 

@@ -92,15 +92,15 @@ def _decide_market(
         why = _words(error)
     told = f"the strategy of market {market.name} failed: no VM is placed or moved in it now"
     try:
-        found = stay(snapshot, row, market.pricing, told)
+        decision = stay(snapshot, row, market.pricing, told)
     except Exception as error:  # noqa: BLE001 - the same
         _log.failure(
             "The hosts of market {market} can't be divided: its VMs keep their limits",
             market=market.name,
         )
         why = f"{why}; then {_words(error)}"
-        found = _as_they_are(snapshot, row, market, context, in_force)
-    return replace(found, failed={market.name: why})
+        decision = _as_they_are(snapshot, row, market, context, in_force)
+    return replace(decision, failed={market.name: why})
 
 
 def view_of_market(snapshot: Snapshot, row: int) -> Snapshot:
@@ -141,14 +141,14 @@ def _as_they_are(
 
 def _in_force(snapshot: Snapshot, context: PeriodContext, in_force: EnforcedLimits) -> Floats:
     """[vms, resources]: the amounts that limits allow each VM; infinite without a limit."""
-    found = np.full(snapshot.vms.cap.shape, np.inf)
+    amounts = np.full(snapshot.vms.cap.shape, np.inf)
     for column, name in enumerate(snapshot.resources):
         if name == CPU:
             quota = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
             period_us = context.limits.cpu.quota_period_us
-            found[:, column] = quota.units(snapshot.vms.vcpus, period_us)
+            amounts[:, column] = quota.units(snapshot.vms.vcpus, period_us)
         else:
             there = in_force.memory_mib if name == MEMORY else in_force.throttled(name)
             limit = there / PER_UNIT.get(name, 1)
-            found[:, column] = np.where(there > 0, limit, np.inf)
-    return found
+            amounts[:, column] = np.where(there > 0, limit, np.inf)
+    return amounts

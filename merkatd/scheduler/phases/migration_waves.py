@@ -71,7 +71,7 @@ def migration_waves(
     moves = [step for step in ready if isinstance(step, Migrate)]
     if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
         return []
-    found = []
+    waves = []
     moved = snapshot.vms.market[[snapshot.vm_row(step.vm) for step in moves]]
     for row, market in enumerate(context.markets):
         if row not in moved:
@@ -81,19 +81,19 @@ def migration_waves(
         harm = entry.harm(entry.settings if settings is None else settings)
         planned = plan.of(Migrate) if entry.as_planned else ()
         scene = entry.scene(view_of_market(snapshot, row))
-        one = of_market(market_view(scene, row), scene, harm, ready, planned)
-        if one.judged:
-            found.append(one)
-    return found
+        waves_of_market = of_market(market_view(scene, row), scene, harm, ready, planned)
+        if waves_of_market.judged:
+            waves.append(waves_of_market)
+    return waves
 
 
 def vms_of_later_waves(waves: Sequence[MigrationWaves]) -> frozenset[int]:
     """Return the ids of the VMs whose migrations must wait for answers to other migrations."""
     return frozenset(
         step.vm
-        for one in waves
-        for begun in (one.begin(),)
-        for step in (*one.first, *one.judged)
+        for wave in waves
+        for begun in (wave.begin(),)
+        for step in (*wave.first, *wave.judged)
         if step.vm not in begun
     )
 

@@ -39,8 +39,8 @@ async def read_cloud(context: PeriodContext) -> CloudReading:
         lambda: dict(zip(vms.tolist(), hosts.tolist(), strict=True)),
     )
     use = await context.hypervisors.read(places)
-    said = await context.executor.run(partial(_said, observation, context.goods.resources))
-    return CloudReading(started_s, observation, use, said)
+    wishes = await context.executor.run(partial(_said, observation, context.goods.resources))
+    return CloudReading(started_s, observation, use, wishes)
 
 
 def observed_from(
@@ -188,7 +188,7 @@ def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]
 def changed_templates(connection: sa.Connection, looked: CloudReading) -> list[Bid]:
     """Return the bids of templates that are new, or whose text has changed."""
     attributes = looked.observation.attributes
-    hashes = {vm: text_hash(attributes[vm]) for vm, one in looked.said.items() if one.bid}
+    hashes = {vm: text_hash(attributes[vm]) for vm, bids in looked.said.items() if bids.bid}
     return [
         Bid(
             vm=vm,

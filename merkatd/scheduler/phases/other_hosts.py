@@ -31,9 +31,9 @@ def without_hopeless_hosts(
         row = snapshot.vm_row(vm)
         roles = together.get(int(vms.role[row]), frozenset())
         partners = np.flatnonzero(is_one_of(vms.role, roles) & going).tolist()
-        for one in {row, *partners}:
-            before = allowed.get(one, _required(snapshot, one))
-            allowed[one] = before & ~is_one_of(hosts.id, hopeless[vm])
+        for partner in {row, *partners}:
+            before = allowed.get(partner, _required(snapshot, partner))
+            allowed[partner] = before & ~is_one_of(hosts.id, hopeless[vm])
     each = np.arange(len(hosts))
     kept = {
         row: may_be
@@ -67,9 +67,9 @@ def _together(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
     pairs = snapshot.role_pairs
     own = np.flatnonzero(snapshot.roles.policy == RolePolicy.TOGETHER).tolist()
     both = np.flatnonzero(pairs.policy == RolePolicy.TOGETHER).tolist()
-    found: dict[int, frozenset[int]] = {role: frozenset({role}) for role in own}
+    groups: dict[int, frozenset[int]] = {role: frozenset({role}) for role in own}
     for row in both:
         first, second = int(pairs.first[row]), int(pairs.second[row])
-        joined = found.get(first, frozenset({first})) | found.get(second, frozenset({second}))
-        found |= dict.fromkeys(joined, joined)
-    return found
+        joined = groups.get(first, frozenset({first})) | groups.get(second, frozenset({second}))
+        groups |= dict.fromkeys(joined, joined)
+    return groups

@@ -129,7 +129,10 @@ async def send_requests(
     at_once = [step for step in steps.values() if step.id in ours - waiting]
     new_vms = [step for step in at_once if isinstance(step, Create)]
     sending = [begin(step) for step in at_once if not isinstance(step, Create)]
-    sending += [ensureDeferred(_in_waves(context, one, ours, begin, turns)) for one in in_waves]
+    sending += [
+        ensureDeferred(_in_waves(context, market_waves, ours, begin, turns))
+        for market_waves in in_waves
+    ]
     sending += [begin(step) for step in new_vms]  # after the steps of running VMs
     in_time = await _all_or_the_limit(context, sending)
     turns.over = True

@@ -32,12 +32,12 @@ def withheld_vms(context: PeriodContext, snapshot: Snapshot, plan: Plan) -> froz
     waves = migration_waves(context, snapshot, plan, ready)
     if context.handing:
         return frozenset(late) | vms_of_later_waves(waves)
-    for one in waves:
-        remaining = one.remaining(one.first)
+    for market_waves in waves:
+        remaining = market_waves.remaining(market_waves.first)
         while wave := remaining.wave():
             for row in wave:
                 remaining.made(row)
-        late |= {one.step_of(row).vm for row in remaining.left}
+        late |= {market_waves.step_of(row).vm for row in remaining.left}
     return frozenset(late)
 
 
@@ -45,10 +45,10 @@ def allocations_until_moved(
     context: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
 ) -> Floats:
     """Return the allocations that apply until these VMs are migrated."""
-    found = decision.allocations
+    amounts = decision.allocations
     if not later:
-        return found
-    found = found.copy()
+        return amounts
+    amounts = amounts.copy()
     begun = Plan(
         tuple(
             step
@@ -67,15 +67,15 @@ def allocations_until_moved(
         view = market_view(entry.scene(own), row)
         local = np.full(len(snapshot.hosts) + 1, NO_ROW)
         local[view.hosts] = np.arange(len(view.hosts))
-        given = np.zeros_like(found)
+        given = np.zeros_like(amounts)
         given[view.vms] = view.on_hosts(local[host[view.vms]]).allocation
         given = entry.shares(own, replace(decision, plan=begun, allocations=given))
         rows = view.vms[is_one_of(host[view.vms], touched)]
-        found[np.ix_(rows, others)] = given[np.ix_(rows, others)]
-    return found
+        amounts[np.ix_(rows, others)] = given[np.ix_(rows, others)]
+    return amounts
 
 
 def _touched(snapshot: Snapshot, plan: Plan, later: AbstractSet[int]) -> list[int]:
     """Return the rows of the hosts between which these VMs are to move."""
     moves = [step for step in plan.of(Migrate) if step.vm in later]
-    return sorted({snapshot.host_row(one) for step in moves for one in (step.source, step.host)})
+    return sorted({snapshot.host_row(host) for step in moves for host in (step.source, step.host)})

@@ -158,8 +158,8 @@ def reserve_prices(context: PeriodContext, snapshot: Snapshot) -> Floats:
     """[vms, resources]: the reserve prices of each VM's market, which are the prices of floors."""
     names = snapshot.resources
     table = [market.pricing.reserve_prices(names) for market in context.markets]
-    found: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
-    return found
+    prices: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
+    return prices
 
 
 def _ahead(
@@ -187,8 +187,8 @@ def _owing(
     debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
     warned = runs & is_one_of(vms.owner, [owner for owner in purse.arrears if owner in debt])
     owners = dict(zip(vms.id.tolist(), vms.owner.tolist(), strict=True))
-    found = {
+    messages = {
         vm: warning(purse.arrears[owners[vm]], debt[owners[vm]], patience)
         for vm in vms.id[warned].tolist()
     }
-    return found | {vm: refusal(debt[owners[vm]]) for vm in vms.id[refused].tolist()}
+    return messages | {vm: refusal(debt[owners[vm]]) for vm in vms.id[refused].tolist()}

@@ -43,7 +43,7 @@ def window_s(context: PeriodContext) -> float:
         context.strategies.get(market.strategy, strategy_named(market.strategy).settings)
         for market in context.markets
     )
-    hold_s = max((getattr(one, "hold_s", 0.0) for one in settings), default=0.0)
+    hold_s = max((getattr(setting, "hold_s", 0.0) for setting in settings), default=0.0)
     return float(hold_s + context.rhythm.migration_limit_s)
 
 
@@ -51,26 +51,26 @@ def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int
     """Return, by VM id, why VMs that must leave their hosts are still there."""
     hosts, vms = snapshot.hosts, snapshot.vms
     rows = np.flatnonzero(is_one_of(vms.id, moves.failing) & (vms.host >= 0))
-    found = {}
+    reasons = {}
     for row in rows.tolist():
         host = int(vms.host[row])
         if vms.leaves[row] or hosts.state[host] == HostState.DRAINED:
             failing = moves.failing[int(vms.id[row])]
             times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
-            found[int(vms.id[row])] = (
+            reasons[int(vms.id[row])] = (
                 f"fails to leave {hosts.name[host]}: migration failed {times}, most recently with"
                 f" {failing.why!r}; further attempts follow at growing intervals"
             )
-    return found
+    return reasons
 
 
 def reasons_by_host(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
     """Return, by host id, the VMs that fail to leave, and why."""
-    found: dict[int, list[int]] = {}
+    vms_of_host: dict[int, list[int]] = {}
     for vm in failing_to_leave(snapshot, moves):
         host = int(snapshot.vms.host[snapshot.vm_row(vm)])
-        found.setdefault(int(snapshot.hosts.id[host]), []).append(vm)
-    return {host: _note(vms, moves) for host, vms in found.items()}
+        vms_of_host.setdefault(int(snapshot.hosts.id[host]), []).append(vm)
+    return {host: _note(vms, moves) for host, vms in vms_of_host.items()}
 
 
 def _note(vms: list[int], moves: RecentMigrations) -> str:

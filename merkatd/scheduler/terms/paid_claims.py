@@ -34,9 +34,9 @@ def affordable_cloud(context: PeriodContext, seen: Observed, purse: PayerFunds) 
     A VM in transition keeps its earlier bid all the same; its payer's shortfall becomes a debt.
     """
     seen = on_large_hosts(seen)
-    found = afford_bids(context, with_bids_under_way(seen, purse.last), purse)
-    had = with_bids_under_way(found.seen, purse.last)
-    return replace(found, seen=with_paid_floors(context, had, purse))
+    afforded = afford_bids(context, with_bids_under_way(seen, purse.last), purse)
+    had = with_bids_under_way(afforded.seen, purse.last)
+    return replace(afforded, seen=with_paid_floors(context, had, purse))
 
 
 def with_bids_under_way(observed: Observed, last: Mapping[str, Any] | None) -> Observed:
@@ -163,24 +163,24 @@ def present_prices(context: PeriodContext, snapshot: Snapshot) -> Floats:
     VMs may get nothing for their bids, so these count only for the claims of waiting VMs. A waiting
     VM has no host yet: `waiting_claims.py` judges its claim by the hosts it may use.
     """
-    found = reserve_prices(context, snapshot)
+    prices = reserve_prices(context, snapshot)
     for row in range(len(snapshot.markets)):
         view = market_view(snapshot, row)
         if not len(view.hosts) or not len(view.vms):
             continue
         waits = view.place == NO_HOST
         there = _prices(view)
-        found[view.vms[~waits]] = np.maximum(found[view.vms], there)[~waits]
+        prices[view.vms[~waits]] = np.maximum(prices[view.vms], there)[~waits]
         if waits.any():
             largest = int(np.argmax(view.capacity[:, CPU]))
             in_market = np.where(waits, largest, view.place)
             asked = price(view.price_level(PriceRule.PAPER, in_market), view.reserve)
-            found[view.vms[waits]] = np.maximum(found[view.vms], asked)[waits]
-        _raise_at_rest(snapshot, row, view, found)
-    return found
+            prices[view.vms[waits]] = np.maximum(prices[view.vms], asked)[waits]
+        _raise_at_rest(snapshot, row, view, prices)
+    return prices
 
 
-def _raise_at_rest(snapshot: Snapshot, market: int, view: MarketView, found: Floats) -> None:
+def _raise_at_rest(snapshot: Snapshot, market: int, view: MarketView, prices: Floats) -> None:
     """Raise the prices, [vms, resources], for VMs without a guest: other bids leave them out.
 
     With its own bid beside the others a VM would buy bid / (price + bid / capacity).
@@ -196,7 +196,7 @@ def _raise_at_rest(snapshot: Snapshot, market: int, view: MarketView, found: Flo
     at = np.searchsorted(view.hosts, vms.host[rows])
     capacity, bid = view.capacity[at], vms.bid[rows]
     own = np.divide(bid, capacity, out=np.zeros_like(bid), where=capacity > 0)
-    found[rows] = np.maximum(found[rows], np.maximum(of_market, hosts[at]) + own)
+    prices[rows] = np.maximum(prices[rows], np.maximum(of_market, hosts[at]) + own)
 
 
 def _prices(view: MarketView) -> Floats:

@@ -31,17 +31,20 @@ class Participants:
     def affordable(self, context: PeriodContext, observed: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about."""
         restarted = self._restarts.note(observed)
-        said = dict(self.barred.note(context, observed, purse, self._restarts.started))
+        messages = dict(self.barred.note(context, observed, purse, self._restarts.started))
         # The records are not needed any more; the observation is kept until the next period.
         scene = replace(
             observed, restarted=restarted, started_often=self._restarts.often, histories={}
         )
-        found = self._unplaced.affordable(context, scene, purse)
-        if not restarted and not said:
-            return found
-        said = dict.fromkeys(restarted & set(observed.snapshot.vms.id.tolist()), _SAID) | said
+        afforded = self._unplaced.affordable(context, scene, purse)
+        if not restarted and not messages:
+            return afforded
+        messages = (
+            dict.fromkeys(restarted & set(observed.snapshot.vms.id.tolist()), _SAID) | messages
+        )
         return replace(
-            found, messages={**found.messages, **messages_after_reasons(found.messages, said)}
+            afforded,
+            messages={**afforded.messages, **messages_after_reasons(afforded.messages, messages)},
         )
 
     def note(

@@ -155,15 +155,15 @@ class RefusedDeployments:
             expected = {}
         self._expected_before = expected
         owners = {
-            vm: one.owner
-            for vm, one in expected.items()
-            if _is_withdrawn(observed, vm, one, self._bids.get(vm, one.bid))
+            vm: expectation.owner
+            for vm, expectation in expected.items()
+            if _is_withdrawn(observed, vm, expectation, self._bids.get(vm, expectation.bid))
         }
         self._count(at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
         return {
-            vm: one.host
-            for vm, one in expected.items()
-            if vm not in owners and one.periods <= MOST_PERIODS_AT_A_HOST
+            vm: expectation.host
+            for vm, expectation in expected.items()
+            if vm not in owners and expectation.periods <= MOST_PERIODS_AT_A_HOST
         }
 
     def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:
@@ -204,20 +204,20 @@ class RefusedDeployments:
         self, pending: Iterable[tuple[int, int]], at_s: float, interval_s: float
     ) -> Mapping[int, str]:
         """Return, by id, why these VMs (given with their owners) must wait."""
-        found: dict[int, str] = {}
+        reasons: dict[int, str] = {}
         for vm, owner in pending:
             mine, before = self._owners.get(owner), self._vms.get(vm)
             if before is not None and mine is not None:
                 rests = _is_within(at_s, before.last_s, _rest_s(before.attempts, interval_s))
                 if rests or _is_within(at_s, mine.tried_s, _rest_s(mine.periods, interval_s)):
-                    found[vm] = f"{before.why}; it is retried later"
+                    reasons[vm] = f"{before.why}; it is retried later"
             elif mine is not None and _others_wait(mine, at_s, interval_s):
-                found[vm] = (
+                reasons[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
                     " hour, or the owner withdrew them while hosts made room for them; the others"
                     " are retried later"
                 )
-        return found
+        return reasons
 
     def _take_in_starts(self, observed: Observed) -> None:
         """Forget refused VMs that are on a host now; VMs with the same reason get one attempt."""
@@ -226,21 +226,23 @@ class RefusedDeployments:
             return
         placed = is_one_of(vms.id, self._vms) & (vms.host >= 0)
         started = [self._vms.pop(vm) for vm in vms.id[placed].tolist()]
-        resolved = {(one.owner, _kind_of(one.why)) for one in started}
-        for one in self._vms.values():
-            if (one.owner, _kind_of(one.why)) in resolved:
-                one.attempts = 0
-        still = {one.owner for one in self._vms.values()}
-        for owner in {one.owner for one in started} & self._owners.keys() - still:
+        resolved = {(refusal.owner, _kind_of(refusal.why)) for refusal in started}
+        for refusal in self._vms.values():
+            if (refusal.owner, _kind_of(refusal.why)) in resolved:
+                refusal.attempts = 0
+        still = {refusal.owner for refusal in self._vms.values()}
+        for owner in {refusal.owner for refusal in started} & self._owners.keys() - still:
             self._owners[owner].periods -= 1
 
     def _forget(self, at_s: float) -> None:
         """Drop old entries, and entries with dates in the future from a wrong clock."""
-        old = [vm for vm, one in self._vms.items() if abs(at_s - one.last_s) > REMEMBERED_S]
+        old = [vm for vm, refusal in self._vms.items() if abs(at_s - refusal.last_s) > REMEMBERED_S]
         for vm in old:
             del self._vms[vm]
         for owner, mine in list(self._owners.items()):
-            mine.new_s = [one for one in mine.new_s if abs(at_s - one) <= REMEMBERED_S]
+            mine.new_s = [
+                moment_s for moment_s in mine.new_s if abs(at_s - moment_s) <= REMEMBERED_S
+            ]
             if abs(at_s - mine.tried_s) > REMEMBERED_S:
                 del self._owners[owner]
 

@@ -51,8 +51,8 @@ def claims_of_waiting_vms(snapshot: Snapshot, kept: Floats, bound: Bools) -> Sna
         claims = waits & (floor[view.vms] > kept[view.vms] * (1 + _ROUNDING)).any(axis=1)
         if claims.any() and len(view.hosts):
             _judge(snapshot, view, np.flatnonzero(claims).tolist(), kept, floor, narrow)
-    found = replace(snapshot, vms=replace(snapshot.vms, floor=floor))
-    return narrowed_to(found, narrow, "hosts on which its bid pays for its claim")
+    claiming = replace(snapshot, vms=replace(snapshot.vms, floor=floor))
+    return narrowed_to(claiming, narrow, "hosts on which its bid pays for its claim")
 
 
 def _judge(

@@ -207,11 +207,11 @@ def _with_room(answers: dict[bytes, _LoginAnswer], now_s: float) -> dict[bytes, 
 
 def _identity(user: Any, session: str) -> Identity:
     try:
-        found = only_child(str(user), "USER")
-        parts = children(found)
+        user_element = only_child(str(user), "USER")
+        parts = children(user_element)
         own = whole(parts, "GID")
         groups = {own, *ids(parts["GROUPS"].iterchildren("ID"))} if "GROUPS" in parts else {own}
-        narrowed = _group_of_token(found, session.partition(":")[2])
+        narrowed = _group_of_token(user_element, session.partition(":")[2])
         if narrowed is not None:
             own, groups = narrowed, groups & {narrowed}
         return Identity(whole(parts, "ID"), text(parts, "NAME"), frozenset(groups), own)

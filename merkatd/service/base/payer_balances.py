@@ -21,8 +21,8 @@ class PayerBalances:
 
     def name(self, application: int) -> str | None:
         """Return the name of an application, or None."""
-        found = self.applications.get(application)
-        return None if found is None else found.name
+        account = self.applications.get(application)
+        return None if account is None else account.name
 
     def credits(self, owner: int, application: int) -> float | None:
         """Return the balance of the payer of a VM, or None without an account.
@@ -51,6 +51,6 @@ def payer_balances(connection: sa.Connection) -> PayerBalances:
     """Return the paying accounts as they are now."""
     tenants = account_store.every(connection, AccountKind.TENANT)
     return PayerBalances(
-        tenants={one.owner: one for one in tenants if one.owner is not None},
-        applications={one.id: one for one in budget_store.open_accounts(connection)},
+        tenants={tenant.owner: tenant for tenant in tenants if tenant.owner is not None},
+        applications={account.id: account for account in budget_store.open_accounts(connection)},
     )

@@ -145,16 +145,16 @@ def costs(
     If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
     """
     pays = is_one_of(snapshot.vms.state, PAYS) & (host != NO_HOST)
-    found = np.zeros_like(snapshot.vms.bid)
+    by_vm = np.zeros_like(snapshot.vms.bid)
     held_mib = held_memory.held(snapshot, limits)
     given = held_memory.with_held(decision.allocations, held_mib)
     floors = held_memory.with_held(snapshot.vms.floor, held_mib)
     for row, market in enumerate(markets):
         rows = np.flatnonzero(pays & (snapshot.vms.market == row))
         if market.by_use:
-            found[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
+            by_vm[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
             continue
-        found[rows] = charges(
+        by_vm[rows] = charges(
             snapshot.vms.bid[rows],
             given[rows],
             np.tile(decision.prices[row], (len(rows), 1)),
@@ -162,7 +162,7 @@ def costs(
             floors=floors[rows],
             reserve=market.pricing.reserve_prices(snapshot.resources),
         )
-    return found
+    return by_vm
 
 
 def vm_named(snapshot: Snapshot, named: str | None) -> int:
@@ -182,17 +182,17 @@ def _row_named(what: str, argument: str, ids: Ints, names: Sequence[str], named:
     if wanted is None:
         raise InvalidRequestError(f"{argument}: must be the id or the name of a {what}")
     number_ = as_id(wanted)
-    found = [row for row, id_ in enumerate(ids.tolist()) if id_ == number_]
-    found = found or [row for row, name in enumerate(names) if name == wanted]
-    if not found:
+    rows = [row for row, id_ in enumerate(ids.tolist()) if id_ == number_]
+    rows = rows or [row for row, name in enumerate(names) if name == wanted]
+    if not rows:
         raise InvalidRequestError(f"no {what} has the id or name {quoted_value(wanted)}")
-    if len(found) > 1:
-        some = ", ".join(str(ids[row]) for row in found[:5])
-        more = ", ..." if len(found) > 5 else ""
+    if len(rows) > 1:
+        some = ", ".join(str(ids[row]) for row in rows[:5])
+        more = ", ..." if len(rows) > 5 else ""
         raise InvalidRequestError(
-            f"{len(found)} {what}s have the name {quoted_value(wanted)}: use an id ({some}{more})"
+            f"{len(rows)} {what}s have the name {quoted_value(wanted)}: use an id ({some}{more})"
         )
-    return found[0]
+    return rows[0]
 
 
 def as_id(wanted: str) -> int | None:

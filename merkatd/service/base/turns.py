@@ -81,7 +81,10 @@ class FairTurns:
 
     def _refuse_one(self) -> None:
         """Reject the newest job of the key with the most; of several keys, the last to come."""
-        key = max(self._waiting, key=lambda one: (len(self._waiting[one]), one == self._came_last))
+        key = max(
+            self._waiting,
+            key=lambda visitor: (len(self._waiting[visitor]), visitor == self._came_last),
+        )
         turn = self._waiting[key][-1]
         self._leave(key, turn)
         turn.errback(TooManyRequestsError("Too many calls wait already: try again in a moment."))

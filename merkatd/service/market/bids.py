@@ -101,12 +101,12 @@ def _bid_change(view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | Non
     snapshot = view.snapshot
     vm = int(snapshot.vms.id[row])
     require_sold(snapshot.resources, {"": bids})
-    said = {
+    changed = {
         name: amount
         for name in snapshot.resources
         if (amount := checked_amount(name, bids.get(name), MAX_AMOUNT)) is not None
     }
-    if said and vm in view.rates:
+    if changed and vm in view.rates:
         group = view.rates[vm].group
         raise InvalidRequestError(
             f"VM {vm} bids its part of a group's spending rate; change the rate with"
@@ -117,7 +117,7 @@ def _bid_change(view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | Non
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
     known = dict(newest_bid.bid if newest_bid is not None else {})
     old = seen | known
-    return _BidChange(old, old | said, known | said, bool(said))
+    return _BidChange(old, old | changed, known | changed, bool(changed))
 
 
 def _outcome(view: QuotedView, row: int, change: _BidChange) -> BidOutcome:
@@ -151,4 +151,4 @@ def _shares_and_costs(
         return [(0.0, 0.0)] * len(bid)
     if bidder.place.now is None:
         return [(0.0, 0.0)] * len(bid)
-    return [(one.share, finite(one.cost)) for one in bidder.quote(bid)]
+    return [(quote.share, finite(quote.cost)) for quote in bidder.quote(bid)]

@@ -79,9 +79,9 @@ def _trouble(where: str | None, trouble: str | None) -> str:
 
 def why_not_more(part: Part) -> str:
     """Return the reason why this share is not larger."""
-    said = _PLAIN.get(part.limited_by)
-    if said is not None:
-        return said
+    text = _PLAIN.get(part.limited_by)
+    if text is not None:
+        return text
     if part.limited_by is LimitedBy.FLOOR:
         return f"this is its floor, and its bid of {_n(part.bid)} alone would get less"
     if part.bidders == 1:

@@ -194,10 +194,10 @@ def _bid_source(view: PeriodView, vm: int, newest_bid: Bid | None) -> str:
 def _resources(view: PeriodView, row: int, explanation: Explanation) -> list[ExplainedResource]:
     market = int(view.snapshot.vms.market[row])
     nowhere = view.host_name(row) is None
-    found = []
+    resources = []
     for column, part in enumerate(explanation.parts):
         used, used_lately = _used(view, row, column)
-        found.append(
+        resources.append(
             ExplainedResource(
                 **_numbers(asdict(part)),
                 used=used,
@@ -207,7 +207,7 @@ def _resources(view: PeriodView, row: int, explanation: Explanation) -> list[Exp
                 why_not_more="it has no host" if nowhere else why_not_more(part),
             )
         )
-    return found
+    return resources
 
 
 def _used(view: PeriodView, row: int, column: int) -> tuple[float | None, float | None]:

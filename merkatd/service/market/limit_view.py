@@ -120,10 +120,10 @@ class LimitService:
             )
 
         async def some(context: PeriodContext) -> list[ReleasedVm]:
-            found = [vm for vm in await _whole(context) if vm.vm in set(vms)]
-            did = await context.hypervisors.release(found)
+            limited = [vm for vm in await _whole(context) if vm.vm in set(vms)]
+            did = await context.hypervisors.release(limited)
             gone = ReleaseResult("", "it does not run on the host that OpenNebula names")
-            return [_released(vm, did.get(vm.vm, gone)) for vm in found]
+            return [_released(vm, did.get(vm.vm, gone)) for vm in limited]
 
         return await _between_periods(self._scheduler, some)
 
@@ -146,9 +146,9 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
     if of is None:
         return range(len(snapshot.vms))
     number = as_id(of)
-    found = [row for row, vm in enumerate(snapshot.vms.id.tolist()) if vm == number]
-    if found:
-        return found
+    rows = [row for row, vm in enumerate(snapshot.vms.id.tolist()) if vm == number]
+    if rows:
+        return rows
     ids = snapshot.hosts.id.tolist()
     hosts = [
         row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
@@ -208,15 +208,15 @@ def _further(
     in_force: EnforcedLimits, share: Mapping[str, Floats], row: int, sells: bool
 ) -> Mapping[str, FurtherLimit]:
     """Return the shares and limits of network and disk, if they are sold."""
-    found: dict[str, FurtherLimit] = {}
+    limits: dict[str, FurtherLimit] = {}
     for name, unit in PER_UNIT.items():
         if name in share:
             limit = int(in_force.throttled(name)[row])
-            found[name] = FurtherLimit(
+            limits[name] = FurtherLimit(
                 share=float(share[name][row]) if sells else None,
                 limit=None if limit < 0 else limit / unit,
             )
-    return found
+    return limits
 
 
 def _used_units(before: GuestUse, now: GuestUse, elapsed_s: float) -> Mapping[int, float]:
@@ -239,7 +239,7 @@ def _known(value: int) -> int | None:
 
 
 def _pins(cores: Sequence[Sequence[int]]) -> str | None:
-    return " ".join(",".join(map(str, one)) or "any" for one in cores) or None
+    return " ".join(",".join(map(str, numbers)) or "any" for numbers in cores) or None
 
 
 def _note(

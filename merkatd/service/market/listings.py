@@ -124,8 +124,8 @@ class ListingService:
         drained = self._scheduler.drained
 
         def rows() -> list[ListedHost]:
-            found = host_rows(view, visible_host_rows(caller, view), drained)
-            return found if caller.is_admin else [replace(one, use=None) for one in found]
+            rows = host_rows(view, visible_host_rows(caller, view), drained)
+            return rows if caller.is_admin else [replace(host, use=None) for host in rows]
 
         return await self._scheduler.world.executor.run(rows)
 
@@ -145,8 +145,8 @@ class ListingService:
     async def balances(self, caller: Caller) -> Mapping[int, float]:
         """Return every tenant's balance in credits, by owner. Raise NotPermittedError."""
         require_admin(caller, "ADMIN USERS")
-        found = await self._scheduler.world.database.read(payer_balances)
-        return {owner: account.balance / MICRO for owner, account in found.tenants.items()}
+        balances = await self._scheduler.world.database.read(payer_balances)
+        return {owner: account.balance / MICRO for owner, account in balances.tenants.items()}
 
 
 def host_rows(
@@ -163,10 +163,10 @@ def host_rows(
     bid_sums = [_sums(view, there, bids[:, column]) for column in range(len(names))]
 
     def by_resource(sums: Sequence[Floats], row: int) -> dict[str, float]:
-        return {name: float(one[row]) for name, one in zip(names, sums, strict=True)}
+        return {name: float(column[row]) for name, column in zip(names, sums, strict=True)}
 
     def measured(values: Floats) -> dict[str, float | None]:
-        return {name: finite(one) for name, one in zip(names, values, strict=True)}
+        return {name: finite(value) for name, value in zip(names, values, strict=True)}
 
     return [
         ListedHost(
@@ -252,11 +252,11 @@ def vm_rows(view: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
 def _first(now: PeriodView) -> Floats:
     """Return the VMs' shares if their market were a single host: [vms, resources]."""
     snapshot = now.snapshot
-    found: Floats = np.zeros_like(snapshot.vms.bid)
+    allocation: Floats = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
-        found[view.vms] = view.first(now.host[view.vms] != NO_HOST).allocation
-    return found
+        allocation[view.vms] = view.first(now.host[view.vms] != NO_HOST).allocation
+    return allocation
 
 
 def application_rows(
@@ -267,13 +267,13 @@ def application_rows(
     groups: dict[tuple[int, int], list[int]] = {}
     for row in rows:
         groups.setdefault((int(table.owner[row]), int(table.application[row])), []).append(row)
-    found: list[ApplicationUse] = []
+    applications: list[ApplicationUse] = []
     for (owner, application), members in sorted(groups.items()):
         state = table.state[members]
         bidding = is_one_of(state, BIDDING)
         cost = float(view.cost[members].sum())
         balance = balances.credits(owner, application)
-        found.append(
+        applications.append(
             ApplicationUse(
                 application=_known(application),
                 name=balances.name(application),
@@ -295,7 +295,7 @@ def application_rows(
                 },
             )
         )
-    return found
+    return applications
 
 
 def _known(value: Any) -> int | None:

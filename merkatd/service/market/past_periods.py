@@ -72,10 +72,10 @@ class PastPeriods:
         def read(connection: sa.Connection) -> PastPeriod | None:
             return _past_period(connection, number)
 
-        found = await run(lambda: self._scheduler.world.database.read(read))
-        if found is None:
+        period_shown = await run(lambda: self._scheduler.world.database.read(read))
+        if period_shown is None:
             raise no_period(number)
-        return found if caller.is_admin else replace(found, failure=None)
+        return period_shown if caller.is_admin else replace(period_shown, failure=None)
 
     async def shares(
         self, caller: Caller, number: int, run: ReadRunner = run_at_once
@@ -92,8 +92,8 @@ class PastPeriods:
             arrays = None if period is None else price_store.load_allocations(connection, number)
             if period is None or arrays is None or not _of_same_goods(world, arrays):
                 return None
-            found = shares_of(period, arrays, world.markets)
-            return found if caller.is_admin else _selected(found, found.owner == caller.uid)
+            shares = shares_of(period, arrays, world.markets)
+            return shares if caller.is_admin else _selected(shares, shares.owner == caller.uid)
 
         return await run(lambda: world.database.read(read))
 
@@ -105,19 +105,19 @@ class PastPeriods:
         world = self._scheduler.world
 
         def read(connection: sa.Connection) -> list[PastShares]:
-            found: list[PastShares] = []
+            past: list[PastShares] = []
             count = 0
-            for one in period_store.recent(connection, periods + 1):
-                if one.number >= period:
+            for stored in period_store.recent(connection, periods + 1):
+                if stored.number >= period:
                     continue
-                arrays = price_store.load_allocations(connection, one.number)
+                arrays = price_store.load_allocations(connection, stored.number)
                 if arrays is None:
                     continue
                 count += len(arrays["vm"])
                 if not _of_same_goods(world, arrays) or count > rows:
                     break
-                found.append(shares_of(one, arrays, world.markets))
-            return found
+                past.append(shares_of(stored, arrays, world.markets))
+            return past
 
         return await world.database.read(read)
 
@@ -128,14 +128,14 @@ def no_period(number: int) -> UnknownObjectError:
 
 
 def _past_period(connection: sa.Connection, number: int) -> PastPeriod | None:
-    found = period_store.get(connection, number)
-    if found is None:
+    row = period_store.get(connection, number)
+    if row is None:
         return None
     prices = {
         market: {resource: finite(price) for resource, price in by_resource.items()}
         for market, by_resource in price_store.load_prices(connection, number).items()
     }
-    return PastPeriod(found.number, found.started_s, prices, found.failure)
+    return PastPeriod(row.number, row.started_s, prices, row.failure)
 
 
 def _of_same_goods(context: PeriodContext, arrays: _Arrays) -> bool:
@@ -144,7 +144,7 @@ def _of_same_goods(context: PeriodContext, arrays: _Arrays) -> bool:
 
 def _selected(shares: PastShares, which: npt.NDArray[np.bool_]) -> PastShares:
     """Return the rows of these VMs."""
-    columns = (one.name for one in fields(shares) if one.name not in {"period", "at_s"})
+    columns = (field.name for field in fields(shares) if field.name not in {"period", "at_s"})
     return replace(shares, **{name: getattr(shares, name)[which] for name in columns})
 
 

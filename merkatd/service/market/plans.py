@@ -301,7 +301,7 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
         )
         return replace(
             preview,
-            under_way=[_unfinished(one) for one in seen.verdicts.waiting],
+            under_way=[_unfinished(step) for step in seen.verdicts.waiting],
             overfull=dict(limits.overfull),
         )
 
@@ -310,7 +310,7 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
 
 def _known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:
     """Return the bids in force, including new bids in changed templates."""
-    changed = {one.vm: one.bid for one in changed_templates(connection, looked)}
+    changed = {change.vm: change.bid for change in changed_templates(connection, looked)}
     return {**bid_store.amounts(connection), **changed}
 
 

@@ -47,7 +47,7 @@ class PriceTrend:
     @property
     def known(self) -> Sequence[float]:
         """Return the prices of the periods in which a price cleared the market."""
-        return [one for one in self.trend if one is not None]
+        return [price for price in self.trend if price is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,10 @@ class PriceService:
         past = await self.history(TREND_PERIODS)
         return [
             PriceTrend(
-                one, [row.prices.get(one.resource) for row in past if row.market == one.market]
+                trend,
+                [row.prices.get(trend.resource) for row in past if row.market == trend.market],
             )
-            for one in present
+            for trend in present
         ]
 
     async def history(self, periods: int, market: str | None = None) -> list[PastPriceRow]:

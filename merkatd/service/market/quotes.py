@@ -148,15 +148,15 @@ class BidderPlace:
 
     def quote(self, bids: Sequence[float]) -> tuple[Quote, ...]:
         """Return the share and cost of these bids by resource; if use is charged, the most."""
-        found = self.quotes.quote(self.place, bids)
+        quoted = self.quotes.quote(self.place, bids)
         rate = self.rate(bids[CPU])
         if rate is None:
-            return found
+            return quoted
         used = rate / UNITS_PER_CORE if self.place.bids else 0.0
-        prices = [used if column == CPU else 0.0 for column in range(len(found))]
+        prices = [used if column == CPU else 0.0 for column in range(len(quoted))]
         return tuple(
-            replace(one, price=price, cost=price * one.share)
-            for one, price in zip(found, prices, strict=True)
+            replace(quote, price=price, cost=price * quote.share)
+            for quote, price in zip(quoted, prices, strict=True)
         )
 
 
@@ -237,9 +237,9 @@ def _quoted(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
     possible share.
     """
     names = place.quotes.resources
-    said = [checked_amount(name, bids.get(name), MAX_AMOUNT) for name in names]
+    asked = [checked_amount(name, bids.get(name), MAX_AMOUNT) for name in names]
     amounts = [checked_amount(f"{WANTED}{name}", wanted.get(name), MAX_AMOUNT) for name in names]
-    for name, bid, amount in zip(names, said, amounts, strict=True):
+    for name, bid, amount in zip(names, asked, amounts, strict=True):
         if bid is not None and amount is not None:
             raise InvalidRequestError(f"{name} and want_{name}: only one of the two may be given")
     needed = place.quotes.bid_for(place.place, amounts)
@@ -256,20 +256,20 @@ def _quoted(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
         if at is None
         else at
         for hopeless, bid, amount, held, at in zip(
-            none, needed, amounts, place.bid, said, strict=True
+            none, needed, amounts, place.bid, asked, strict=True
         )
     ]
     rows = [
         QuotedResource(
-            resource=one.resource,
+            resource=quote.resource,
             wanted=amount,
-            bid=None if hopeless else one.bid,
-            share=one.share,
+            bid=None if hopeless else quote.bid,
+            share=quote.share,
             most=most,
-            price=None if hopeless else finite(one.price),
-            cost=None if hopeless else finite(one.cost),
+            price=None if hopeless else finite(quote.price),
+            cost=None if hopeless else finite(quote.cost),
         )
-        for one, amount, hopeless, most in zip(
+        for quote, amount, hopeless, most in zip(
             place.quote(offered), amounts, none, place.place.cap, strict=True
         )
     ]

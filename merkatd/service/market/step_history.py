@@ -160,7 +160,10 @@ def _age(stored: StoredStep) -> tuple[int, float]:
 
 def _rows(steps: Sequence[StoredStep], snapshot: Snapshot | None) -> list[StepRow]:
     """Return the steps with the present names of hosts and VMs."""
-    vms, hosts = {_vm(stored) for stored in steps}, {host for one in steps for host in _hosts(one)}
+    vms, hosts = (
+        {_vm(stored) for stored in steps},
+        {host for stored in steps for host in _hosts(stored)},
+    )
     vm_names = _names(snapshot.vms.id, snapshot.vms.name, vms) if snapshot else {}
     host_names = _names(snapshot.hosts.id, snapshot.hosts.name, hosts) if snapshot else {}
     return [_row(stored, vm_names, host_names) for stored in steps]
@@ -172,7 +175,8 @@ def _names(ids: Ints, names: Sequence[str], wanted: AbstractSet[int]) -> dict[in
     rows = rows_of(ids, some)
     there = rows != NO_ROW
     return {
-        one: names[row] for one, row in zip(some[there].tolist(), rows[there].tolist(), strict=True)
+        number: names[row]
+        for number, row in zip(some[there].tolist(), rows[there].tolist(), strict=True)
     }
 
 
@@ -183,8 +187,8 @@ def _vm(stored: StoredStep) -> int:
 
 def _hosts(stored: StoredStep) -> list[int]:
     """Return the ids of the step's hosts."""
-    found = (getattr(stored.step, name, None) for name in ("host", "source"))
-    return [host for host in found if host is not None]
+    hosts = (getattr(stored.step, name, None) for name in ("host", "source"))
+    return [host for host in hosts if host is not None]
 
 
 def _row(stored: StoredStep, vms: Mapping[int, str], hosts: Mapping[int, str]) -> StepRow:

@@ -30,8 +30,8 @@ def own_vm_rows(view: PeriodView, owner: int) -> Ints:
 
 def own_vm_ids(snapshot: Snapshot, owner: int) -> list[int]:
     """Return the ids of a tenant's VMs."""
-    found: list[int] = snapshot.vms.id[snapshot.vms.owner == owner].tolist()
-    return found
+    ids: list[int] = snapshot.vms.id[snapshot.vms.owner == owner].tolist()
+    return ids
 
 
 def visible_vm_rows(caller: Caller, view: PeriodView, which: Bools | None = None) -> list[int]:
@@ -42,8 +42,8 @@ def visible_vm_rows(caller: Caller, view: PeriodView, which: Bools | None = None
 
 
 def _rows(which: Bools) -> list[int]:
-    found: list[int] = np.flatnonzero(which).tolist()
-    return found
+    rows: list[int] = np.flatnonzero(which).tolist()
+    return rows
 
 
 def visible_host_rows(caller: Caller, view: PeriodView) -> Sequence[int]:
@@ -61,8 +61,8 @@ def visible_hosts(caller: Caller, view: PeriodView) -> Mapping[str, int]:
 
 def _own_host_rows(view: PeriodView, owner: int) -> set[int]:
     """Return the rows of hosts with VMs of a tenant."""
-    found = np.unique(view.host[own_vm_rows(view, owner)])
-    return set(found[found != NO_HOST].tolist())
+    hosts = np.unique(view.host[own_vm_rows(view, owner)])
+    return set(hosts[hosts != NO_HOST].tolist())
 
 
 def visible_host_row(caller: Caller, view: PeriodView, host: int) -> int:

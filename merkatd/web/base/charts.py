@@ -50,11 +50,11 @@ class Charts:
     @property
     def known(self) -> list[Chart]:
         """Return the charts that have a known value, with only their lines that have one."""
-        found = [
-            Chart(one.title, one.unit, [line for line in one.lines if any_known(line.values)])
-            for one in self.charts
+        charts = [
+            Chart(chart.title, chart.unit, [line for line in chart.lines if any_known(line.values)])
+            for chart in self.charts
         ]
-        return [one for one in found if one.lines]
+        return [chart for chart in charts if chart.lines]
 
     @property
     def data(self) -> dict[str, Any]:
@@ -64,11 +64,11 @@ class Charts:
             "at_s": list(self.at_s),
             "charts": [
                 {
-                    "title": one.title,
-                    "unit": one.unit,
-                    "lines": [asdict(line) for line in one.lines],
+                    "title": chart.title,
+                    "unit": chart.unit,
+                    "lines": [asdict(line) for line in chart.lines],
                 }
-                for one in self.known
+                for chart in self.known
             ],
         }
 
@@ -86,21 +86,21 @@ def plain(value: float, scale: float = 1.0) -> float | None:
 def prices_of(rows: Iterable[PastPriceRow], resources: Sequence[str]) -> Charts:
     """Return charts of the prices of each market, for example of a core and of a GiB."""
     at_s: dict[int, float] = {}
-    found: dict[str, dict[int, Mapping[str, float | None]]] = {}
+    prices: dict[str, dict[int, Mapping[str, float | None]]] = {}
     for row in rows:
         at_s[row.period] = row.at_s
-        found.setdefault(row.market, {})[row.period] = row.prices
+        prices.setdefault(row.market, {})[row.period] = row.prices
     periods = sorted(at_s)
     return Charts(
         periods,
         [at_s[period] for period in periods],
         [
             Chart(
-                f"{A_UNIT[name]}, {market}" if len(found) > 1 else A_UNIT[name],
+                f"{A_UNIT[name]}, {market}" if len(prices) > 1 else A_UNIT[name],
                 "credits a period",
                 [ChartLine("price", [_price(known.get(period, {}), name) for period in periods])],
             )
-            for market, known in found.items()
+            for market, known in prices.items()
             for name in resources
         ],
     )
@@ -118,12 +118,14 @@ NO_ONES = -2
 
 def of_vm(moments: Sequence[PeriodRecord], vm: int, owner: int, resources: Sequence[str]) -> Charts:
     """Return charts of the VM's allocation, use, bid and costs while it had this owner."""
-    rows = [(one, one.row(vm)) for one in moments]
-    there = [(one, at) for one, at in rows if at is not None and int(one.owner[at]) == owner]
+    rows = [(moment, moment.row(vm)) for moment in moments]
+    there = [
+        (moment, at) for moment, at in rows if at is not None and int(moment.owner[at]) == owner
+    ]
 
     def column(name: str, place: int) -> Values:
         scale = PER_UNIT.get(resources[place], 1.0)
-        return [plain(getattr(one, name)[at, place], scale) for one, at in there]
+        return [plain(getattr(moment, name)[at, place], scale) for moment, at in there]
 
     charts = [
         Chart(
@@ -136,26 +138,29 @@ def of_vm(moments: Sequence[PeriodRecord], vm: int, owner: int, resources: Seque
         )
         for place, resource in enumerate(resources)
     ]
-    bids = [plain(one.bid[at].sum()) for one, at in there]
-    pays = [plain(one.cost[at]) for one, at in there]
+    bids = [plain(moment.bid[at].sum()) for moment, at in there]
+    pays = [plain(moment.cost[at]) for moment, at in there]
     charts.append(
         Chart("Money", CREDITS, [ChartLine("pays", pays), ChartLine("bids", bids, dashed=True)])
     )
-    return _over([one for one, _ in there], charts)
+    return _over([moment for moment, _ in there], charts)
 
 
 def of_host(
     moments: Sequence[PeriodRecord], host: int, owner: int | None, resources: Sequence[str]
 ) -> Charts:
     """Return charts of a host's capacity, and of its allocations to an owner or to all VMs."""
-    rows = [(one, one.host_row(host)) for one in moments]
-    there = [(one, at) for one, at in rows if at is not None]
-    known = [one for one, _ in there]
-    here = [(one.host == host) & (True if owner is None else one.owner == owner) for one in known]
+    rows = [(moment, moment.host_row(host)) for moment in moments]
+    there = [(moment, at) for moment, at in rows if at is not None]
+    known = [moment for moment, _ in there]
+    here = [
+        (moment.host == host) & (True if owner is None else moment.owner == owner)
+        for moment in known
+    ]
     charts = []
     for place, resource in enumerate(resources):
         scale = PER_UNIT.get(resource, 1.0)
-        whole = [plain(one.whole[at, place], scale) for one, at in there]
+        whole = [plain(moment.whole[at, place], scale) for moment, at in there]
         given = ChartLine("given" if owner is None else "yours", _given(known, here, place, scale))
         charts.append(
             Chart(NAMES[resource], UNITS[resource], [given, ChartLine("has", whole, dashed=True)])
@@ -171,8 +176,8 @@ def of_tenant(
     resources: Sequence[str],
 ) -> Charts:
     """Return charts of a tenant's balance, bids, costs and allocations."""
-    held = ChartLine("left", _balances([one.at_s for one in moments], changes))
-    mine = [one.owner == owner for one in moments]
+    held = ChartLine("left", _balances([moment.at_s for moment in moments], changes))
+    mine = [moment.owner == owner for moment in moments]
     return _over(moments, [*_together(moments, mine, resources), Chart("Credits", "left", [held])])
 
 
@@ -184,18 +189,21 @@ def of_platform(
 ) -> Charts:
     """Return charts of a platform's progress, and of its VMs' bids, costs and allocations."""
     goals = [
-        next((goal for goal in one.goals if goal.platform == platform), None) for one in moments
+        next((goal for goal in moment.goals if goal.platform == platform), None)
+        for moment in moments
     ]
     theirs = NO_ONES if application is None else application
     began = (
-        goal is not None or (one.application == theirs).any()
-        for one, goal in zip(moments, goals, strict=True)
+        goal is not None or (moment.application == theirs).any()
+        for moment, goal in zip(moments, goals, strict=True)
     )
     first = next((at for at, there in enumerate(began) if there), len(goals))
     known = moments[first:]
     pairs = list(zip(known, goals[first:], strict=True))
     done = [None if goal is None else _percent(goal.done) for _, goal in pairs]
-    passed = [None if goal is None else _percent(goal.passed(one.at_s)) for one, goal in pairs]
+    passed = [
+        None if goal is None else _percent(goal.passed(moment.at_s)) for moment, goal in pairs
+    ]
     charts = [
         Chart(
             "Its work",
@@ -204,7 +212,9 @@ def of_platform(
         )
     ]
     if application is not None:
-        charts += _together(known, [one.application == application for one in known], resources)
+        charts += _together(
+            known, [moment.application == application for moment in known], resources
+        )
     return _over(known, charts)
 
 
@@ -212,7 +222,7 @@ def _together(
     moments: Sequence[PeriodRecord], rows: Sequence[Bools], resources: Sequence[str]
 ) -> list[Chart]:
     """Return charts of the summed bids, costs and allocations of the VMs in these rows."""
-    bids = [plain(one.bid[some].sum()) for one, some in zip(moments, rows, strict=True)]
+    bids = [plain(moment.bid[some].sum()) for moment, some in zip(moments, rows, strict=True)]
     money = [ChartLine("pays", _cost(moments, rows)), ChartLine("bids", bids, dashed=True)]
     return [
         Chart("Money", CREDITS, money),
@@ -231,21 +241,24 @@ def _given(
     moments: Sequence[PeriodRecord], rows: Sequence[Bools], place: int, scale: float
 ) -> Values:
     return [
-        plain(one.given[some, place].sum(), scale) for one, some in zip(moments, rows, strict=True)
+        plain(moment.given[some, place].sum(), scale)
+        for moment, some in zip(moments, rows, strict=True)
     ]
 
 
 def _cost(moments: Sequence[PeriodRecord], rows: Sequence[Bools]) -> Values:
-    return [plain(one.cost[some].sum()) for one, some in zip(moments, rows, strict=True)]
+    return [plain(moment.cost[some].sum()) for moment, some in zip(moments, rows, strict=True)]
 
 
 def _balances(at_s: Sequence[float], changes: BalanceChanges) -> Values:
     """Return the balance at these times: the present balance minus all later changes."""
-    times = np.array([one.at_s for one in changes.movements])
+    times = np.array([movement.at_s for movement in changes.movements])
     order = np.argsort(times)
-    after = np.cumsum(np.array([one.credits for one in changes.movements])[order][::-1])[::-1]
+    after = np.cumsum(np.array([movement.credits for movement in changes.movements])[order][::-1])[
+        ::-1
+    ]
     later = np.append(after, 0.0)[np.searchsorted(times[order], at_s, side="right")]
-    return [plain(changes.credits - float(one)) for one in later]
+    return [plain(changes.credits - float(change)) for change in later]
 
 
 def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values:
@@ -253,8 +266,10 @@ def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values
 
     The last value is None, because it is not measured yet.
     """
-    found = {one.period - 1: value for (one, _), value in zip(there, values, strict=True)}
-    return [found.get(one.period) for one, _ in there]
+    value_of_period = {
+        moment.period - 1: value for (moment, _), value in zip(there, values, strict=True)
+    }
+    return [value_of_period.get(moment.period) for moment, _ in there]
 
 
 def _percent(part: float | None) -> float | None:
@@ -262,4 +277,6 @@ def _percent(part: float | None) -> float | None:
 
 
 def _over(moments: Sequence[PeriodRecord], charts: Sequence[Chart]) -> Charts:
-    return Charts([one.period for one in moments], [one.at_s for one in moments], charts)
+    return Charts(
+        [moment.period for moment in moments], [moment.at_s for moment in moments], charts
+    )

@@ -40,8 +40,8 @@ _STATUSES: Mapping[type[Exception], HTTPStatus] = {
 
 def status_of(error: Exception) -> HTTPStatus:
     """Return the status of the answer to a request that failed with this error."""
-    found = (status for kind, status in _STATUSES.items() if isinstance(error, kind))
-    return next(found, HTTPStatus.SERVICE_UNAVAILABLE)
+    statuses = (status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    return next(statuses, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def text_of(path: str, error: Exception) -> str:

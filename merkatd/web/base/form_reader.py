@@ -50,7 +50,7 @@ def fields_of(text: bytes) -> dict[str, list[str]]:
     if text.count(b"&") >= MOST_FIELDS or not text.isascii():
         return {}
     plain, place = _replaced(text)
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     begin = 0
     for part in text.split(b"&"):
         end = begin + len(part)
@@ -58,9 +58,9 @@ def fields_of(text: bytes) -> dict[str, list[str]]:
             mark = text.find(b"=", begin, end)
             name_end, value = (end, end) if mark < 0 else (mark, mark + 1)
             name = _text(plain[place[begin] : place[name_end]])
-            found.setdefault(name, []).append(_text(plain[place[value] : place[end]]))
+            fields.setdefault(name, []).append(_text(plain[place[value] : place[end]]))
         begin = end + 1
-    return found
+    return fields
 
 
 def decoded(text: bytes) -> str:

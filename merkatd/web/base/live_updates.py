@@ -117,11 +117,11 @@ class Listeners:
                 listener.send(event)
 
     def _remove(self, listener: Listener) -> None:
-        found = self._there.pop(listener, None)
-        if found is not None:
-            self._users[found.user] -= 1
-            if not self._users[found.user]:
-                del self._users[found.user]
+        entry = self._there.pop(listener, None)
+        if entry is not None:
+            self._users[entry.user] -= 1
+            if not self._users[entry.user]:
+                del self._users[entry.user]
 
 
 def _event(name: str, value: dict[str, Any]) -> bytes:

@@ -231,11 +231,11 @@ class PeriodRecorder:
 
     async def _read_before(self, period: int) -> None:
         try:
-            found = await self._services.past.shares_before(period, _MOST_BEFORE, MOST_ROWS)
+            past = await self._services.past.shares_before(period, _MOST_BEFORE, MOST_ROWS)
         except Exception as error:  # noqa: BLE001 - short charts must not stop the daemon
             _log.warn("The charts lack all periods before this start: {error}", error=str(error))
             return
-        for shares in found:
+        for shares in past:
             if not self._past.put_before(moment_before(shares)):
                 return
 

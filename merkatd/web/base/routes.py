@@ -61,7 +61,7 @@ class PageRequest:
     @property
     def moments(self) -> Sequence[PeriodRecord]:
         """Return the records of this period and earlier ones. Raise TryAgainError before any."""
-        return [one for one in self.past.moments if one.period <= self.period]
+        return [moment for moment in self.past.moments if moment.period <= self.period]
 
     @property
     def uid(self) -> int:
@@ -111,10 +111,10 @@ class PageRequest:
         if there is None:
             return []
         read = partial(there.platforms, self.caller, None if self.admin else self.uid)
-        found: Sequence[PlatformSummary] = await self.read(
+        platforms: Sequence[PlatformSummary] = await self.read(
             ("platforms",), lambda: self.house.long_reads.run(self.uid, read), []
         )
-        return found
+        return platforms
 
 
 Function = Callable[[PageRequest], Awaitable[PageResponse | LiveResponse]]
@@ -159,12 +159,12 @@ def route(
 def find(method: str, path: str) -> tuple[Route, int] | None:
     """Return the route of an address and the id in it, None for an unknown address."""
     wanted = "GET" if method == "HEAD" else method
-    for one in ROUTES:
-        match = _pattern(one.path).fullmatch(path) if one.method == wanted else None
+    for entry in ROUTES:
+        match = _pattern(entry.path).fullmatch(path) if entry.method == wanted else None
         if match is None:
             continue
         id_ = int(match["id"]) if "id" in match.groupdict() else -1
-        return (one, id_) if id_ < MAX_NUMBER else None
+        return (entry, id_) if id_ < MAX_NUMBER else None
     return None
 
 
@@ -173,8 +173,8 @@ _PATTERNS: dict[str, re.Pattern[str]] = {}
 
 def _pattern(path: str) -> re.Pattern[str]:
     if path not in _PATTERNS:
-        one = rf"(?P<id>[0-9]{{1,{_LONGEST_ID}}})"
-        _PATTERNS[path] = re.compile(re.escape(path).replace(r"\{\}", one), re.ASCII)
+        number = rf"(?P<id>[0-9]{{1,{_LONGEST_ID}}})"
+        _PATTERNS[path] = re.compile(re.escape(path).replace(r"\{\}", number), re.ASCII)
     return _PATTERNS[path]
 
 

@@ -16,10 +16,10 @@ _LONGEST = 300
 
 def host_name(header: str) -> str | None:
     """Return the name or address in a `Host` header, without its port; None if it is invalid."""
-    found = _HOST.fullmatch(header) if len(header) <= _LONGEST else None
-    if found is None:
+    match = _HOST.fullmatch(header) if len(header) <= _LONGEST else None
+    if match is None:
         return None
-    return (found["six"] or found["name"]).lower().removesuffix(".") or None
+    return (match["six"] or match["name"]).lower().removesuffix(".") or None
 
 
 class OwnHosts:
@@ -44,11 +44,11 @@ def certificate_names(path: str) -> tuple[str, ...]:
         return ()
     own = x509.load_pem_x509_certificates(Path(path).read_bytes())[0]
     try:
-        found = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names_element = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return ()
-    names = found.get_values_for_type(x509.DNSName)
-    addresses = found.get_values_for_type(x509.IPAddress)
+    names = names_element.get_values_for_type(x509.DNSName)
+    addresses = names_element.get_values_for_type(x509.IPAddress)
     return (*(name for name in names if "*" not in name), *map(str, addresses))
 
 

@@ -76,7 +76,7 @@ class StoredAnswers:
     @property
     def hangs(self) -> bool:
         """Return whether the database has not answered since the start of a late read."""
-        return any(one.begun_s >= self._answered_s for one in self._late.values())
+        return any(answer.begun_s >= self._answered_s for answer in self._late.values())
 
     def reading(self, patience_s: float = PATIENCE_S, visitor: Hashable = None) -> "PageRead":
         """Return the reads of a page; `visitor` is None for the daemon's own reads."""
@@ -90,8 +90,10 @@ class StoredAnswers:
         A visitor's late reads use up at most its own part of the limit.
         """
         since_s = self._clock.seconds() - _GIVEN_UP_S
-        self._late = {name: one for name, one in self._late.items() if one.begun_s > since_s}
-        of = Counter(one.visitor for one in self._late.values())
+        self._late = {
+            name: answer for name, answer in self._late.items() if answer.begun_s > since_s
+        }
+        of = Counter(answer.visitor for answer in self._late.values())
         # Parallel reads become late together, so a visitor can exceed its part of the limit.
         late = sum(min(number, _MOST_LATE_OF_ONE) for number in of.values())
         if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE:
@@ -116,9 +118,9 @@ class StoredAnswers:
 
     def _drop_one(self) -> None:
         """Drop the oldest answer of the visitor with the most: others' answers stay."""
-        of = Counter(one.visitor for one in self._kept.values())
+        of = Counter(answer.visitor for answer in self._kept.values())
         most = max(of, key=lambda visitor: of[visitor])
-        del self._kept[next(key for key, one in self._kept.items() if one.visitor == most)]
+        del self._kept[next(key for key, answer in self._kept.items() if answer.visitor == most)]
 
     async def outlast(
         self, work: SharedResult[Result], look: Callable[[], Awaitable[object]]
@@ -174,8 +176,8 @@ class PageRead:
             except (defer.TimeoutError, sa.exc.SQLAlchemyError):
                 if not once.over:
                     self._recall.late(key, begun_s, self._visitor)
-        found: Result = self._last_answer(key, default)
-        return found
+        answer: Result = self._last_answer(key, default)
+        return answer
 
     async def settle(self, once: SharedResult[Any] | None) -> None:
         """Wait until the work succeeds or fails, within the page's time limit."""

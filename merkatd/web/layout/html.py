@@ -61,11 +61,11 @@ class WrongInputError(Exception):
         self.wrong = wrong
 
 
-def numbers(said: Mapping[str, str]) -> dict[str, float]:
+def numbers(fields: Mapping[str, str]) -> dict[str, float]:
     """Return the numbers in these fields; empty fields are omitted. Raise WrongInputError."""
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     wrong: dict[str, str] = {}
-    for name, text in said.items():
+    for name, text in fields.items():
         if not text:
             continue
         try:
@@ -73,12 +73,12 @@ def numbers(said: Mapping[str, str]) -> dict[str, float]:
         except ValueError:
             value = -1.0
         if 0 <= value < float("inf"):  # false for NaN too
-            found[name] = value
+            amounts[name] = value
         else:
             wrong[name] = f"Must be a number of at least 0 (got {text[:_LONGEST]!r})."
     if wrong:
         raise WrongInputError(wrong)
-    return found
+    return amounts
 
 
 def field(

@@ -88,7 +88,9 @@ def button(request: PageRequest, action: str, words: str, class_: str | None = N
 def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Markup:
     """Return a section of a page with a heading."""
     # Digits are removed, so that a heading with a count keeps its id.
-    name = "part-" + "".join(one if one.isalpha() else "-" for one in title.lower()).strip("-")
+    name = "part-" + "".join(letter if letter.isalpha() else "-" for letter in title.lower()).strip(
+        "-"
+    )
     head = element("header", element("h2", title, id=name), more)
     return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 
@@ -146,8 +148,8 @@ def _priced(price: float | None, times: float) -> str:
 
 
 def _fact(name: str, value: Part, more: str) -> Markup:
-    said = element("dd", value, element("small", f" {more}") if more else None)
-    return element("div", element("dt", name), said)
+    description = element("dd", value, element("small", f" {more}") if more else None)
+    return element("div", element("dt", name), description)
 
 
 def _old_data_warning(request: PageRequest) -> Part:
@@ -164,24 +166,24 @@ def _old_data_warning(request: PageRequest) -> Part:
 
 
 def _banner(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
-    said: list[Part] = [_old_data_warning(request)]
+    banners: list[Part] = [_old_data_warning(request)]
     if how.mode in _DRY:
-        said.append(element("p", _DRY[how.mode], class_="banner"))
+        banners.append(element("p", _DRY[how.mode], class_="banner"))
     if plan is not None and request.admin:
         link = element("a", f"Plan {plan} waits for your approval", href="/plan")
-        said.append(element("p", link, ".", class_="banner warn"))
+        banners.append(element("p", link, ".", class_="banner warn"))
     if how.standby is not None:
-        said.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
+        banners.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
     if how.clock_ahead_s:
         text = (
             f"The daemon's clock is {duration_text(how.clock_ahead_s)} ahead of the time that is"
             " known to have passed. No deadline takes effect until this time is believed."
         )
-        said.append(element("p", text, class_="banner warn"))
+        banners.append(element("p", text, class_="banner warn"))
     if request.admin and how.failures:
         text = f"The last {how.failures} periods failed; the log has the reasons."
-        said.append(element("p", text, class_="banner bad"))
-    return joined(said)
+        banners.append(element("p", text, class_="banner bad"))
+    return joined(banners)
 
 
 ROWS = 100
@@ -197,9 +199,9 @@ async def list_page(
     more: Part = None,
 ) -> PageResponse:
     """Return a page with a list."""
-    found = page_of_rows(request, rows, shown)
+    parts = page_of_rows(request, rows, shown)
     return await page_in_frame(
-        request, title, element("h1", title), panel(heading, *found, more=more)
+        request, title, element("h1", title), panel(heading, *parts, more=more)
     )
 
 

@@ -95,13 +95,13 @@ def deadline(at_s: float | None, now_s: float) -> Markup:
         return NONE
     at_s = bounded(at_s)
     at = utc(at_s)
-    said = (
+    text = (
         f"in {duration_text(at_s - now_s)}"
         if at_s >= now_s
         else f"{duration_text(now_s - at_s)} ago"
     )
     return element(
-        "time", said, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC"
+        "time", text, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC"
     )
 
 
@@ -161,24 +161,26 @@ def table(
     # A narrow page shows rows as blocks, which lose their table roles without these attributes.
     body = [
         element(
-            "tr", [_cell(heads[at], kind(at), one, at) for at, one in enumerate(row)], role="row"
+            "tr", [_cell(heads[at], kind(at), cell, at) for at, cell in enumerate(row)], role="row"
         )
         for row in rows
     ]
     if not body:
         return element("p", nothing, class_="quiet")
     columns = [
-        element("th", one, scope="col", class_=kind(at), role="columnheader")
-        for at, one in enumerate(heads)
+        element("th", head, scope="col", class_=kind(at), role="columnheader")
+        for at, head in enumerate(heads)
     ]
-    found = element(
+    table_element = element(
         "table",
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", columns, role="row"), role="rowgroup"),
         element("tbody", body, role="rowgroup"),
         role="table",
     )
-    return element("div", found, class_="wide", role="group", aria_label=caption, tabindex="0")
+    return element(
+        "div", table_element, class_="wide", role="group", aria_label=caption, tabindex="0"
+    )
 
 
 def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:
@@ -235,8 +237,8 @@ def _host_links(row: StepRow, hosts: Mapping[str, int]) -> Part:
 
 def _result(row: StepRow) -> Part:
     bad = row.state in {"refused", "expired"}
-    said: Part = element("span", row.state, class_="badge bad" if bad else "badge")
-    return [said, " ", row.reply] if bad and row.reply else said
+    badge: Part = element("span", row.state, class_="badge bad" if bad else "badge")
+    return [badge, " ", row.reply] if bad and row.reply else badge
 
 
 def _numbered(vm: int | None) -> str | None:

@@ -24,10 +24,10 @@ def over_time(charts: Charts, *gaps: str) -> Markup:
         nothing = element("p", "There is no data yet; each period adds some.", class_="quiet")
         return panel("Over time", charts_box(charts), nothing)
     known = charts.known
-    heads = [f"{one.title} {line.name}" for one in known for line in one.lines]
-    lines = [line for one in known for line in one.lines]
+    heads = [f"{chart.title} {line.name}" for chart in known for line in chart.lines]
+    lines = [line for chart in known for line in chart.lines]
     newest = range(len(charts.period) - 1, max(len(charts.period) - 1 - _ROWS, -1), -1)
-    found = table(
+    numbers_table = table(
         "Values by period, the newest first",
         ("Period", "Time", *heads),
         [
@@ -44,7 +44,7 @@ def over_time(charts: Charts, *gaps: str) -> Markup:
         "Over time",
         charts_box(charts),
         [element("p", gap, class_="quiet") for gap in gaps],
-        element("details", element("summary", "As a table"), found),
+        element("details", element("summary", "As a table"), numbers_table),
         more=element("small", _reach(len(charts.period)), class_="quiet"),
     )
 

@@ -41,14 +41,14 @@ async def host(request: PageRequest) -> PageResponse:
     now = request.now
     row = visible_host_row(request.caller, now, request.id)
     name = now.snapshot.hosts.name[row]
-    one = next(each for each in await _rows(request) if each.id == request.id)
+    listed = next(each for each in await _rows(request) if each.id == request.id)
     vms = visible_rows.vms(request, now.host == row)
     decided = await steps(request, _STEPS, host=request.id)
     return await page_in_frame(
         request,
         name,
         element("h1", name),
-        panel("Now", facts(_facts(request, one)), _orders(request, one)),
+        panel("Now", facts(_facts(request, listed)), _orders(request, listed)),
         panel(
             "VMs here" if request.admin else "Your VMs here",
             *page_of_rows(request, vms, partial(vms_table, now, {name: request.id})),
@@ -124,24 +124,24 @@ def _part(row: ListedHost, use: HostUse, resource: str) -> float:
 def state(row: ListedHost) -> Markup:
     """Return a host's state as a badge."""
     words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
-    said, kind = words.get(row.state, (row.state, "bad"))
-    return element("span", said, class_=f"badge {kind}")
+    text, kind = words.get(row.state, (row.state, "bad"))
+    return element("span", text, class_=f"badge {kind}")
 
 
 def _facts(request: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
-    found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
+    shown: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
     for resource in request.house.world.goods.resources:
         whole = amount(resource, row.capacity[resource])
         name = {"cpu": "CPU"}.get(resource, resource.capitalize())
         if row.use is not None:
             given = amount(resource, row.use.given[resource])
             bids = credits_text(row.use.bids[resource])
-            found.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
+            shown.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
         else:
-            found.append((name, whole))
+            shown.append((name, whole))
     if row.use is not None and row.use.note:
-        found.append(("Note", row.use.note))
-    return found
+        shown.append(("Note", row.use.note))
+    return shown
 
 
 def _orders(request: PageRequest, row: ListedHost) -> Part:

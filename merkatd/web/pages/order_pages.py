@@ -141,15 +141,17 @@ async def _answered(
 
 
 def _numbers(request: PageRequest, name: str) -> list[int]:
-    said = request.asked.form.fields.get(name, ())
-    return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
+    texts = request.asked.form.fields.get(name, ())
+    return [
+        int(number) for number in texts if number.isascii() and number.isdigit() and len(number) < 8
+    ]
 
 
 async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     problem = element("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
-        found: StandingPlan = await request.read(
+        standing: StandingPlan = await request.read(
             ("plan",), lambda: request.house.modes.standing_plan(request.caller)
         )
     except (ConflictError, TryAgainError) as error:
@@ -160,26 +162,26 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
     return await page_in_frame(
         request,
         "Plan",
-        element("h1", f"Plan {found.plan}"),
+        element("h1", f"Plan {standing.plan}"),
         problem,
         panel(
-            found.state.capitalize(),
+            standing.state.capitalize(),
             element(
                 "p",
                 "Made in ",
-                link("periods", found.period, f"period {found.period}"),
+                link("periods", standing.period, f"period {standing.period}"),
                 " at ",
-                moment(found.at_s),
-                f", by {found.who}" if found.who else "",
+                moment(standing.at_s),
+                f", by {standing.who}" if standing.who else "",
             ),
-            _steps(request, found),
+            _steps(request, standing),
         ),
         status=status,
     )
 
 
-def _steps(request: PageRequest, found: StandingPlan) -> Part:
-    waits = found.state == "waiting"
+def _steps(request: PageRequest, standing: StandingPlan) -> Part:
+    waits = standing.state == "waiting"
     heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
     rows = table(
         "The steps of the plan",
@@ -194,13 +196,13 @@ def _steps(request: PageRequest, found: StandingPlan) -> Part:
                 step.reason,
                 _skip(step) if waits else _result(step),
             )
-            for step in found.steps
+            for step in standing.steps
         ],
         numbers=(0,),
     )
     if not waits:
         return rows
-    number = hidden({"plan": found.plan})
+    number = hidden({"plan": standing.plan})
     approved = element("button", "Approve without the skipped steps", type="submit", class_="main")
     return [
         form(request, "/plan/approve", number, rows, approved),
@@ -213,8 +215,8 @@ def _steps(request: PageRequest, found: StandingPlan) -> Part:
     ]
 
 
-def _host(said: Any) -> Part:
-    return None if said is None else str(said)
+def _host(value: Any) -> Part:
+    return None if value is None else str(value)
 
 
 def _skip(step: StandingStep) -> Markup:

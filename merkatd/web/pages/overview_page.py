@@ -53,13 +53,13 @@ def _price(prices: Sequence[PastPriceRow]) -> str:
     if not known:
         return ""
     now, before = known[-1], known[0]
-    said = f"A core costs {credits_text(now * PER_UNIT['cpu'])} credits a period"
+    text = f"A core costs {credits_text(now * PER_UNIT['cpu'])} credits a period"
     periods = f"{_count(len(known) - 1)} period{'s' if len(known) > 2 else ''} ago"
     if before > 0 and now > before * _MUCH:
-        return f"{said}, {now / before:.1f} times as much as {periods}."
+        return f"{text}, {now / before:.1f} times as much as {periods}."
     if now > 0 and before > now * _MUCH:
-        return f"{said}, {1 - now / before:.0%} less than {periods}."
-    return f"{said}."
+        return f"{text}, {1 - now / before:.0%} less than {periods}."
+    return f"{text}."
 
 
 def _largest_share(tenants: Sequence[Row]) -> str:
@@ -82,13 +82,13 @@ def _own_share(tenants: Sequence[Row]) -> str:
     own = next(iter(tenants), None)
     if own is None or not own["vms"]:
         return "You have no VMs."
-    said = (
+    text = (
         f"You get {_cores(own['cpu'])} and {amount('memory', own['memory'])} for"
         f" {credits_text(own['cost'])} credits a period"
     )
     lasts_s = own["lasts_s"]
     return (
-        f"{said}, which your credits last for {duration_text(lasts_s)}." if lasts_s else f"{said}."
+        f"{text}, which your credits last for {duration_text(lasts_s)}." if lasts_s else f"{text}."
     )
 
 
@@ -186,7 +186,7 @@ async def _hosts(request: PageRequest) -> Part:
     drained = frozenset(request.house.daemon.state().drained_hosts)
     owner = None if request.admin else request.uid
     work = partial(host_bars, now, drained, owner, _MOST_DRAWN)
-    found = await request.house.world.executor.run(work)
+    bars = await request.house.world.executor.run(work)
     without = element(
         "noscript",
         element(
@@ -196,8 +196,8 @@ async def _hosts(request: PageRequest) -> Part:
             ".",
         ),
     )
-    box = element("div", without, class_="hosts", data_hosts=compact(found), data_keep=True)
-    if len(found) < _MOST_DRAWN:
+    box = element("div", without, class_="hosts", data_hosts=compact(bars), data_keep=True)
+    if len(bars) < _MOST_DRAWN:
         return box
     return [box, element("p", f"The first {count_text(_MOST_DRAWN, 'host')}.", class_="quiet")]
 

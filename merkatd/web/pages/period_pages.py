@@ -34,18 +34,18 @@ _SHOWN_STEPS = 200
 @route("GET", "/decisions")
 async def decisions(request: PageRequest) -> PageResponse:
     """Return the page of the newest decisions."""
-    found = await steps(request, _SHOWN_STEPS)
+    decided = await steps(request, _SHOWN_STEPS)
     return await page_in_frame(
         request,
         "Decisions",
         element("h1", "Decisions"),
-        panel(f"The newest {len(found)}", steps_table(found, visible_rows.host_ids(request))),
+        panel(f"The newest {len(decided)}", steps_table(decided, visible_rows.host_ids(request))),
     )
 
 
 async def moment_at(request: PageRequest) -> PeriodRecord | None:
     """Return the record of the period in the address, None if it is no longer stored."""
-    kept = next((one for one in request.moments if one.period == request.id), None)
+    kept = next((moment for moment in request.moments if moment.period == request.id), None)
     if kept is not None:
         return kept
 
@@ -54,8 +54,8 @@ async def moment_at(request: PageRequest) -> PeriodRecord | None:
         turn = partial(request.house.long_reads.run, request.uid, read)
         return await request.read(("shares", request.id), turn, None)
 
-    found = await request.house.past.shares(request.caller, request.id, in_turn)
-    return None if found is None else moment_before(found)
+    shares = await request.house.past.shares(request.caller, request.id, in_turn)
+    return None if shares is None else moment_before(shares)
 
 
 async def shares_table(request: PageRequest, moment: PeriodRecord) -> Markup:
@@ -64,11 +64,14 @@ async def shares_table(request: PageRequest, moment: PeriodRecord) -> Markup:
     resources = request.house.world.goods.resources
     owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
     rows: list[Sequence[Part]] = []
-    for owner in owners if request.admin else [one for one in owners if one == request.uid]:
+    for owner in owners if request.admin else [owner for owner in owners if owner == request.uid]:
         mine = moment.owner == owner
         cost = float(moment.cost[mine].sum())
         given = moment.given[mine].sum(axis=0)
-        got = [amount(name, float(one)) for name, one in zip(resources, given, strict=True)]
+        got = [
+            amount(name, float(given_amount))
+            for name, given_amount in zip(resources, given, strict=True)
+        ]
         rows.append(
             (
                 tenant(owner, names),
@@ -128,7 +131,7 @@ async def prices_(request: PageRequest) -> PageResponse:
 @route("GET", "/periods/{}")
 async def period(request: PageRequest) -> PageResponse:
     """Return the page of a period: its prices, allocations and decisions."""
-    found = await request.house.past.period(
+    past = await request.house.past.period(
         request.caller, request.id, partial(request.read, ("period", request.id))
     )
     if request.id > request.period:
@@ -140,7 +143,7 @@ async def period(request: PageRequest) -> PageResponse:
         f"Period {request.id}",
         element("h1", f"Period {request.id}"),
         _neighbour_links(request),
-        panel("Prices", facts(_facts(request, found))),
+        panel("Prices", facts(_facts(request, past))),
         None if moment_ is None else panel("Allocations", await shares_table(request, moment_)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
@@ -161,16 +164,16 @@ def _neighbour_links(request: PageRequest) -> Markup:
     return element("p", before, " · " if before and after else None, after)
 
 
-def _facts(request: PageRequest, found: PastPeriod) -> list[tuple[str, Part]]:
-    rows: list[tuple[str, Part]] = [("Start", moment(found.at_s))]
-    for market, by_resource in found.prices.items():
-        named = f" in market {market}" if len(found.prices) > 1 else ""
+def _facts(request: PageRequest, past: PastPeriod) -> list[tuple[str, Part]]:
+    rows: list[tuple[str, Part]] = [("Start", moment(past.at_s))]
+    for market, by_resource in past.prices.items():
+        named = f" in market {market}" if len(past.prices) > 1 else ""
         rows += [
             (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
             for name in request.house.world.goods.resources
         ]
-    if found.failure:
-        rows.append(("Failure", found.failure))
+    if past.failure:
+        rows.append(("Failure", past.failure))
     return rows
 
 

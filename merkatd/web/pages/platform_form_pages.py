@@ -83,16 +83,16 @@ async def submit(request: PageRequest) -> PageResponse:
 async def quote_change(request: PageRequest) -> PageResponse:
     """Return the quote for a change of a platform."""
     row = await shown_platform(request)
-    said = fields(request.asked, *NAMES)
+    values = fields(request.asked, *NAMES)
     there = request.house.require_platforms()
     try:
-        change = _change(said)
+        change = _change(values)
         request.count_order(WHOLE, request.id, change)
         new_row = await there.try_update(request.caller, request.id, update_of(change))
     except (WrongInputError, *_REFUSED) as error:
-        return await _refused(request, row, said, error)
+        return await _refused(request, row, values, error)
     confirm = _confirm(
-        request, f"/platforms/{request.id}/change", said, "Change the platform", None
+        request, f"/platforms/{request.id}/change", values, "Change the platform", None
     )
     return await _quote(request, f"Quote for {row.name}", new_row, confirm)
 
@@ -101,14 +101,14 @@ async def quote_change(request: PageRequest) -> PageResponse:
 async def change_(request: PageRequest) -> PageResponse:
     """Change the goals or the budget of a platform."""
     row = await shown_platform(request)
-    said = fields(request.asked, *NAMES)
+    values = fields(request.asked, *NAMES)
     there = request.house.require_platforms()
     try:
-        change = _change(said)
+        change = _change(values)
         request.count_order(WHOLE, request.id, change)
         await there.update(request.caller, request.id, update_of(change))
     except (WrongInputError, *_REFUSED) as error:
-        return await _refused(request, row, said, error)
+        return await _refused(request, row, values, error)
     return redirect(f"/platforms/{request.id}")
 
 
@@ -145,31 +145,31 @@ def _template(request: PageRequest) -> str:
     return request.asked.field("template").replace("\r\n", "\n")
 
 
-def _change(said: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = dict(numbers({name: said[name] for name in NAMES[1:]}))
-    if said["deadline"]:
-        found["deadline"] = said["deadline"]
-    if not found:
+def _change(values: Mapping[str, str]) -> dict[str, Any]:
+    change: dict[str, Any] = dict(numbers({name: values[name] for name in NAMES[1:]}))
+    if values["deadline"]:
+        change["deadline"] = values["deadline"]
+    if not change:
         raise WrongInputError({"deadline": "Change at least one field."})
-    return found
+    return change
 
 
 async def _refused(
-    request: PageRequest, row: PlatformDetails, said: Mapping[str, str], error: Exception
+    request: PageRequest, row: PlatformDetails, values: Mapping[str, str], error: Exception
 ) -> PageResponse:
     wrong = (
         error.wrong
         if isinstance(error, WrongInputError)
-        else {_about(str(error), said): str(error)}
+        else {_about(str(error), values): str(error)}
     )
-    parts = await platform_page(request, row, said, wrong)
+    parts = await platform_page(request, row, values, wrong)
     return await page_in_frame(request, row.name, *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def _about(message: str, said: Mapping[str, str]) -> str:
+def _about(message: str, values: Mapping[str, str]) -> str:
     """Return the field that the message starts with, else the first non-empty field."""
     name = message.partition(":")[0]
-    filled = [one for one in NAMES if said.get(one)]
+    filled = [field for field in NAMES if values.get(field)]
     return name if name in NAMES else next(iter(filled), NAMES[0])
 
 

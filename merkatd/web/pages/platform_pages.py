@@ -36,12 +36,12 @@ NAMES = ("deadline", "budget", "replenishment", "performance")
 
 
 def change_form(
-    request: PageRequest, row: PlatformDetails, said: Mapping[str, str], wrong: Mapping[str, str]
+    request: PageRequest, row: PlatformDetails, values: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Markup:
     """Return the form that changes a platform; empty fields are left unchanged."""
 
     def one(name: str, label: str, hint: str) -> Markup:
-        return field(name, label, said.get(name, ""), wrong, hint, autocomplete="off")
+        return field(name, label, values.get(name, ""), wrong, hint, autocomplete="off")
 
     return form(
         request,
@@ -110,22 +110,22 @@ async def shown_platform(request: PageRequest) -> PlatformDetails:
     )
     latest = None if request.prepared is None else request.prepared.latest
     read = partial(there.platform, caller, request.id, latest)
-    found: PlatformDetails = await request.read(
+    details: PlatformDetails = await request.read(
         ("platform", request.id), lambda: house.long_reads.run(request.uid, read)
     )
-    return found
+    return details
 
 
 async def platform_page(
     request: PageRequest,
     row: PlatformDetails,
-    said: Mapping[str, str] | None = None,
+    values: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> list[Part]:
-    """Return the parts of a platform's page; `said` and `wrong` are a form's values and errors."""
+    """Return the parts of a platform's page; `values` and `wrong` are those of a form."""
     names = request.now.owner_names
     over = row.state in OVER
-    forms = None if over else panel("Change", change_form(request, row, said or {}, wrong or {}))
+    forms = None if over else panel("Change", change_form(request, row, values or {}, wrong or {}))
     return [
         element("h1", row.name, " ", element("small", f"platform {row.id}", class_="quiet")),
         element("p", _lead(row), class_="lead"),
@@ -234,14 +234,14 @@ def _actions(row: PlatformDetails) -> Markup:
         ("Time", "By", "Action", "Reason", ""),
         [
             (
-                moment(one.at_s),
-                one.who,
-                one.what,
-                one.text,
-                element("span", f"refused: {one.refused}", class_="badge bad")
-                if one.refused
+                moment(action.at_s),
+                action.who,
+                action.what,
+                action.text,
+                element("span", f"refused: {action.refused}", class_="badge bad")
+                if action.refused
                 else "",
             )
-            for one in row.actions
+            for action in row.actions
         ],
     )

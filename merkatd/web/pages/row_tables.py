@@ -115,18 +115,18 @@ async def tenant_rows(request: PageRequest) -> list[dict[str, Any]]:
     )
     now = request.now
     shares = await request.house.world.executor.run(partial(_shares, now))
-    all_cpu = sum(one.cpu for one in shares.values())
+    all_cpu = sum(share.cpu for share in shares.values())
     rows = []
-    for one in standing:
-        share = shares.get(one.id, _Share())
-        left = one.balance + one.in_applications
+    for account in standing:
+        share = shares.get(account.id, _Share())
+        left = account.balance + account.in_applications
         lasts_s = (
             request.house.world.rhythm.interval_s * left / share.cost if share.cost > 0 else None
         )
         rows.append(
             {
-                "owner": one.id,
-                "name": one.name or f"user {one.id}",
+                "owner": account.id,
+                "name": account.name or f"user {account.id}",
                 "balance": left,
                 "part": share.cpu / all_cpu if all_cpu > 0 else 0.0,
                 "lasts_s": lasts_s,

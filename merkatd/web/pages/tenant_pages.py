@@ -33,7 +33,9 @@ async def tenants(request: PageRequest) -> PageResponse:
 async def tenant(request: PageRequest) -> PageResponse:
     """Return the page of a tenant."""
     accounts, caller = request.house.accounts, request.caller
-    one = await request.read(("tenant", request.id), lambda: accounts.tenant(caller, request.id))
+    standing = await request.read(
+        ("tenant", request.id), lambda: accounts.tenant(caller, request.id)
+    )
     statement = await request.read(("statement", request.id), lambda: _statement(request))
     budgets = await request.read(
         ("budgets", request.id), lambda: accounts.budgets(caller, request.id)
@@ -41,7 +43,7 @@ async def tenant(request: PageRequest) -> PageResponse:
     now = request.now
     vms = visible_rows.vms(request, now.snapshot.vms.owner == request.id)
     goals = [goal for goal in await goals_of(request) if goal.owner == request.id]
-    name = one.name or f"user {request.id}"
+    name = standing.name or f"user {request.id}"
     now_s = request.house.world.now()
     return await page_in_frame(
         request,
@@ -49,7 +51,7 @@ async def tenant(request: PageRequest) -> PageResponse:
         element("h1", swatch(request.id), name),
         element(
             "div",
-            panel("Credits", facts(_facts(one, float(now.cost[vms].sum())))),
+            panel("Credits", facts(_facts(standing, float(now.cost[vms].sum())))),
             panel("This month", _movements(statement)),
             class_="grid",
         ),
@@ -63,14 +65,14 @@ async def tenant(request: PageRequest) -> PageResponse:
     )
 
 
-def _facts(one: TenantStanding, cost: float) -> list[tuple[str, Part]]:
+def _facts(standing: TenantStanding, cost: float) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [
-        ("Balance", credits_text(one.balance)),
-        ("In platforms and applications", credits_text(one.in_applications)),
+        ("Balance", credits_text(standing.balance)),
+        ("In platforms and applications", credits_text(standing.in_applications)),
         ("Pays", f"{credits_text(cost)} a period"),
-        ("Weight", f"{one.weight:g}"),
+        ("Weight", f"{standing.weight:g}"),
     ]
-    rows.append(("Balance after a renewal", credits_text(one.entitlement)))
+    rows.append(("Balance after a renewal", credits_text(standing.entitlement)))
     return rows
 
 

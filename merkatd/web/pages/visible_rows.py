@@ -58,7 +58,7 @@ def _drawn(view: PeriodView, rows: Ints) -> list[list[Any]]:
         parts[:, view.snapshot.resources.index("cpu")].tolist(),
         parts[:, view.snapshot.resources.index("memory")].tolist(),
     )
-    return [list(one) for one in zip(*columns, strict=True)]
+    return [list(cells) for cells in zip(*columns, strict=True)]
 
 
 Row = dict[str, Any]

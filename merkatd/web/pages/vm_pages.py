@@ -56,35 +56,38 @@ def gets_table(view: PeriodView, row: int, resources: Sequence[ExplainedResource
         ("", "Gets", "", "Cap", "Last use", "Bid", "Pays", "Reason for the limit"),
         [
             (
-                NAMES.get(one.resource, one.resource),
-                amount(one.resource, gets[one.resource]),
-                bar(gets[one.resource] / one.most if one.most else 0.0, class_="wider"),
-                amount(one.resource, one.most),
-                _used(one),
-                credits_text(one.bid),
-                credits_text(one.cost),
-                _why(view, row, one, gets[one.resource]),
+                NAMES.get(resource.resource, resource.resource),
+                amount(resource.resource, gets[resource.resource]),
+                bar(
+                    gets[resource.resource] / resource.most if resource.most else 0.0,
+                    class_="wider",
+                ),
+                amount(resource.resource, resource.most),
+                _used(resource),
+                credits_text(resource.bid),
+                credits_text(resource.cost),
+                _why(view, row, resource, gets[resource.resource]),
             )
-            for one in resources
+            for resource in resources
         ],
         numbers=(1, 3, 4, 5, 6),
         nothing="It has no resources.",
     )
 
 
-def _used(one: ExplainedResource) -> Part:
-    return NONE if one.used is None else amount(one.resource, one.used)
+def _used(resource: ExplainedResource) -> Part:
+    return NONE if resource.used is None else amount(resource.resource, resource.used)
 
 
-def _why(view: PeriodView, row: int, one: ExplainedResource, gets: float) -> str:
+def _why(view: PeriodView, row: int, resource: ExplainedResource, gets: float) -> str:
     """Return the reason for the limit of the share; the host's reason before the market's."""
-    if _placed(view, row) and gets < _LESS * one.share:
-        decided = amount(one.resource, one.share)
+    if _placed(view, row) and gets < _LESS * resource.share:
+        decided = amount(resource.resource, resource.share)
         return f"{decided} were decided, but VMs that will leave its host are still there"
     holds = view.limits.holding_mib.get(int(view.snapshot.vms.id[row]))
-    if one.resource == "memory" and holds is not None and abs(holds - gets) >= 1.0:
+    if resource.resource == "memory" and holds is not None and abs(holds - gets) >= 1.0:
         return f"it holds {amount('memory', holds)}, which it uses or can't release"
-    return one.why_not_more
+    return resource.why_not_more
 
 
 def has_less(view: PeriodView, row: int) -> str:
@@ -113,46 +116,46 @@ async def vms(request: PageRequest) -> PageResponse:
 async def vm(request: PageRequest) -> PageResponse:
     """Return the page of a VM."""
     try:
-        found = await visible_rows.explained(request)
+        explained = await visible_rows.explained(request)
     except UnknownObjectError as refusal:
         return await _gone(request, refusal)
-    return await _shown(request, found)
+    return await _shown(request, explained)
 
 
 @route("POST", "/vms/{}/quote", quotes=True)
 async def quote(request: PageRequest) -> PageResponse:
     """Return the quote for another bid."""
-    found = await visible_rows.explained(request)
-    said = fields(request.asked, *request.house.world.goods.resources)
+    explained = await visible_rows.explained(request)
+    values = fields(request.asked, *request.house.world.goods.resources)
     try:
-        bid = _bid(said)
+        bid = _bid(values)
         subject = ExistingVm(request.id)
         quoted = await request.house.quotes.quote(request.caller, request.view, subject, bid, {})
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(request, found, said, wrong)
-    return await page_in_frame(request, "Quote", *_quoted(request, found, quoted, bid))
+        return await _shown(request, explained, values, wrong)
+    return await page_in_frame(request, "Quote", *_quoted(request, explained, quoted, bid))
 
 
 @route("POST", "/vms/{}/bid")
 async def bid_(request: PageRequest) -> PageResponse:
     """Set the bid from the next period on."""
-    said = fields(request.asked, *request.house.world.goods.resources)
+    values = fields(request.asked, *request.house.world.goods.resources)
     try:
-        bid = _bid(said)
+        bid = _bid(values)
         request.count_order(SMALL, request.id, bid)
         await request.house.bids.set_bid(request.caller, request.view, request.id, bid)
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(request, await visible_rows.explained(request), said, wrong)
+        return await _shown(request, await visible_rows.explained(request), values, wrong)
     return redirect(f"/vms/{request.id}")
 
 
-def _bid(said: Mapping[str, str]) -> dict[str, float]:
-    found = numbers(said)
-    if not found:
+def _bid(values: Mapping[str, str]) -> dict[str, float]:
+    bid = numbers(values)
+    if not bid:
         raise WrongInputError({"cpu": "Enter a bid for at least one resource."})
-    return found
+    return bid
 
 
 async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageResponse:
@@ -175,65 +178,69 @@ async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageRespon
 
 async def _shown(
     request: PageRequest,
-    found: ExplainedVm,
-    said: Mapping[str, str] | None = None,
+    explained: ExplainedVm,
+    values: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> PageResponse:
     hosts = visible_rows.host_ids(request)
     decided = await steps_of_vm(request, _STEPS)
     now = request.now
     row = now.snapshot.vm_row(request.id)
-    title = found.name or f"VM {request.id}"
-    mine = request.admin or found.owner == request.uid
-    bids = await _in_force(request, found) if mine else None
+    title = explained.name or f"VM {request.id}"
+    mine = request.admin or explained.owner == request.uid
+    bids = await _in_force(request, explained) if mine else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return await page_in_frame(
         request,
         title,
         element("h1", title, " ", element("small", f"VM {request.id}", class_="quiet")),
-        element("p", found.sentence, " ", has_less(now, row), class_="lead"),
+        element("p", explained.sentence, " ", has_less(now, row), class_="lead"),
         element(
             "div",
             panel(
                 "Gets",
-                gets_table(now, row, found.resources),
-                facts(_facts(found, hosts, mine=mine)),
+                gets_table(now, row, explained.resources),
+                facts(_facts(explained, hosts, mine=mine)),
             ),
-            panel("Bid", _bid_form(request, found, bids, said, wrong or {})) if mine else NOTHING,
+            panel("Bid", _bid_form(request, explained, bids, values, wrong or {}))
+            if mine
+            else NOTHING,
             class_="grid",
         ),
-        over_time(vm_charts(request, _owner(found)), *vm_gaps(request)),
+        over_time(vm_charts(request, _owner(explained)), *vm_gaps(request)),
         panel("Decisions", steps_table(decided, hosts)),
         status=status,
     )
 
 
-def _owner(found: ExplainedVm) -> int:
-    return NO_OWNER if found.owner is None else int(found.owner)
+def _owner(explained: ExplainedVm) -> int:
+    return NO_OWNER if explained.owner is None else int(explained.owner)
 
 
-async def _in_force(request: PageRequest, found: ExplainedVm) -> BidOutcome | None:
+async def _in_force(request: PageRequest, explained: ExplainedVm) -> BidOutcome | None:
     """Return the most recent bids, which may not have applied in any period yet."""
-    if not found.resources:
+    if not explained.resources:
         return None
     bids = request.house.bids
-    said: BidOutcome = await request.read(
+    outcome: BidOutcome = await request.read(
         ("bid", request.id), lambda: bids.read_bid(request.caller, request.view, request.id)
     )
-    return said
+    return outcome
 
 
-def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[tuple[str, Part]]:
+def _facts(
+    explained: ExplainedVm, hosts: Mapping[str, int], *, mine: bool
+) -> list[tuple[str, Part]]:
     """Return the facts about a VM; only its owner and administrators see the balance."""
-    owner = _owner(found)
-    why = found.why_here
+    owner = _owner(explained)
+    why = explained.why_here
     rows: list[tuple[str, Part]] = [
-        ("Tenant", tenant(owner, {owner: found.owner_name or ""})),
-        ("State", found.state.lower()),
-        ("Host", link("hosts", hosts.get(found.host or ""), found.host)),
-        ("Pays", f"{credits_text(found.cost)} credits a period"),
-        *([("Balance", f"{credits_text(found.balance)} credits")] if mine else ()),
-        ("Source of the bid", found.bid_source),
+        ("Tenant", tenant(owner, {owner: explained.owner_name or ""})),
+        ("State", explained.state.lower()),
+        ("Host", link("hosts", hosts.get(explained.host or ""), explained.host)),
+        ("Pays", f"{credits_text(explained.cost)} credits a period"),
+        *([("Balance", f"{credits_text(explained.balance)} credits")] if mine else ()),
+        ("Source of the bid", explained.bid_source),
     ]
     if why is not None:
         period = link("periods", why.period, f"period {why.period}")
@@ -243,14 +250,14 @@ def _facts(found: ExplainedVm, hosts: Mapping[str, int], *, mine: bool) -> list[
 
 def _bid_form(
     request: PageRequest,
-    found: ExplainedVm,
+    explained: ExplainedVm,
     bids: BidOutcome | None,
-    said: Mapping[str, str] | None,
+    values: Mapping[str, str] | None,
     wrong: Mapping[str, str],
 ) -> Part:
     if bids is None:
         return element("p", "It has no resources, so no bid applies.", class_="quiet")
-    held = {one.resource: one.old for one in bids.resources}
+    held = {resource.resource: resource.old for resource in bids.resources}
     # A form with the default, which is lowered while credits are short, would store it for good.
     default = held.keys() - bids.stored if bids.vm not in request.now.rates else frozenset()
     shown = {name: "" if name in default else f"{bid:g}" for name, bid in held.items()}
@@ -258,7 +265,7 @@ def _bid_form(
         field(
             name,
             f"Bid for {NAMES[name].lower() if name != 'cpu' else 'CPU'}",
-            (said or shown).get(name, ""),
+            (values or shown).get(name, ""),
             wrong,
             f"Credits a period. If empty, the default applies, now {credits_text(held[name])}."
             if name in default
@@ -268,7 +275,7 @@ def _bid_form(
         )
         for name in held
     ]
-    old = {one.resource: one.bid for one in found.resources}
+    old = {resource.resource: resource.bid for resource in explained.resources}
     changed = None
     if any(old[name] != bid for name, bid in held.items()):
         changed = element(
@@ -279,22 +286,22 @@ def _bid_form(
 
 
 def _quoted(
-    request: PageRequest, found: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
+    request: PageRequest, explained: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
 ) -> list[Part]:
-    now = {one.resource: one for one in found.resources}
-    title = found.name or f"VM {request.id}"
+    now = {resource.resource: resource for resource in explained.resources}
+    title = explained.name or f"VM {request.id}"
     rows = [
         (
-            NAMES.get(one.resource, one.resource),
-            credits_text(now[one.resource].bid),
-            credits_text(one.bid),
-            amount(one.resource, now[one.resource].share),
-            amount(one.resource, one.share),
-            credits_text(now[one.resource].cost),
-            credits_text(one.cost),
+            NAMES.get(resource.resource, resource.resource),
+            credits_text(now[resource.resource].bid),
+            credits_text(resource.bid),
+            amount(resource.resource, now[resource.resource].share),
+            amount(resource.resource, resource.share),
+            credits_text(now[resource.resource].cost),
+            credits_text(resource.cost),
         )
-        for one in quoted.resources
-        if one.resource in now
+        for resource in quoted.resources
+        if resource.resource in now
     ]
     heads = ("", "Bid now", "New bid", "Gets now", "Would get", "Pays now", "Would pay")
     confirm = element("button", "Bid this from the next period on", type="submit", class_="main")

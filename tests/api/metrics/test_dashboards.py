@@ -38,8 +38,8 @@ def asked(text: str) -> set[str]:
 
 def panels(file: Path) -> list[dict[str, Any]]:
     """Return all panels of a dashboard."""
-    found: list[dict[str, Any]] = json.loads(file.read_text())["panels"]
-    return found
+    panel_list: list[dict[str, Any]] = json.loads(file.read_text())["panels"]
+    return panel_list
 
 
 @pytest.mark.parametrize("file", [*DASHBOARDS, RULES], ids=lambda file: file.name)
@@ -61,10 +61,10 @@ def test_the_page_lists_every_metric_and_its_kind(known: dict[str, str]) -> None
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)
 def test_a_dashboard_can_be_displayed(file: Path) -> None:
     """Panels have distinct ids and places, and each queries its source."""
-    found = panels(file)
-    assert len({panel["id"] for panel in found}) == len(found)
+    drawn = panels(file)
+    assert len({panel["id"] for panel in drawn}) == len(drawn)
     places = set[tuple[int, int]]()
-    for panel in found:
+    for panel in drawn:
         at = panel["gridPos"]
         assert at["x"] + at["w"] <= _GRID
         own = {
@@ -74,7 +74,7 @@ def test_a_dashboard_can_be_displayed(file: Path) -> None:
         }
         assert not own & places, panel["title"]
         places |= own
-        assert panel["type"] == "row" or all(one["expr"] for one in panel["targets"])
+        assert panel["type"] == "row" or all(target["expr"] for target in panel["targets"])
 
 
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)
@@ -122,8 +122,8 @@ def test_dashboards_have_distinct_uids() -> None:
 def test_alerts_name_existing_commands() -> None:
     """The commands can be typed as shown."""
     commands = r"merkatd ((?:list|log|explain|resume|plan|check|tenant)\b[^;\"]*)"
-    found = re.findall(commands, RULES.read_text())
-    assert len(found) > 5
-    for words in found:
-        said = words.partition(" has ")[0].partition(" says ")[0]
-        assert parser().parse_args(shlex.split(said)).run is not None
+    commands_named = re.findall(commands, RULES.read_text())
+    assert len(commands_named) > 5
+    for words in commands_named:
+        command = words.partition(" has ")[0].partition(" says ")[0]
+        assert parser().parse_args(shlex.split(command)).run is not None

@@ -32,10 +32,10 @@ ROOT = Path(__file__).parents[3]
 
 def test_before_the_first_period_no_metric_describes_the_cloud() -> None:
     """Counters start at zero."""
-    found = samples(MetricRegistry("1.2"))
-    assert found["merkat_build_info", "1.2"] == 1
-    assert found["merkat_periods_total", "failed"] == 0
-    assert not [name for name, *_ in found if name.startswith(("merkat_cpu", "merkat_vms"))]
+    values = samples(MetricRegistry("1.2"))
+    assert values["merkat_build_info", "1.2"] == 1
+    assert values["merkat_periods_total", "failed"] == 0
+    assert not [name for name, *_ in values if name.startswith(("merkat_cpu", "merkat_vms"))]
 
 
 def test_a_period_is_exported_in_base_units(frontend: Frontend) -> None:
@@ -44,22 +44,22 @@ def test_a_period_is_exported_in_base_units(frontend: Frontend) -> None:
     announcement = frontend.period()
     figures.announced(announcement)
     figures.ended(PeriodOutcome.DONE, 0.3)
-    found = samples(figures)
+    values = samples(figures)
     given = announcement.decided.decision.allocations.sum(axis=0)
-    assert found["merkat_cpu_capacity_cores", "default"] == 12
-    assert found["merkat_memory_capacity_bytes", "default"] == 3 * 8192 * 2**20
-    assert found["merkat_cpu_allocated_cores", "default"] == pytest.approx(given[0] / 100)
-    assert found["merkat_memory_allocated_bytes", "default"] == pytest.approx(given[1] * 2**20)
-    assert found["merkat_bids_credits", "default", "cpu"] == 40
-    assert found["merkat_price_credits", "default", "cpu"] == announcement.prices["default"]["cpu"]
-    assert found["merkat_steps_planned_total", "deploy"] == 2
-    assert found["merkat_steps_total", "sent"] == announcement.acted.sent
-    assert found["merkat_hosts", "on"] == 3
-    assert found["merkat_vms", "pending"] == 2
-    assert found["merkat_periods_total", "done"] == 1
-    assert found["merkat_period_duration_seconds_count",] == 1
-    assert found["merkat_period_last_success_timestamp_seconds",] == 7.0
-    assert found["merkat_period_interval_seconds",] == 30.0
+    assert values["merkat_cpu_capacity_cores", "default"] == 12
+    assert values["merkat_memory_capacity_bytes", "default"] == 3 * 8192 * 2**20
+    assert values["merkat_cpu_allocated_cores", "default"] == pytest.approx(given[0] / 100)
+    assert values["merkat_memory_allocated_bytes", "default"] == pytest.approx(given[1] * 2**20)
+    assert values["merkat_bids_credits", "default", "cpu"] == 40
+    assert values["merkat_price_credits", "default", "cpu"] == announcement.prices["default"]["cpu"]
+    assert values["merkat_steps_planned_total", "deploy"] == 2
+    assert values["merkat_steps_total", "sent"] == announcement.acted.sent
+    assert values["merkat_hosts", "on"] == 3
+    assert values["merkat_vms", "pending"] == 2
+    assert values["merkat_periods_total", "done"] == 1
+    assert values["merkat_period_duration_seconds_count",] == 1
+    assert values["merkat_period_last_success_timestamp_seconds",] == 7.0
+    assert values["merkat_period_interval_seconds",] == 30.0
 
 
 def test_use_by_guests_is_exported_beside_allocations(frontend: Frontend) -> None:
@@ -67,9 +67,9 @@ def test_use_by_guests_is_exported_beside_allocations(frontend: Frontend) -> Non
     figures = MetricRegistry("1")
     announcement = frontend.periods(4)
     figures.announced(announcement)
-    found = samples(figures)
-    assert found["merkat_memory_used_bytes", "default"] == 2 * 512 * 2**20
-    used, given = (found[f"merkat_cpu_{what}_cores", "default"] for what in ("used", "allocated"))
+    values = samples(figures)
+    assert values["merkat_memory_used_bytes", "default"] == 2 * 512 * 2**20
+    used, given = (values[f"merkat_cpu_{what}_cores", "default"] for what in ("used", "allocated"))
     assert used == pytest.approx(given, rel=0.02)
     assert used > 0
 
@@ -81,12 +81,14 @@ def test_balances_are_exported_by_group_and_are_complete(frontend: Frontend) -> 
     figures = MetricRegistry("1")
     database = frontend.scheduler.world.database
     Balances(database, figures.balances, figures.quarantined).announced(frontend.period())
-    found = samples(figures)
-    by_group = {key[1]: value for key, value in found.items() if key[0] == "merkat_balance_credits"}
+    values = samples(figures)
+    by_group = {
+        key[1]: value for key, value in values.items() if key[0] == "merkat_balance_credits"
+    }
     assert set(by_group) == {"oneadmin", "users"}
     assert all(value > 0 for value in by_group.values())
-    books = {one.kind: one.balance for one in frontend.read(account_store.every)}
-    in_all = sum(by_group.values()) + found["merkat_treasury_credits",]
+    books = {account.kind: account.balance for account in frontend.read(account_store.every)}
+    in_all = sum(by_group.values()) + values["merkat_treasury_credits",]
     assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
 
 
@@ -119,7 +121,7 @@ def test_a_daemon_that_stops_meanwhile_logs_one_warning(frontend: Frontend) -> N
     with capturedLogs() as logged:
         balances.announced(latest)
     assert samples(figures) == before
-    assert [("closed" in str(one["error"]), one["log_level"]) for one in logged] == [
+    assert [("closed" in str(event["error"]), event["log_level"]) for event in logged] == [
         (True, LogLevel.warn)
     ]
 
@@ -141,10 +143,10 @@ def test_calls_are_counted_by_their_result() -> None:
     waiting[1].errback(OSError("gone"))
     gone: list[object] = []
     asked[1].addErrback(gone.append)
-    found = samples(figures)
-    assert found["merkat_calls_total", "answered", "opennebula"] == 1
-    assert found["merkat_calls_total", "failed", "opennebula"] == 1
-    assert found["merkat_calls_in_flight", "opennebula"] == 1
+    values = samples(figures)
+    assert values["merkat_calls_total", "answered", "opennebula"] == 1
+    assert values["merkat_calls_total", "failed", "opennebula"] == 1
+    assert values["merkat_calls_in_flight", "opennebula"] == 1
     assert asked[0].result == [True, "", 0]
     assert len(gone) == 1
 
@@ -155,10 +157,10 @@ def test_sent_steps_are_confirmed_by_observation(frontend: Frontend) -> None:
     for _ in range(2):
         figures.announced(frontend.period())
         frontend.clock.advance(60)
-    found = samples(figures)
-    assert found["merkat_steps_total", "confirmed"] == 2
-    assert found["merkat_vms", "running"] == 2
-    assert {labels[0] for name, *labels in found if name == "merkat_vms"} == {
+    values = samples(figures)
+    assert values["merkat_steps_total", "confirmed"] == 2
+    assert values["merkat_vms", "running"] == 2
+    assert {labels[0] for name, *labels in values if name == "merkat_vms"} == {
         state.name.lower() for state in VmState
     }
 
@@ -182,16 +184,16 @@ def test_groups_have_the_sums_of_their_vms(frontend: Frontend) -> None:
     figures = MetricRegistry("1")
     announcement = frontend.period()
     figures.announced(announcement)
-    found = samples(figures)
+    values = samples(figures)
     for what in ("cpu_allocated_cores", "memory_allocated_bytes"):
-        parts = [found[f"merkat_group_{what}", group] for group in ("oneadmin", "users")]
+        parts = [values[f"merkat_group_{what}", group] for group in ("oneadmin", "users")]
         assert min(parts) > 0
-        assert sum(parts) == pytest.approx(found[f"merkat_{what}", "default"])
-    assert found["merkat_group_bids_credits", "users"] == 6
-    assert found["merkat_group_vms", "users", "pending"] == 1
-    assert found["merkat_group_vms", "oneadmin", "pending"] == 2
+        assert sum(parts) == pytest.approx(values[f"merkat_{what}", "default"])
+    assert values["merkat_group_bids_credits", "users"] == 6
+    assert values["merkat_group_vms", "users", "pending"] == 1
+    assert values["merkat_group_vms", "oneadmin", "pending"] == 2
     given, prices = announcement.decided.decision.allocations, announcement.prices["default"]
-    costs = [found["merkat_group_cost_credits", group] for group in ("oneadmin", "users")]
+    costs = [values["merkat_group_cost_credits", group] for group in ("oneadmin", "users")]
     assert sum(costs) == pytest.approx((given.sum(axis=0) * [*prices.values()]).sum())
 
 
@@ -199,9 +201,9 @@ def test_allocation_errors_are_those_of_the_observed_placement(frontend: Fronten
     """Two VMs on three hosts get all that they would get on one large host."""
     figures = MetricRegistry("1")
     FairnessMetrics(Inline(), figures.fair).announced(frontend.periods(3))
-    found = samples(figures)
+    values = samples(figures)
     for name in ("allocation_error_ratio", "allocation_error_largest_ratio", "shortfall_credits"):
-        assert found[f"merkat_{name}", "default"] == pytest.approx(0.0)
+        assert values[f"merkat_{name}", "default"] == pytest.approx(0.0)
 
 
 def test_a_crowded_host_is_unfair() -> None:
@@ -254,10 +256,10 @@ def test_only_existing_servers_and_queues_have_metrics(frontend: Frontend) -> No
         frontend.result(ensureDeferred(database.run(refused)))
     with pytest.raises(sa.exc.IntegrityError, match="on purpose"):
         frontend.result(ensureDeferred(database.run(failed)))
-    found = samples(figures)
-    assert found["merkat_calls_total", "failed", "database"] == 1
-    assert found["merkat_calls_total", "answered", "database"] == before + 1
-    assert found["merkat_queue_depth", "database"] == 0
+    values = samples(figures)
+    assert values["merkat_calls_total", "failed", "database"] == 1
+    assert values["merkat_calls_total", "answered", "database"] == before + 1
+    assert values["merkat_queue_depth", "database"] == 0
 
 
 def test_the_daemons_state_is_read_at_each_scrape() -> None:
@@ -266,8 +268,8 @@ def test_the_daemons_state_is_read_at_each_scrape() -> None:
     figures.states({"paused": lambda: paused, "acting": lambda: not paused})
     assert samples(figures)["merkat_state", "acting"] == 1
     paused = True
-    found = samples(figures)
-    assert (found["merkat_state", "acting"], found["merkat_state", "paused"]) == (0, 1)
+    values = samples(figures)
+    assert (values["merkat_state", "acting"], values["merkat_state", "paused"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -284,5 +286,5 @@ def test_a_waiting_daemon_is_healthy(
     failures: int, standby: str | None, paused: bool, well: bool, why: str
 ) -> None:
     """A daemon that fails repeatedly is not."""
-    found = health(failures, standby, paused=paused)
-    assert (found.well, found.why) == (well, why)
+    state = health(failures, standby, paused=paused)
+    assert (state.well, state.why) == (well, why)

@@ -75,4 +75,6 @@ def test_a_garbage_collection_is_named(real_time: RealTime) -> None:
     holds.stop()
     assert len(kept) == 400_000
     assert holds.take()[1] == GARBAGE
-    assert not [one for one in gc.callbacks if getattr(one, "__self__", None) is holds]
+    assert not [
+        callback for callback in gc.callbacks if getattr(callback, "__self__", None) is holds
+    ]

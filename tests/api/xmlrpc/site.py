@@ -72,16 +72,16 @@ class Site:
         until(lambda: self.period() is not None, "a period")
         self.endpoint = (self.state / "merkat_xmlrpc").read_text().strip()
         self.admin = (self.state / "one_auth").read_text().strip()
-        one: Any = xmlrpc.client.ServerProxy((self.state / "one_xmlrpc").read_text().strip())
+        proxy: Any = xmlrpc.client.ServerProxy((self.state / "one_xmlrpc").read_text().strip())
         self.users = {
-            name: self._one(one.one.user.allocate(self.admin, name, PASSWORD, "core"))
+            name: self._one(proxy.one.user.allocate(self.admin, name, PASSWORD, "core"))
             for name in ("ann", "bob")
         }
         for name, session, bid in (("a", ANN, 2), ("b", BOB, 6)):
-            self._one(one.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
+            self._one(proxy.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
         until(self._running, "both VMs running")
-        self._one(one.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
-        one("close")()
+        self._one(proxy.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
+        proxy("close")()
 
     @staticmethod
     def _one(answer: Any) -> Any:
@@ -92,10 +92,10 @@ class Site:
         """Return the number of the latest period, or None without an answer."""
         assert self.program.running, self.log.read_text()
         try:
-            found: int | None = ask(self.state / "control.sock", "status")["period"]
+            period: int | None = ask(self.state / "control.sock", "status")["period"]
         except ControlError:
             return None
-        return found
+        return period
 
     def _running(self) -> bool:
         rows = ask(self.state / "control.sock", "vms")
@@ -135,20 +135,20 @@ class Site:
     def opennebula(self, session: str, method: str, *arguments: Any) -> Any:
         """Return the cloud's value of a call that must succeed."""
         endpoint = (self.state / "one_xmlrpc").read_text().strip()
-        with xmlrpc.client.ServerProxy(endpoint) as one:
-            return self._one(getattr(one, method)(session, *arguments))
+        with xmlrpc.client.ServerProxy(endpoint) as proxy:
+            return self._one(getattr(proxy, method)(session, *arguments))
 
     def kept(self) -> str:
         """Return a hash of all rows in the database."""
         path = f"file:{self.state / 'merkat.db'}?mode=ro"
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         connection = sqlite3.connect(path, uri=True)
         try:
             for line in connection.iterdump():
-                found.update(line.encode())
+                digest.update(line.encode())
         finally:
             connection.close()
-        return found.hexdigest()
+        return digest.hexdigest()
 
     def post(self, body: bytes, *, verb: str = "POST", path: str = "/RPC2") -> tuple[int, bytes]:
         """Return the status and the body of the answer to any bytes."""
@@ -171,10 +171,10 @@ class Site:
     def value(body: bytes) -> Any:
         """Return the value of an answer, or the code of a fault."""
         try:
-            (found,), _ = xmlrpc.client.loads(body)
+            (answer,), _ = xmlrpc.client.loads(body)
         except xmlrpc.client.Fault as fault:
             return fault.faultCode
-        return found
+        return answer
 
     def end(self) -> None:
         """Stop the daemon as an administrator does."""

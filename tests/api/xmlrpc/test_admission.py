@@ -115,8 +115,8 @@ class TestWrongPasswords:
                 scene.come(f"ann:{minute}-{number}", EVIL)
             while scene.one.waiting:
                 waiting, scene.one.waiting = scene.one.waiting, []
-                for one in waiting:
-                    one.callback([False, "[one.user.info] wrong", 256, -1, -1])
+                for waiter in waiting:
+                    waiter.callback([False, "[one.user.info] wrong", 256, -1, -1])
             asked.append(len(scene.one.asked) - before)
             scene.clock.advance(61.0)
         assert asked[0] <= 12
@@ -179,9 +179,9 @@ class TestWrongPasswords:
         scene.clock.advance(11.0)
         scene.one.fails = True
         for session in ("ann:right", "bob:right") * 20:
-            said = scene.come(session, HOME, after_s=0.5)
-            assert isinstance(said, CloudUnreachableError)
-            assert "no leader found" in str(said)
+            answer = scene.come(session, HOME, after_s=0.5)
+            assert isinstance(answer, CloudUnreachableError)
+            assert "no leader found" in str(answer)
         scene.one.fails = False
         assert scene.come("ann:right", HOME) == "ann"
         assert scene.come("bob:right", HOME) == "bob"
@@ -247,15 +247,15 @@ class TestTextsOfStrangers:
 
 def _texts_of(root: object) -> int:
     """Return the characters of all texts that an object holds, at any depth."""
-    found: dict[int, object] = {}
+    seen: dict[int, object] = {}
     todo = [root]
     while todo:
-        one = todo.pop()
-        if id(one) in found or isinstance(one, type | ModuleType | FunctionType | Clock):
+        thing = todo.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType | Clock):
             continue
-        found[id(one)] = one
-        todo += gc.get_referents(one)
-    return sum(len(one) for one in found.values() if isinstance(one, str))
+        seen[id(thing)] = thing
+        todo += gc.get_referents(thing)
+    return sum(len(thing) for thing in seen.values() if isinstance(thing, str))
 
 
 class TestFloods:
@@ -274,9 +274,9 @@ class TestFloods:
         """This holds for the same address and for others."""
         scene = Scene(user_calls=5.0, burst_s=1.0)
         assert scene.come("bob:right", HOME) == "bob"
-        said = [scene.come("ann:right", HOME) for _ in range(100)]
-        assert said.count("ann") == 5
-        assert said.count(Code.ACTION) == 95
+        answers = [scene.come("ann:right", HOME) for _ in range(100)]
+        assert answers.count("ann") == 5
+        assert answers.count(Code.ACTION) == 95
         assert scene.come("bob:right", HOME) == "bob"
 
     def test_slow_work_of_one_user_leaves_turns_for_others(self) -> None:

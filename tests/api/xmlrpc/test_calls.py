@@ -42,9 +42,9 @@ def application(site: Site, owner: int) -> int:
 
     engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
     with engine.begin() as connection:
-        found = open_application(connection, owner, "runs", 100_000_000, 0, time.time())
+        budget = open_application(connection, owner, "runs", 100_000_000, 0, time.time())
     engine.dispose()
-    return found.application
+    return budget.application
 
 
 def waiting_plan(site: Site) -> int:
@@ -61,10 +61,10 @@ def waiting_plan(site: Site) -> int:
         step = plan_store_module.ProposedStep(kind="deploy", vm=0, host=0, reason="it waits")
         plan_store_module.withdraw(connection, time.time())
         plan_store_module.put(connection, 1, [step], time.time())
-        found = plan_store_module.newest(connection)
+        plan = plan_store_module.newest(connection)
     engine.dispose()
-    assert found is not None
-    return found.id
+    assert plan is not None
+    return plan.id
 
 
 def stands_for(site: Site, method: Method) -> dict[str, Any]:
@@ -168,8 +168,8 @@ class TestReference:
             if method.admin:
                 site.as_before()
         assert (success, code) == (True, 0)
-        for one in value if isinstance(value, list) else [value]:
-            described(method, one)
+        for element in value if isinstance(value, list) else [value]:
+            described(method, element)
 
 
 def described(method: Method, value: Any) -> None:
@@ -214,7 +214,7 @@ class TestMarket:
     def test_prices_and_their_history_are_shown(self, site: Site) -> None:
         """They cover each resource and each period."""
         with site.merkat(BOB) as bob:
-            assert {one.resource for one in bob.prices()} == {"cpu", "memory"}
+            assert {price.resource for price in bob.prices()} == {"cpu", "memory"}
             until(lambda: len(bob.price_history(5, "default")) == 5, "five periods")
             assert bob.price_history(5, "default")[-1].cpu is not None
             assert bob.version()
@@ -238,7 +238,7 @@ class TestRights:
                 with pytest.raises(ForbiddenError) as refused:
                     ask()
                 assert "Not authorized" in str(refused.value)
-            assert [one.id for one in bob.tenants()] == [site.users["bob"]]
+            assert [tenant.id for tenant in bob.tenants()] == [site.users["bob"]]
             with pytest.raises(MissingError):
                 bob.bid(999, cpu=1.0)
         with site.merkat(site.admin) as admin:
@@ -248,18 +248,18 @@ class TestRights:
 
     def test_permissions_by_group_are_respected(self, site: Site) -> None:
         """USE allows reading and MANAGE changing, until they are revoked."""
-        one = xmlrpc_of(site)
+        raw_calls = xmlrpc_of(site)
         with site.merkat(BOB) as bob:
-            one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 0, 0, 0, 0, 0)
+            raw_calls.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 0, 0, 0, 0, 0)
             assert bob.bid_of(0).id == 0
             with pytest.raises(ForbiddenError, match="MANAGE VM"):
                 bob.bid(0, memory=1.0)
-            one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 1, 0, 0, 0, 0)
+            raw_calls.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 1, 0, 0, 0, 0)
             assert bob.bid(0, memory=1.0)[1].new == 1.0
-            one.one.vm.chmod(ANN, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0)
+            raw_calls.one.vm.chmod(ANN, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0)
             with pytest.raises(ForbiddenError):
                 bob.bid_of(0)
-        one("close")()
+        raw_calls("close")()
 
     def test_budgets_are_changed_by_their_tenants(self, site: Site) -> None:
         """The credits come from the tenant, exact to the micro-credit, and return to it."""
@@ -270,7 +270,7 @@ class TestRights:
             assert (changed.balance, changed.budget, changed.replenishment) == (40.25, 40.25, 1.0)
             with pytest.raises(Exception, match="can't be moved"):
                 ann.set_budget(owned, budget=1e9)
-            assert {one.application: one.balance for one in ann.budgets()}[owned] == 40.25
+            assert {budget.application: budget.balance for budget in ann.budgets()}[owned] == 40.25
             statement = ann.statement()
             moved = statement.opening + sum(statement.movements.values())
             assert moved == pytest.approx(statement.closing, abs=1e-5)

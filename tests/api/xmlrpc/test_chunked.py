@@ -35,9 +35,9 @@ def test_a_body_in_chunks_is_refused_unread(
     assert bytes(transport.value()).startswith(b"HTTP/1.1 411 Length Required\r\n")
     assert transport.disconnecting
     assert decoder(channel) != "_ChunkedTransferDecoder"
-    said = bytes(transport.value())
+    written = bytes(transport.value())
     channel.dataReceived(CHUNKS)
-    assert bytes(transport.value()) == said
+    assert bytes(transport.value()) == written
     assert decoder(channel) != "_ChunkedTransferDecoder"
 
 

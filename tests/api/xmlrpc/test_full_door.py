@@ -93,7 +93,7 @@ def test_a_new_address_gets_a_place_of_the_address_with_the_most(full: Full) -> 
     assert first not in full.factory.places
     assert first.transport.disconnecting
     assert [full.held(host) for host in ("198.51.100.1", "198.51.100.2", HONEST)] == [8, 8, 8]
-    assert [one is not None for one in came] == [True] * 8 + [False] * (ROOM - 8)
+    assert [reply is not None for reply in came] == [True] * 8 + [False] * (ROOM - 8)
     first.connectionLost(None)
     assert full.held("198.51.100.1") == 8
 
@@ -116,7 +116,7 @@ def test_a_known_user_always_gets_a_strangers_place(full: Full) -> None:
     """Strangers with one connection each hold all places and take none of the user's."""
     for number in range(1, ROOM + 1):
         full.come(f"203.0.113.{number}")
-    assert max(map(full.held, [one.address for one in full.factory.places])) == 1
+    assert max(map(full.held, [place.address for place in full.factory.places])) == 1
     full.known.note(HONEST, 3, full.clock.seconds())
     for _ in range(ROOM // 2):
         assert full.come(HONEST) is not None
@@ -222,7 +222,7 @@ class TestBehindAProxy:
         kept = full.come(PROXY)
         for caller in (self.EVIL, self.ANN) * ROOM:
             kept.protocol.dataReceived(_call_for(caller))
-            assert [full.factory.callers.held(one) for one in (self.EVIL, self.ANN)] == [
+            assert [full.factory.callers.held(caller) for caller in (self.EVIL, self.ANN)] == [
                 caller == self.EVIL,
                 caller == self.ANN,
             ]
@@ -258,7 +258,7 @@ class TestBehindAProxy:
         bob = full.call("203.0.113.8")
         assert bob is not None
         assert not ann.disconnecting
-        ended = [caller for caller, one in zip(callers, calls, strict=True) if one.disconnecting]
+        ended = [caller for caller, call in zip(callers, calls, strict=True) if call.disconnecting]
         assert ended == [self.EVIL]
         assert len(full.factory.places) == ROOM
 
@@ -273,7 +273,7 @@ class TestBehindAProxy:
         full.held_back = False
         for _ in range(ROOM // 2):
             assert full.call(self.ANN) is not None
-        assert not any(one.disconnecting for one in known)
+        assert not any(channel.disconnecting for channel in known)
 
     def test_a_full_server_with_calls_in_progress_accepts_no_connection(self) -> None:
         """It keeps connections that the proxy may use for its next call."""
@@ -293,7 +293,7 @@ def test_the_server_never_exceeds_its_connections(hosts: list[int]) -> None:
         host = f"203.0.113.{number}"
         before = full.held(host)
         came = full.come(host)
-        most = max(map(full.held, {one.address for one in full.factory.places}))
+        most = max(map(full.held, {place.address for place in full.factory.places}))
         assert len(full.factory.places) <= ROOM
         assert came is not None or before >= min(most, ROOM // 2)
     for channel in full.factory.places:

@@ -91,8 +91,8 @@ class Door:
 
     def close(self) -> None:
         """Disconnect all callers."""
-        for one in self.callers:
-            one.leaves()
+        for caller in self.callers:
+            caller.leaves()
         self.clock.advance(1.0)
         assert not self.factory.places
 
@@ -165,10 +165,10 @@ def test_an_address_opens_a_limited_number_of_connections(door: Door) -> None:
 
     def come(host: str, times: int) -> int:
         made = [door.connect(host) for _ in range(times)]
-        for one in made:
-            if one is not None:
-                one.leaves()
-        return sum(one is not None for one in made)
+        for client in made:
+            if client is not None:
+                client.leaves()
+        return sum(client is not None for client in made)
 
     assert come("192.0.2.2", 3 * AT_ONCE) == AT_ONCE
     assert come("192.0.2.3", 3) == 3
@@ -229,10 +229,10 @@ def test_a_returning_user_does_not_wait_for_strangers(door: Door) -> None:
 def test_disconnected_callers_take_no_turn(door: Door) -> None:
     """A handshake already started still counts."""
     waiting = [connected(door, host) for host in STRANGERS]
-    for one in waiting:
-        one.says(one.hello())
-    for one in waiting:
-        one.leaves()
+    for client in waiting:
+        client.says(client.hello())
+    for client in waiting:
+        client.leaves()
     used_s = door.used_s
     honest = connected(door, HONEST)
     honest.says(honest.hello())

@@ -39,9 +39,9 @@ class TestWhileOpenNebulaHangs:
         """The others are refused with a request to retry and use no memory."""
         scene = Scene(unknown_in_flight=2)
         scene.one.hangs = True
-        said = [scene.come(f"x{number}:y", f"203.0.113.{number}") for number in range(200)]
-        assert said.count(None) == 66
-        assert said.count(Code.ACTION) == 134
+        answers = [scene.come(f"x{number}:y", f"203.0.113.{number}") for number in range(200)]
+        assert answers.count(None) == 66
+        assert answers.count(Code.ACTION) == 134
 
     @pytest.mark.parametrize("web", [False, True])
     def test_an_address_that_fills_the_queue_takes_no_turn_of_another(self, web: bool) -> None:
@@ -62,23 +62,23 @@ class TestWhileOpenNebulaHangs:
         """If all turns are taken, another address waits and the flood's newest call is refused."""
         scene = Scene(unknown_in_flight=2)
         scene.one.hangs = True
-        said: list[object] = []
+        answers: list[object] = []
         for number in range(60):
-            self._come(scene, f"x{number}:y", EVIL, said)
+            self._come(scene, f"x{number}:y", EVIL, answers)
         assert scene.come("y:y", CAFE) is None
         for number in range(60, 64):
-            self._come(scene, f"x{number}:y", EVIL, said)
-        assert said == []
+            self._come(scene, f"x{number}:y", EVIL, answers)
+        assert answers == []
         assert scene.come("bob:right", HOME) is None
         for _ in range(3):
-            self._come(scene, "x:y", EVIL, said)
-        assert [type(one) for one in said] == [TooManyRequestsError] * 3
+            self._come(scene, "x:y", EVIL, answers)
+        assert [type(error) for error in answers] == [TooManyRequestsError] * 3
         scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
         scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
         assert "bob:right" in scene.one.asked
 
     @staticmethod
-    def _come(scene: Scene, session: str, address: str, said: list[object]) -> None:
+    def _come(scene: Scene, session: str, address: str, answers: list[object]) -> None:
         """Make a call and record its error, at once or later."""
         door = scene.admission.admitted(session, address, do_nothing)
-        Deferred.fromCoroutine(door).addErrback(lambda failure: said.append(failure.value))
+        Deferred.fromCoroutine(door).addErrback(lambda failure: answers.append(failure.value))

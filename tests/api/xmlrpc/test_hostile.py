@@ -31,7 +31,7 @@ def resting(site: Site) -> Iterator[Site]:
 
 def call(method: str, *arguments: str) -> bytes:
     """Return a call with arguments in their wire format."""
-    values = "".join(f"<param><value>{one}</value></param>" for one in arguments)
+    values = "".join(f"<param><value>{argument}</value></param>" for argument in arguments)
     text = f"<methodCall><methodName>{method}</methodName><params>{values}</params></methodCall>"
     return text.encode()
 
@@ -155,14 +155,14 @@ def test_invalid_calls_get_one_clear_error_and_change_nothing(name: str, resting
     before = resting.kept()
     status, reply = resting.post(body)
     assert status == 200
-    said = resting.value(reply)
+    answer = resting.value(reply)
     assert resting.kept() == before
     if code < 0:
-        assert said == code
+        assert answer == code
     else:
-        assert [type(part) for part in said] == [bool, str, int, int]
-        assert (said[0], said[2]) == (False, code)
-        assert said[1].startswith("[merkat.")
+        assert [type(part) for part in answer] == [bool, str, int, int]
+        assert (answer[0], answer[2]) == (False, code)
+        assert answer[1].startswith("[merkat.")
     assert len(reply) < 1000
     assert b"Traceback" not in reply
 
@@ -171,8 +171,8 @@ def test_another_tenants_bid_is_protected(resting: Site) -> None:
     """This holds for any amount."""
     before = resting.kept()
     for amount in (0, 1.5, 1e15, -1, math.nan):
-        said = resting.raw("merkat.bid.set", BOB, 0, {"cpu": amount})
-        assert said[2] == 512
+        answer = resting.raw("merkat.bid.set", BOB, 0, {"cpu": amount})
+        assert answer[2] == 512
     assert resting.kept() == before
 
 
@@ -193,33 +193,33 @@ def test_other_paths_do_not_exist(resting: Site) -> None:
 def connect(site: Site) -> socket.socket:
     """Return a plain connection."""
     host, port = site.endpoint.removeprefix("http://").removesuffix("/RPC2").split(":")
-    found = socket.create_connection((host, int(port)))
-    found.settimeout(10)
-    return found
+    connection = socket.create_connection((host, int(port)))
+    connection.settimeout(10)
+    return connection
 
 
 def test_slow_senders_are_disconnected(resting: Site) -> None:
     """They may send a header line, a byte of a body, or nothing; others are served."""
     head = b"POST /RPC2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
     slow = [connect(resting) for _ in range(20)]
-    for number, one in enumerate(slow):
-        one.sendall((head, head + b"\r\n<", b"P", b"")[number % 4])
+    for number, connection in enumerate(slow):
+        connection.sendall((head, head + b"\r\n<", b"P", b"")[number % 4])
     begin, ended = time.monotonic(), False
     while not ended and time.monotonic() < begin + 8:
         assert resting.raw("merkat.system.version", ANN)[0] is True
-        ended = all(gone(one) for one in slow)
+        ended = all(gone(connection) for connection in slow)
         time.sleep(0.1)
     assert ended
-    for one in slow:
-        one.close()
+    for connection in slow:
+        connection.close()
 
 
-def gone(one: socket.socket) -> bool:
+def gone(connection: socket.socket) -> bool:
     """Return whether the other side has closed; send another byte if not."""
-    one.setblocking(False)
+    connection.setblocking(False)
     try:
-        one.send(b"x")
-        return one.recv(1) == b""
+        connection.send(b"x")
+        return connection.recv(1) == b""
     except BlockingIOError:
         return False
     except OSError:
@@ -228,14 +228,14 @@ def gone(one: socket.socket) -> bool:
 
 def test_a_body_without_an_end_is_refused(resting: Site) -> None:
     """An endless length or chunked body is refused at once."""
-    for said, status in (
+    for request, status in (
         (b"Content-Length: 99999999999", 413),
         (b"Transfer-Encoding: chunked", 411),
     ):
-        with connect(resting) as one:
-            one.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % said)
-            with one.makefile("rb") as found:
-                assert found.read().startswith(b"HTTP/1.1 %d" % status)
+        with connect(resting) as connection:
+            connection.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % request)
+            with connection.makefile("rb") as answer:
+                assert answer.read().startswith(b"HTTP/1.1 %d" % status)
     assert resting.raw("merkat.system.version", ANN)[0] is True
 
 

@@ -97,12 +97,12 @@ def asked(house: Any, caller: Caller) -> Deferred[Any]:
 def test_a_user_has_one_statement_read_at_a_time(house: Any) -> None:
     """All users together have two; other database threads are left to periods."""
     accounts: Any = house.accounts
-    answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
+    answers = [asked(house, caller) for caller in (_ANN, _ANN, _BOB, _CAT, _ANN)]
     assert len(accounts.reading) == 2
     for begun in (3, 4, 5, 5, 5):
-        next(one for one in accounts.reading if not one.called).callback(_FOUND)
+        next(read for read in accounts.reading if not read.called).callback(_FOUND)
         assert len(accounts.reading) == begun
-    assert all(one.called for one in answers)
+    assert all(answer.called for answer in answers)
 
 
 def test_a_user_has_one_vm_explained_at_a_time(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,10 +44,10 @@ def test_fifty_clients_overdraw_no_account(tmp_path: Path) -> None:
             threading.Thread(target=calls, args=(made, number, owned, answered))
             for number in range(CLIENTS)
         ]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert answered.total() == CLIENTS * CALLS
         assert answered["refused"] > 20, "the budgets never came to more than there is"
         assert answered["budget"] > 20
@@ -59,7 +59,7 @@ def test_fifty_clients_overdraw_no_account(tmp_path: Path) -> None:
                 assert row.balance >= 0 or row.kind is AccountKind.ISSUANCE
             for name, session in (("ann", ANN), ("bob", BOB)):
                 held = account_store.of_owner(connection, made.users[name])
-                assert sum(one.balance for one in held) <= CREDITS * MICRO
+                assert sum(account.balance for account in held) <= CREDITS * MICRO
                 assert len(held) == 1 + len(owned[session])
     finally:
         engine.dispose()

@@ -62,9 +62,9 @@ class TestMethods:
 
         method = Method("merkat.x", "", (), structs("", {}), "", function, order=1.0)
         house: Any = SimpleNamespace(orders=orders)
-        found: list[Any] = []
-        ensureDeferred(method.done(house, caller, [])).addBoth(found.append)
-        return found[0]
+        results: list[Any] = []
+        ensureDeferred(method.done(house, caller, [])).addBoth(results.append)
+        return results[0]
 
     def test_a_tenant_is_limited_and_an_administrator_is_not(self) -> None:
         """This holds for every interface."""
@@ -77,6 +77,6 @@ class TestMethods:
     @pytest.mark.parametrize("name", METHODS)
     def test_each_method_that_changes_data_counts(self, name: str) -> None:
         """Methods of administrators don't."""
-        found = METHODS[name]
+        method = METHODS[name]
         reads = name.rpartition(".")[2] in READING or name.startswith("merkat.quote.")
-        assert (found.order > 0) == (not reads and not found.admin)
+        assert (method.order > 0) == (not reads and not method.admin)

@@ -50,12 +50,12 @@ class Turns(Clock):
         """Run one turn."""
         self.parsed = 0
         now_s = self.seconds()
-        due = [one for one in self.calls if one.getTime() <= now_s]
-        for one in due:
-            if one.active():
-                self.calls.remove(one)
-                one.called = 1
-                one.func(*one.args, **one.kw)
+        due = [call for call in self.calls if call.getTime() <= now_s]
+        for call in due:
+            if call.active():
+                self.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
 
 
 class Scene:
@@ -79,10 +79,10 @@ class Scene:
 
     def send(self, body: bytes, address: str) -> list[Any]:
         """Make a call and return the list that receives its answer."""
-        said: list[Any] = []
-        Deferred.fromCoroutine(self.dispatch.answer(body, address)).addCallback(said.append)
-        self.said.append(said)
-        return said
+        answers: list[Any] = []
+        Deferred.fromCoroutine(self.dispatch.answer(body, address)).addCallback(answers.append)
+        self.said.append(answers)
+        return answers
 
     def know(self, address: str) -> None:
         """Sign the user in from this address."""
@@ -111,8 +111,8 @@ def test_the_bytes_parsed_for_a_stranger_are_limited(scene: Scene, size: int) ->
         scene.clock.advance(1.0)
     assert 0 < scene.total <= BURST_BYTES + 3 * PER_S_BYTES + BIG
     # Each call is answered, calls over the limit later.
-    assert all(len(said) == 1 for said in scene.said)
-    assert any(isinstance(said[0], HeldConnection) for said in scene.said)
+    assert all(len(answers) == 1 for answers in scene.said)
+    assert any(isinstance(answers[0], HeldConnection) for answers in scene.said)
 
 
 def test_another_address_waits_for_pieces_instead_of_calls(scene: Scene) -> None:
@@ -125,7 +125,7 @@ def test_another_address_waits_for_pieces_instead_of_calls(scene: Scene) -> None
     assert large == [[]] * 7
     while scene.dispatch._parsing._waiting:
         scene.clock.turn()
-    assert all(b"faultCode" in said[0] for said in large)
+    assert all(b"faultCode" in answers[0] for answers in large)
 
 
 def test_a_user_is_served_at_an_address_over_its_limit(scene: Scene) -> None:
@@ -159,12 +159,12 @@ def test_a_large_call_gives_the_same_result_as_a_small_one(scene: Scene) -> None
     """It is parsed piece by piece, with values and faults."""
     big = wire.dumps((GOOD_LOGIN, ["x" * 100, 1.5, "ä<&"] * 1_000), "merkat.none").encode()
     assert codec.call_of(big, 16).arguments[0] == GOOD_LOGIN
-    found: list[Any] = []
+    results: list[Any] = []
     taking = Deferred.fromCoroutine(scene.dispatch._parsing.call_of(big, HOME))
-    taking.addCallback(found.append)
-    while not found:
+    taking.addCallback(results.append)
+    while not results:
         scene.clock.turn()
-    assert found == [codec.call_of(big, 16)]
+    assert results == [codec.call_of(big, 16)]
 
 
 @pytest.mark.parametrize("session", ["ann:pw", "ann:<&>\"'", "änn:ß😀", "", "a b:  c"])
@@ -215,37 +215,37 @@ async def over(_body: bytes, _address: str) -> HeldConnection:
 
 def test_many_small_calls_of_a_connection_give_way_to_others() -> None:
     """A few are answered in each turn, and all in the end."""
-    one = Connection(at_once)
-    one.channel.dataReceived(REQUEST * 100)
-    assert 0 < one.answers() < 10
-    before = one.answers()
-    while one.answers() < 100:
-        one.clock.turn()
-        assert before < one.answers() < before + 10
-        before = one.answers()
-    one.channel.dataReceived(REQUEST)
-    one.clock.turn()
-    assert one.answers() == 101
+    connection = Connection(at_once)
+    connection.channel.dataReceived(REQUEST * 100)
+    assert 0 < connection.answers() < 10
+    before = connection.answers()
+    while connection.answers() < 100:
+        connection.clock.turn()
+        assert before < connection.answers() < before + 10
+        before = connection.answers()
+    connection.channel.dataReceived(REQUEST)
+    connection.clock.turn()
+    assert connection.answers() == 101
 
 
 def test_a_caller_over_a_limit_is_answered_later_and_not_read_meanwhile() -> None:
     """Its connection gets two answers a second and makes room for others."""
-    one = Connection(over)
-    one.channel.dataReceived(REQUEST * 100)
-    one.channel.dataReceived(REQUEST * 1_000)
-    assert one.transport.producerState == "paused"
-    assert not one.channel.at_work
-    assert one.answers() == 0
+    connection = Connection(over)
+    connection.channel.dataReceived(REQUEST * 100)
+    connection.channel.dataReceived(REQUEST * 1_000)
+    assert connection.transport.producerState == "paused"
+    assert not connection.channel.at_work
+    assert connection.answers() == 0
     for second in range(1, 6):
-        one.clock.advance(0.5)
-        one.clock.advance(0.5)
-        assert one.answers() == 2 * second
+        connection.clock.advance(0.5)
+        connection.clock.advance(0.5)
+        assert connection.answers() == 2 * second
 
 
 def test_a_delayed_answer_ends_with_its_connection() -> None:
     """No timer remains."""
-    one = Connection(over)
-    one.channel.dataReceived(REQUEST)
-    assert one.clock.calls
-    one.channel.connectionLost()
-    assert one.clock.calls == []
+    connection = Connection(over)
+    connection.channel.dataReceived(REQUEST)
+    assert connection.clock.calls
+    connection.channel.connectionLost()
+    assert connection.clock.calls == []

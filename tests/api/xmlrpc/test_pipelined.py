@@ -40,12 +40,12 @@ class Unread(_Transport):  # type: ignore[misc]  # so it is
 
     def read(self) -> bytes:
         """Return all waiting data, as the other end reads it."""
-        found = bytes(self.value())
+        written = bytes(self.value())
         self.clear()
         if self.paused:
             self.paused = False
             self.producer.resumeProducing()
-        return found
+        return written
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Close the connection."""

@@ -21,7 +21,7 @@ class TestRights:
         assert site.raw("merkat.platform.update", BOB, mine, change)[2] == 512
         assert site.raw("merkat.platform.list", BOB, site.users["ann"])[2] == 512
         assert site.raw("merkat.platform.submit", BOB, PLATFORM, site.users["ann"])[2] == 512
-        assert [one["id"] for one in site.raw("merkat.platform.list", BOB)[1]] == []
+        assert [platform["id"] for platform in site.raw("merkat.platform.list", BOB)[1]] == []
         assert site.raw("merkat.platform.info", site.admin, mine)[0] is True
         assert site.raw("merkat.platform.stop", site.admin, mine)[1]["state"] == "cancelled"
 
@@ -48,14 +48,14 @@ class TestRights:
         wrong = PLATFORM.replace("credits", "credit")
         assert "did you mean 'credits'?" in site.raw("merkat.platform.submit", ANN, wrong)[1]
         mine = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
-        for change, said in (
+        for change, message in (
             ({"deadline": "soon"}, "6h"),
             ({"deadline": 5}, "6h"),
             ({"budget": -1.0}, "a number from 0"),
             ({"owner": 0}, "known: deadline, performance"),
             ({}, "a deadline, a performance"),
         ):
-            assert said in site.raw("merkat.platform.update", ANN, mine, change)[1]
+            assert message in site.raw("merkat.platform.update", ANN, mine, change)[1]
         assert site.raw("merkat.platform.info", ANN, 999)[2] == 1024
 
 
@@ -66,11 +66,14 @@ class TestClient:
             mine = Platforms(merkat)
             made = mine.submit(PLATFORM)
             assert (made.name, made.owner, made.budget) == ("later", site.users["ann"], 1.0)
-            assert made.id in {one.id for one in mine.list()}
+            assert made.id in {platform.id for platform in mine.list()}
             new = mine.update(made.id, deadline="40d", performance=2.5, budget=2.0)
             assert new.budget == 2.0
             assert new.deadline_s == pytest.approx(made.submitted_s + 40 * 86_400, abs=600)
-            assert next(one.text for one in new.actions if one.what == "update").count(";") == 2
+            assert (
+                next(action.text for action in new.actions if action.what == "update").count(";")
+                == 2
+            )
             assert mine.suspend(made.id).held
             assert not mine.resume(made.id).held
             assert mine.show(made.id).sizes == {"nodes": 1}
@@ -86,7 +89,7 @@ class TestOpenNebulasTemplates:
     def test_a_cluster_can_name_a_template(self, site: Site) -> None:
         """The id or name is read and checked with the rights of the submitter."""
         text = 'NAME="{}"\nCPU="0.1"\nMEMORY="64"\nCONTEXT=[NOTE="from \\"here\\""]\n'
-        one = site.opennebula(ANN, "one.template.allocate", text.format("tiny"))
+        template = site.opennebula(ANN, "one.template.allocate", text.format("tiny"))
         raw = 'NAME="raw"\nCPU="0.1"\nMEMORY="64"\nRAW=[TYPE="kvm",DATA="x"]\n'
         its = site.opennebula(site.admin, "one.template.allocate", raw)
         site.opennebula(site.admin, "one.template.chmod", its, *(-1,) * 6, 1, -1, -1)
@@ -96,7 +99,7 @@ class TestOpenNebulasTemplates:
             asked = PLATFORM.replace('start = { not_before = "30d" }', "")
             # With one credit it runs for a period or two, which a busy machine misses.
             asked = asked.replace("credits = 1 ", "credits = 1000 ")
-            for source in (f"template_id = {one}", 'template_name = "tiny"'):
+            for source in (f"template_id = {template}", 'template_name = "tiny"'):
                 made = platforms.submit(asked.replace(own, source))
                 until(lambda: platforms.show(made.id).state == "running", "its VM runs")  # noqa: B023
                 (vm,) = platforms.show(made.id).vms
@@ -104,11 +107,11 @@ class TestOpenNebulasTemplates:
                 assert "<MEMORY><![CDATA[64]]></MEMORY>" in shown
                 assert '<NOTE><![CDATA[from "here"]]></NOTE>' in shown
                 platforms.stop(made.id)
-            for source, session, said in (
-                (f"template_id = {one}", bobs, "Not authorized to perform USE TEMPLATE"),
+            for source, session, message in (
+                (f"template_id = {template}", bobs, "Not authorized to perform USE TEMPLATE"),
                 ("template_id = 4711", merkat, "template [4711]"),
                 ('template_name = "none"', merkat, "0 templates are named 'none'"),
                 (f"template_id = {its}", merkat, "RAW is for administrators to set"),
             ):
-                with pytest.raises(BadCallError, match=re.escape(said)):
+                with pytest.raises(BadCallError, match=re.escape(message)):
                     Platforms(session).submit(asked.replace(own, source))

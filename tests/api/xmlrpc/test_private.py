@@ -17,9 +17,9 @@ def test_other_users_cannot_read_the_state(site: Site) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert not umask & stat.S_IROTH, "the shell of this test keeps others out already"
-    found = [path for path in site.state.rglob("*") if not path.is_symlink()]
-    assert site.state / "merkat.db" in found
-    open_ = {str(path) for path in found if stat.S_IMODE(path.stat().st_mode) & OTHERS}
+    paths = [path for path in site.state.rglob("*") if not path.is_symlink()]
+    assert site.state / "merkat.db" in paths
+    open_ = {str(path) for path in paths if stat.S_IMODE(path.stat().st_mode) & OTHERS}
     assert not open_
 
 

@@ -34,8 +34,8 @@ class Door:
 
     def who(self, password: str) -> Identity:
         """Return carol's identity with this password."""
-        found: Identity = self.run(self.sign_ins.identify(f"carol:{password}"))
-        return found
+        identity: Identity = self.run(self.sign_ins.identify(f"carol:{password}"))
+        return identity
 
 
 @pytest.fixture

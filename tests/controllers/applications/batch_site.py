@@ -112,7 +112,7 @@ class Site:
         looks = MonitorTerms(kind="queue", parameters={"every_s": self.every_s})
         head = replace(cluster("head", 1, 1), monitor=looks)
         terms = tuple(
-            replace(one, ceiling=full) for one in (head, cluster("workers", self.least, 20))
+            replace(terms, ceiling=full) for terms in (head, cluster("workers", self.least, 20))
         )
         given = replace(
             assignment(), clusters=terms, parameters={"batch": "slurm"} | self.parameters
@@ -131,7 +131,7 @@ class Site:
             self.kept = json.loads(json.dumps(body.memory))
             return Stored()
         if isinstance(body, SetBids):
-            assert all(isfinite(one) for bid in body.bids.values() for one in bid.values())
+            assert all(isfinite(amount) for bid in body.bids.values() for amount in bid.values())
             self.bids = dict(body.bids)
         if isinstance(body, SetSize):
             count = len(self.workers) - len(body.victims) if body.count is None else body.count

@@ -69,12 +69,12 @@ class Live(Site):
 
     def guest(self, vm: int) -> SimulatedGuest | None:
         """Return the cloud's simulated guest of a VM."""
-        one: SimulatedGuest | None = self.cloud.guests.guest(vm)
-        return one
+        guest: SimulatedGuest | None = self.cloud.guests.guest(vm)
+        return guest
 
     def said(self, platform: int, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
-        return [body for one, body in self.asked if one == platform and isinstance(body, kind)]
+        return [body for asker, body in self.asked if asker == platform and isinstance(body, kind)]
 
     def _turn(self, news: News) -> None:
         assignment = self.notes.running[news.platform]
@@ -85,7 +85,7 @@ class Live(Site):
             self._running[news.platform] = controller
             self.wait(controller.on_start())
         for terms in assignment.clusters:
-            vms = [one.vm for one in news.vms if one.cluster == terms.name]
+            vms = [vm.vm for vm in news.vms if vm.cluster == terms.name]
             values = self._seen(vms)
             if values:
                 measured = Measured(cluster=terms.name, at_s=self.clock.seconds(), values=values)
@@ -94,5 +94,7 @@ class Live(Site):
 
     def _seen(self, vms: list[int]) -> dict[str, float]:
         guests = {vm: self.guest(vm) for vm in vms}
-        counts = {vm: of_guest({"log": one.log}) for vm, one in guests.items() if one is not None}
+        counts = {
+            vm: of_guest({"log": guest.log}) for vm, guest in guests.items() if guest is not None
+        }
         return measured_values(counts, {}, self.clock.seconds())

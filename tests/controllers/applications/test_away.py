@@ -68,7 +68,7 @@ class Platform:
 
     def said(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
-        return [one for one in self.asked if isinstance(one, kind)]
+        return [message for message in self.asked if isinstance(message, kind)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

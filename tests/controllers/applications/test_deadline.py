@@ -26,9 +26,9 @@ IDEAL_S = 600.0
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with one host of four cores."""
-    one = Live(hosts=1)
-    yield one
-    one.close()
+    live = Live(hosts=1)
+    yield live
+    live.close()
 
 
 def submitted(
@@ -77,7 +77,7 @@ def test_a_tighter_deadline_costs_more() -> None:
         platform = submitted(site, deadline_s)
         state, cost = finished(site, platform)
         reports = site.said(platform, ProgressReport)
-        reasons = [one.reason for one in site.said(platform, SetBids)]
+        reasons = [message.reason for message in site.said(platform, SetBids)]
         site.close()
         assert state == "done"
         assert reports[-1].on_track
@@ -147,8 +147,8 @@ def test_full_performance_takes_all_it_can_get(site: Live) -> None:
     assert site.said(platform, SetBids)[-1].reason == "its VMs have 100% of their full size"
     crowd(site, 4)
     site.periods(8)
-    vms = [one for one in site.notes.news if one.platform == platform][-1].vms
-    assert all(one.allocation["cpu"] > 95.0 for one in vms)
+    vms = [latest for latest in site.notes.news if latest.platform == platform][-1].vms
+    assert all(vm.allocation["cpu"] > 95.0 for vm in vms)
 
 
 def test_a_vm_that_powers_off_during_the_start_is_replaced() -> None:

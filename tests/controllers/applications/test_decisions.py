@@ -37,7 +37,7 @@ class Platform:
         plain = assignment(controller=name)
         given = replace(
             plain,
-            clusters=tuple(replace(one, floor={"memory": 64.0}) for one in plain.clusters),
+            clusters=tuple(replace(cluster, floor={"memory": 64.0}) for cluster in plain.clusters),
             parameters={"steps": 100} | parameters,
             ideal_s=ideal_s,
             deadline_s=1_000.0 + INTERVAL_S + LEFT_S,
@@ -55,7 +55,7 @@ class Platform:
 
     def said(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
-        return [one for one in self.asked if isinstance(one, kind)]
+        return [message for message in self.asked if isinstance(message, kind)]
 
     async def take(self, latest: Any) -> None:
         """Send the controller one news."""

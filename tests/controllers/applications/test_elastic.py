@@ -19,7 +19,7 @@ def test_the_system_grows_carefully_and_shrinks_without_work() -> None:
     assert site.waiting == []
     assert sizes[-1] == 0
     assert site.lost == 0
-    assert any("delete nodename" in one for one in site.heard)
+    assert any("delete nodename" in command for command in site.heard)
 
 
 def test_a_high_price_removes_workers_but_no_jobs() -> None:

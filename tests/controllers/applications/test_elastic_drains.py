@@ -69,7 +69,7 @@ def test_a_worker_closed_by_an_administrator_delays_no_job() -> None:
     for _ in range(14):
         site.pass_a_period()
     assert site.waiting == []
-    assert not any("state=resume" in one for one in site.heard)
+    assert not any("state=resume" in command for command in site.heard)
     assert 2 not in site.workers
 
 
@@ -134,8 +134,12 @@ def test_a_worker_released_by_a_dead_controller_stays_closed() -> None:
     site.waiting = [9] * 8
     for _ in range(8):
         site.pass_a_period()
-    assert not any("state=resume" in one and f"one-{leaves}" in one for one in site.heard)
-    assert any("delete nodename" in one and f"one-{leaves}" in one for one in site.heard)
+    assert not any(
+        "state=resume" in command and f"one-{leaves}" in command for command in site.heard
+    )
+    assert any(
+        "delete nodename" in command and f"one-{leaves}" in command for command in site.heard
+    )
     assert site.lost == 0
 
 
@@ -176,5 +180,5 @@ def test_commands_to_the_head_stay_short_if_it_removes_nothing(
     assert not site.forgotten
     assert max(map(len, site.heard)) < 2_500
     assert 180 < len(site.kept["gone"]) < 220
-    told = [one for one in site.heard if "delete nodename" in one]
+    told = [command for command in site.heard if "delete nodename" in command]
     assert f"one-{max(site.born)};" in " ".join(told[-100:])

@@ -16,7 +16,7 @@ def pass_periods(site: Site, periods: int) -> None:
 
 def released(site: Site) -> set[int]:
     """Return all workers that the controller chose to end."""
-    return {vm for one in site.asked if isinstance(one, SetSize) for vm in one.victims}
+    return {vm for message in site.asked if isinstance(message, SetSize) for vm in message.victims}
 
 
 @pytest.mark.parametrize("state", ["busy", "running"])

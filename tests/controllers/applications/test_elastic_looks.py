@@ -20,7 +20,7 @@ def test_useless_workers_are_replaced() -> None:
     assert site.waiting == []
     assert site.workers == {}
     assert site.lost == 0
-    deleted = " ".join(one for one in site.heard if "delete" in one)
+    deleted = " ".join(command for command in site.heard if "delete" in command)
     assert {"one-2", "one-3"} <= {*deleted.replace("=", " ").replace(";", " ").split()}
 
 

@@ -47,9 +47,9 @@ class Site:
     def command(self, *words: str) -> str:
         """Return the output of a command, which must succeed."""
         code = cli.main([*words, "--config", str(self._configuration)])
-        said = self._output.readouterr()
-        assert code == 0, (words, said.err, self.daemon.said())
-        return said.out
+        printed = self._output.readouterr()
+        assert code == 0, (words, printed.err, self.daemon.said())
+        return printed.out
 
     def answers(self) -> bool:
         """Return whether the daemon answers."""

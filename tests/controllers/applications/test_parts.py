@@ -90,7 +90,7 @@ class Platform:
 
     def said(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
-        return [one for one in self.asked if isinstance(one, kind)]
+        return [message for message in self.asked if isinstance(message, kind)]
 
 
 def done(count: float, **more: float) -> dict[str, float]:
@@ -108,9 +108,9 @@ def order(request: pytest.FixtureRequest) -> tuple[str, str]:
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with two hosts of four cores."""
-    one = Live(hosts=2)
-    yield one
-    one.close()
+    live = Live(hosts=2)
+    yield live
+    live.close()
 
 
 def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live) -> None:
@@ -127,7 +127,7 @@ def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live) -> None:
         ),
     )
     site.until(platform, "running")
-    (slow,) = [one.vm for one in site.members(platform) if one.cluster == SLOW]
+    (slow,) = [member.vm for member in site.members(platform) if member.cluster == SLOW]
     assert slow is not None
     made = 0
     for _ in range(100):
@@ -138,7 +138,10 @@ def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live) -> None:
         made = int(guest.log[-1][1]) if guest.log else 0
         site.periods(1)
     assert made >= STEPS - 2
-    assert all(one.done is None or one.done < 1.0 for one in site.said(platform, ProgressReport))
+    assert all(
+        message.done is None or message.done < 1.0
+        for message in site.said(platform, ProgressReport)
+    )
 
 
 def test_the_remaining_work_is_that_of_the_slowest_cluster(order: tuple[str, str]) -> None:

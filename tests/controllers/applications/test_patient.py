@@ -27,39 +27,39 @@ CORES = 400.0
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with one host of four cores."""
-    one = Live(hosts=1)
-    yield one
-    one.close()
+    live = Live(hosts=1)
+    yield live
+    live.close()
 
 
 def news_of(site: Live, platform: int) -> News:
     """Return the last news of the controller."""
-    return [one for one in site.notes.news if one.platform == platform][-1]
+    return [latest for latest in site.notes.news if latest.platform == platform][-1]
 
 
 def test_two_platforms_that_fit_run_at_full_speed(site: Live) -> None:
     """Each claims its price, reads other claims, and bids for its maximum."""
     first, second = submitted(site, 4_800.0, "patient"), submitted(site, 4_000.0, "patient")
-    for one in (first, second):
-        site.until(one, "running")
+    for platform in (first, second):
+        site.until(platform, "running")
     site.periods(3)
-    for one in (first, second):
-        vms = news_of(site, one).vms
+    for platform in (first, second):
+        vms = news_of(site, platform).vms
         assert [vm.allocation["cpu"] for vm in vms] == pytest.approx([100.0, 100.0], abs=1.0)
-        assert site.said(one, SetBids)[-1].reason.startswith("full speed")
+        assert site.said(platform, SetBids)[-1].reason.startswith("full speed")
     claims = news_of(site, first).market.claims
-    assert [one.units for one in claims] == [200.0, 200.0]
+    assert [claim.units for claim in claims] == [200.0, 200.0]
     assert claims[0].price < claims[1].price
-    said = [one.price for one in site.said(first, Claim)]
-    assert claims[0].price in said
-    assert said == sorted(said)
+    prices = [message.price for message in site.said(first, Claim)]
+    assert claims[0].price in prices
+    assert prices == sorted(prices)
 
 
 def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Live) -> None:
     """Three request six of four cores; the suspended one is resumed."""
     far, near = submitted(site, 9_000.0, "patient"), submitted(site, 3_000.0, "patient")
-    for one in (far, near):
-        site.until(one, "running")
+    for platform in (far, near):
+        site.until(platform, "running")
     site.periods(2)
     urgent = submitted(site, 1_000.0, "patient")
     site.until(urgent, "running")
@@ -69,15 +69,15 @@ def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Liv
     assert not site.said(urgent, SuspendPlatform)
     site.periods(1)
     assert "claims at this price or above leave" in site.platform(far).why
-    states = [finished(site, one, 200)[0] for one in (urgent, near, far)]
+    states = [finished(site, platform, 200)[0] for platform in (urgent, near, far)]
     assert states == ["done", "done", "done"]
 
 
 def test_a_platform_waits_for_room_and_reports_it(site: Live) -> None:
     """Earlier platforms with higher prices keep it waiting as long as it can."""
     hurried = [submitted(site, 1_300.0, "patient") for _ in range(2)]
-    for one in hurried:
-        site.until(one, "running")
+    for platform in hurried:
+        site.until(platform, "running")
     patient = submitted(site, 6_000.0, "patient")
     site.periods(2)
     waits = site.platform(patient)
@@ -96,11 +96,11 @@ def test_manual_bids_are_in_the_book_at_the_present_price(site: Live) -> None:
     site.until(platform, "running")
     site.periods(3)
     claims = news_of(site, platform).market.claims
-    own = {one.price for one in site.said(platform, Claim)}
-    others = [one for one in claims if one.price not in own]
+    own = {message.price for message in site.said(platform, Claim)}
+    others = [claim for claim in claims if claim.price not in own]
     assert len(others) == 1
     assert others[0].price == pytest.approx(news_of(site, platform).prices["cpu"])
-    assert sum(one.units for one in claims) == pytest.approx(CORES, rel=0.01)
+    assert sum(claim.units for claim in claims) == pytest.approx(CORES, rel=0.01)
 
     crowd(site, 4, bid=50_000.0)
     site.periods(2)
@@ -137,7 +137,7 @@ def test_after_a_restart_the_book_is_read_again(site: Live) -> None:
     site.periods(1)
     assert site.platform(waits).why == "no claims are known yet"
     site.until(waits, "running")
-    assert [one.units for one in news_of(site, near).market.claims] == [200.0, 200.0]
+    assert [claim.units for claim in news_of(site, near).market.claims] == [200.0, 200.0]
     assert site.platform(near).state == "running"
 
 
@@ -175,8 +175,8 @@ def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
     announcement = [site.period() for _ in range(3)][-1]
 
     def told(platform: int) -> PlatformDetails:
-        one, world = site.platform(platform), site.scheduler.world
-        row: PlatformDetails = site.read(lambda c: platform_view(c, one, world, announcement))
+        stored, world = site.platform(platform), site.scheduler.world
+        row: PlatformDetails = site.read(lambda c: platform_view(c, stored, world, announcement))
         return row
 
     assert told(waits).outlook == "wait"

@@ -257,11 +257,11 @@ def test_a_platform_that_uses_no_cpu_runs(others: float) -> None:
     (terms,) = given.clusters
     terms = replace(terms, ceiling={"cpu": 0.0, "memory": 512.0})
     given = replace(given, clusters=(terms,), parameters={"steps": 5}, deadline_s=1e6, ideal_s=60.0)
-    one = Patient(given, Daemon())
+    controller = Patient(given, Daemon())
     for period in range(1, 20):
         told = news(period=period, deadline_s=1e6, claim=Claim(price=0.0, units=0.0))
         claims = (Claim(price=1.0, units=others),)
-        finish(one.take(replace(told, market=replace(told.market, claims=claims))))
+        finish(controller.take(replace(told, market=replace(told.market, claims=claims))))
     bids = [body.bids[101] for body in asked if isinstance(body, SetBids)]
     assert len(bids) == 19
     assert all(bid["memory"] > bid["cpu"] for bid in bids)

@@ -69,7 +69,7 @@ def test_a_restarted_application_is_measured_again() -> None:
 def test_progress_can_be_stored_as_json() -> None:
     """Tuples become lists."""
     now = seen((110.0, 10), (120.0, 20))
-    assert Progress.of({**now.kept(), "marks": [list(one) for one in now.marks]}) == now
+    assert Progress.of({**now.kept(), "marks": [list(mark) for mark in now.marks]}) == now
 
 
 def test_a_clock_ahead_for_one_period_changes_no_pace() -> None:

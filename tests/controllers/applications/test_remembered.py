@@ -87,8 +87,8 @@ def test_a_platform_that_lost_its_host_is_kept() -> None:
     site.bench.ok("one.vm.action", "undeploy-hard", site.vms(platform)[0])
     site.bench.ok("one.host.status", 0, 1)
     site.periods(2)
-    for one in crowd:
-        site.bench.ok("one.vm.update", one, 'MERKAT_BID_CPU="30000"', 1)
+    for rival in crowd:
+        site.bench.ok("one.vm.update", rival, 'MERKAT_BID_CPU="30000"', 1)
     for _ in range(6):
         site.periods(1)
         now = site.platform(platform)

@@ -76,10 +76,10 @@ class Platform:
 @pytest.fixture
 def platform() -> Platform:
     """Return a platform that has run for a while and can't pay from now on."""
-    one = Platform()
-    one.periods(REST)
-    one.balance = 50.0
-    return one
+    platform = Platform()
+    platform.periods(REST)
+    platform.balance = 50.0
+    return platform
 
 
 def test_a_platform_never_suspended_needs_no_rest(platform: Platform) -> None:

@@ -62,12 +62,14 @@ class Platform:
 
     def is_done(self) -> bool:
         """Return whether the controller reported that the work is done."""
-        return any(isinstance(one, WorkDone) for one in self.asked)
+        return any(isinstance(message, WorkDone) for message in self.asked)
 
     @property
     def victims(self) -> list[int]:
         """Return the VMs that had to be replaced."""
-        return [vm for one in self.asked if isinstance(one, SetSize) for vm in one.victims]
+        return [
+            vm for message in self.asked if isinstance(message, SetSize) for vm in message.victims
+        ]
 
 
 @pytest.fixture
@@ -79,9 +81,9 @@ def platform() -> Platform:
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with one host of four cores."""
-    one = Live(hosts=1)
-    yield one
-    one.close()
+    live = Live(hosts=1)
+    yield live
+    live.close()
 
 
 def made(**counts: int) -> dict[str, float]:
@@ -174,7 +176,7 @@ def test_a_platform_waits_for_a_lost_vm(site: Live) -> None:
     for _ in range(60):
         if site.said(platform, WorkDone):
             break
-        made_s = [len(one.log) for vm in site.vms(platform) if (one := site.guest(vm))]
+        made_s = [len(guest.log) for vm in site.vms(platform) if (guest := site.guest(vm))]
         site.periods(1)
     assert site.said(platform, WorkDone)
     assert len(made_s) == 2

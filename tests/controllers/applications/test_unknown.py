@@ -15,9 +15,9 @@ from tests.controllers.applications.test_leaving import Platform
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with one host of four cores."""
-    one = Live(hosts=1)
-    yield one
-    one.close()
+    live = Live(hosts=1)
+    yield live
+    live.close()
 
 
 def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
@@ -29,7 +29,7 @@ def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
             row.lcm = Lcm.UNKNOWN
             site.cloud.world.changed("vm", row.id)
         site.periods(1)
-        told.append({one.state for news in site.notes.news for one in news.vms})
+        told.append({vm.state for news in site.notes.news for vm in news.vms})
     for row in rows:
         row.lcm = Lcm.RUNNING
         site.cloud.world.changed("vm", row.id)
@@ -58,7 +58,7 @@ def test_a_vm_that_boots_for_long_is_not_off(site: Live) -> None:
             row.lcm = Lcm.PROLOG
             site.cloud.world.changed("vm", row.id)
         site.periods(1)
-        assert {one.state for news in site.notes.news for one in news.vms} == {"busy"}
+        assert {vm.state for news in site.notes.news for vm in news.vms} == {"busy"}
     assert not site.said(platform, SetSize)
 
 

@@ -19,15 +19,15 @@ UNKNOWN = "its pace is not known yet"
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with one host of four cores."""
-    one = Live(hosts=1)
-    yield one
-    one.close()
+    live = Live(hosts=1)
+    yield live
+    live.close()
 
 
 def cpu_bids(site: Live, platform: int, reason: str = "") -> list[float]:
     """Return the controller's total CPU bids with this reason."""
-    said = [one for one in site.said(platform, SetBids) if reason in one.reason]
-    return [sum(bid["cpu"] for bid in one.bids.values()) for one in said]
+    messages = [message for message in site.said(platform, SetBids) if reason in message.reason]
+    return [sum(bid["cpu"] for bid in message.bids.values()) for message in messages]
 
 
 def test_without_an_ideal_run_time_the_pace_is_measured(site: Live) -> None:
@@ -115,7 +115,7 @@ def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
     known: list[bool | None] = []
     while not any(known):
         site.periods(1)
-        known = [one.on_track for one in site.said(platform, ProgressReport)]
+        known = [message.on_track for message in site.said(platform, ProgressReport)]
     before = cpu_bids(site, platform)[: known.index(True)]
     assert before[-1] > 1.5 * before[0]
     assert finished(site, platform)[0] == "done"

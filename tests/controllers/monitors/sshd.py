@@ -94,9 +94,9 @@ class Sshd:
 
 def free_port() -> int:
     """Return a port that is probably free on all loopback addresses."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as socket_:
+        socket_.bind(("127.0.0.1", 0))
+        return int(socket_.getsockname()[1])
 
 
 def user() -> str:
@@ -113,12 +113,12 @@ def running(directory: Path, keys: GuestKeys, count: int) -> Iterator[list[Sshd]
         for vm in range(1, count + 1)
     ]
     try:
-        for one in found:
-            one.start()
+        for server in found:
+            server.start()
         yield found
     finally:
-        for one in found:
-            one.stop()
+        for server in found:
+            server.stop()
 
 
 def _children(pid: int) -> list[int]:

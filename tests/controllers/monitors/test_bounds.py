@@ -159,8 +159,8 @@ class TestAddresses:
     def test_a_star_stands_for_one_character_or_more(self, pattern: str, address: str) -> None:
         """Patterns with many stars agree with regular expressions."""
         numeric = re.fullmatch(r"[0-9.*]+", pattern) is not None
-        one = r"(?:\{vm\}|[0-9.])+" if numeric else r"(?:\{vm\}|[A-Za-z0-9._-])+"
-        whole = one.join(re.escape(part) for part in pattern.split("*"))
+        token = r"(?:\{vm\}|[0-9.])+" if numeric else r"(?:\{vm\}|[A-Za-z0-9._-])+"
+        whole = token.join(re.escape(part) for part in pattern.split("*"))
         try:
             check_address(address, (pattern,))
             taken = True

@@ -48,7 +48,7 @@ def test_slurm_is_parsed() -> None:
     """Jobs on several nodes count on each; held jobs and silent nodes don't count."""
     queue = Slurm().read(SLURM)
     assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (999, 1002, 12.0, 2)
-    assert {name: one.jobs for name, one in queue.workers.items()} == {
+    assert {name: worker.jobs for name, worker in queue.workers.items()} == {
         "one-3": 2,
         "one-4": 1,
         "one-5": 0,
@@ -137,7 +137,7 @@ def test_grid_engine_is_parsed() -> None:
 def test_a_silent_or_broken_host_of_grid_engine_is_lost() -> None:
     """One in error with jobs is closed first: its jobs may still complete."""
     workers = GridEngine().read(GRID).workers
-    assert {name for name, one in workers.items() if one.lost} == {"one-0", "one-16"}
+    assert {name for name, worker in workers.items() if worker.lost} == {"one-0", "one-16"}
     broken = GridEngine().read(GRID.replace("<state>d</state>", "<state>E</state>"))
     assert broken.workers["one-14"].drained
     assert not broken.workers["one-14"].lost
@@ -200,8 +200,8 @@ def test_a_host_of_grid_engine_is_removed_with_its_jobs(
     tmp_path: Path, jobs: list[str], hosts: str, words: list[str], left: set[str]
 ) -> None:
     """They restart before it leaves its group; otherwise a qmaster crashes."""
-    for number, one in enumerate(jobs):
-        (tmp_path / f"jobs-{number}").write_text(one.replace("><", ">\n<"))
+    for number, job in enumerate(jobs):
+        (tmp_path / f"jobs-{number}").write_text(job.replace("><", ">\n<"))
     (tmp_path / "hosts").write_text(f"{hosts}\n")
     program = f"""#!/bin/sh
 cd {tmp_path}
@@ -218,8 +218,8 @@ esac
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = ["sh", "-c", GridEngine().forget(["one-6", "one-7"])]
     answer = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
-    said = (tmp_path / "told").read_text().splitlines()
-    assert [line[: len(word)] for line, word in zip(said, words, strict=True)] == words
+    lines = (tmp_path / "told").read_text().splitlines()
+    assert [line[: len(word)] for line, word in zip(lines, words, strict=True)] == words
     assert left_of(answer.decode()) == frozenset(left)
 
 
@@ -255,9 +255,9 @@ class Mute(ClusterHead):
 
 def looked(batch: str, out: str) -> Any:
     """Return the monitor's values for an answer of the head."""
-    one = watched(assignment(), "queue", batch=batch)
+    assigned = watched(assignment(), "queue", batch=batch)
     hand: Any = None
-    return asyncio.run(QueueMonitor(one, one.clusters[0], hand, head=Mute(out)).look())
+    return asyncio.run(QueueMonitor(assigned, assigned.clusters[0], hand, head=Mute(out)).look())
 
 
 @pytest.mark.parametrize(

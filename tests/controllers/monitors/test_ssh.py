@@ -37,9 +37,9 @@ def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
 @pytest.fixture
 def pool() -> Iterator[SshPool]:
     """Return a pool of two threads."""
-    one = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=20.0))
-    yield one
-    one.close()
+    pool = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=20.0))
+    yield pool
+    pool.close()
 
 
 def place(sshd: Sshd, key: str) -> SshTarget:
@@ -54,12 +54,12 @@ def asked(pool: SshPool, places: dict[int, SshTarget], command: str) -> dict[int
 
 def test_each_vm_answers_with_output_and_exit_status(pool: SshPool, sshds: list[Sshd]) -> None:
     """The second command uses the same connection."""
-    places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
+    places = {vm: place(sshd, f"key-{vm}") for vm, sshd in enumerate(sshds, start=1)}
     heard = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
-    for one in heard.values():
-        assert isinstance(one, CommandResult)
-        assert (one.status, one.error) == (3, b"but\n")
-        assert one.out.startswith(b"so\n")
+    for outcome in heard.values():
+        assert isinstance(outcome, CommandResult)
+        assert (outcome.status, outcome.error) == (3, b"but\n")
+        assert outcome.out.startswith(b"so\n")
     again = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
     assert again == heard
 
@@ -97,9 +97,11 @@ def test_a_wrong_client_key_is_refused(sshds: list[Sshd]) -> None:
 def test_a_slow_vm_is_abandoned(sshds: list[Sshd]) -> None:
     """The others are not."""
     quick = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=1.0))
-    places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
+    places = {vm: place(sshd, f"key-{vm}") for vm, sshd in enumerate(sshds, start=1)}
     try:
-        assert all(isinstance(one, CommandResult) for one in asked(quick, places, "true").values())
+        assert all(
+            isinstance(outcome, CommandResult) for outcome in asked(quick, places, "true").values()
+        )
         heard = asyncio.run(
             quick.ask(places, lambda vm: "exec sleep 600" if vm == 1 else "echo here")
         )
@@ -158,8 +160,8 @@ def silent() -> Iterator[SshTarget]:
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(60.0)
     over.set()
-    for one in served:
-        one.close()
+    for server in served:
+        server.close()
 
 
 def test_a_vm_that_accepts_no_command_is_abandoned(sshds: list[Sshd], silent: SshTarget) -> None:

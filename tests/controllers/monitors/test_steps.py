@@ -85,8 +85,8 @@ class Watch:
             Notebook(self.directory / "notes.json"),
             lambda: self.now_s,
         )
-        one = watched(assignment(), "steps", **self._parameters)
-        self.monitor = Steps(one, one.clusters[0], self.daemon, way=self.way)
+        assigned = watched(assignment(), "steps", **self._parameters)
+        self.monitor = Steps(assigned, assigned.clusters[0], self.daemon, way=self.way)
 
     def look(self) -> Mapping[str, float]:
         """Return the values of a look."""
@@ -164,7 +164,7 @@ def test_vms_are_configured_once_and_missing_ones_are_reported(
         watch.look()
         assert (tmp_path / "127.0.3.1").read_text() == "x\n"
         assert (tmp_path / "127.0.3.2").read_text() == "x\nx\n"
-        watch.daemon.vms = [replace(one, state="suspended") for one in watch.daemon.vms]
+        watch.daemon.vms = [replace(vm, state="suspended") for vm in watch.daemon.vms]
         assert watch.look() == {}
     finally:
         watch.way.close()
@@ -186,7 +186,7 @@ class TestAway:
             watch.write("step 1 2.0 s")
             assert watch.look()["done"] == 1.0
             there = watch.daemon.vms
-            watch.daemon.vms = [replace(one, state=state) for one in there]
+            watch.daemon.vms = [replace(vm, state=state) for vm in there]
             for _ in range(2):
                 watch.now_s += 7200.0
                 assert watch.look() == {}
@@ -227,7 +227,7 @@ class TestAway:
         try:
             watch.write("step 1 2.0 s")
             assert watch.look()["done"] == 1.0
-            watch.daemon.vms = [replace(one, key="key-2") for one in watch.daemon.vms]
+            watch.daemon.vms = [replace(vm, key="key-2") for vm in watch.daemon.vms]
             # The sshd at its address has the host key of the previous VM.
             assert watch.look() == {"absent/1": 0.0}
         finally:
@@ -241,7 +241,7 @@ class TestAway:
         try:
             assert watch.look() == {"absent/1": 0.0}
             there = watch.daemon.vms
-            watch.daemon.vms = [replace(one, state="suspended") for one in there]
+            watch.daemon.vms = [replace(vm, state="suspended") for vm in there]
             watch.now_s += 3000.0
             assert watch.look() == {}
             watch.daemon.vms = there

@@ -48,7 +48,7 @@ def host(row: int, cluster: int = 0, says: Mapping[str, Any] | None = None, **fa
     """Return host h0, h1...; `says` has its attributes besides its name."""
     values = {"NAME": [f"h{row}"], "ID": [str(row)]}
     for name, value in (says or {}).items():
-        values[name] = [str(one) for one in value] if isinstance(value, list) else [str(value)]
+        values[name] = [str(item) for item in value] if isinstance(value, list) else [str(value)]
     return Host(row, f"h{row}", HostFacts(row, cluster, values, **facts))
 
 
@@ -82,7 +82,7 @@ def network(row: int, name: str, free: int = 10, **others: Any) -> NetworkFacts:
 
 def users(*acl: AccessRule, **others: Any) -> SiteFacts:
     """Return a cloud with users, so that rights are judged."""
-    return SiteFacts(users={one.id: one for one in (ROOT, ALICE, BOB)}, acl=acl, **others)
+    return SiteFacts(users={user.id: user for user in (ROOT, ALICE, BOB)}, acl=acl, **others)
 
 
 def allowed_hosts(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> list[str]:
@@ -93,9 +93,9 @@ def allowed_hosts(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: 
 
 def names(judged: Feasibility, hosts: Sequence[Host], row: int) -> list[str]:
     """Return the names of the hosts that may take the VM in this row."""
-    one = int(judged.constraints.vm_class[row])
+    vm_class = int(judged.constraints.vm_class[row])
     everywhere = np.ones(len(hosts), dtype=bool)
-    allowed = everywhere if one < 0 else judged.constraints.allowed[one]
+    allowed = everywhere if vm_class < 0 else judged.constraints.allowed[vm_class]
     return [host.name for host, may in zip(hosts, allowed, strict=True) if may]
 
 

@@ -48,8 +48,8 @@ def test_every_text_counts(name: str) -> None:
         if name == "nics":
             return VmRequirements(nics=(NicWant(0, text(number, 5)),))
         ranked = name.startswith("rank")
-        said = " + ".join([f"A{number}", *["FREE_CPU"] * 4]) if ranked else text(number, 5)
-        given: dict[str, Any] = {name: said}
+        expression = " + ".join([f"A{number}", *["FREE_CPU"] * 4]) if ranked else text(number, 5)
+        given: dict[str, Any] = {name: expression}
         return VmRequirements(**given)
 
     counted = text_allowances.Allowances(hosts=2)

@@ -229,7 +229,7 @@ class TestNetworks:
         wants = VmRequirements(nics=nics)
         judged = judge_feasibility([Vm(wants=wants)], HOSTS, SiteFacts(networks=self.NETS))
         left = names(judged, HOSTS, 0)
-        return [judged.networks_of(0, row) for row, one in enumerate(HOSTS) if one.name in left]
+        return [judged.networks_of(0, row) for row, host in enumerate(HOSTS) if host.name in left]
 
     def test_the_network_with_most_leases_is_chosen(self) -> None:
         """It must be in the host's cluster; OpenNebula spreads by default."""

@@ -26,11 +26,13 @@ class Oned:
         pool = etree.fromstring(ok("one.vmpool.infoextended", -2, -1, -1, -1))
         vms = [vm for vm in pool if (vm.findtext("STATE"), vm.findtext("LCM_STATE")) == state]
         host_pool = ok("one.hostpool.info")
-        every = [int(one.text or "") for one in etree.fromstring(host_pool).findall("HOST/ID")]
+        every = [
+            int(element.text or "") for element in etree.fromstring(host_pool).findall("HOST/ID")
+        ]
         rows = ""
         for vm in vms:
             number = int(vm.findtext("ID", ""))
-            ids = "".join(f"<ID>{one}</ID>" for one in (hosts or {}).get(number, every))
+            ids = "".join(f"<ID>{host}</ID>" for host in (hosts or {}).get(number, every))
             rows += (
                 f"<VM><ID>{number}</ID><HOSTS>{ids}</HOSTS><DATASTORES><ID>0</ID></DATASTORES></VM>"
             )

@@ -51,12 +51,12 @@ def test_names_chosen_by_users_do_not_mislead() -> None:
     assert action.room == read(RECORDED).room
 
 
-@pytest.mark.parametrize("one", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
+@pytest.mark.parametrize("text", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
 @pytest.mark.parametrize("where", ["<USER_TEMPLATE>", "<DATASTORE_POOL><DATASTORE>"])
-def test_any_number_of_such_names_does_not_mislead(where: str, one: str) -> None:
+def test_any_number_of_such_names_does_not_mislead(where: str, text: str) -> None:
     """This holds where users write, and where only administrators do."""
     assert where in RECORDED
-    assert read(RECORDED.replace(where, where + one * 20_000, 1)) == read(RECORDED)
+    assert read(RECORDED.replace(where, where + text * 20_000, 1)) == read(RECORDED)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +217,6 @@ def test_attributes_named_like_pools_do_no_harm(in_vm: str, in_group: str) -> No
     group = f"<VM_GROUP><ID>0</ID><TEMPLATE>{in_group}</TEMPLATE></VM_GROUP>"
     text = RECORDED.replace("<USER_TEMPLATE>", f"<USER_TEMPLATE>{in_vm}", 1)
     text = text.replace("<VM_GROUP_POOL/>", f"<VM_GROUP_POOL>{group}</VM_GROUP_POOL>")
-    found = read_action(base64.b64encode(text.encode()))
+    action = read_action(base64.b64encode(text.encode()))
     plain = read_action(base64.b64encode(RECORDED.encode()))
-    assert (found.hosts, found.room, found.stores) == (plain.hosts, plain.room, plain.stores)
+    assert (action.hosts, action.room, action.stores) == (plain.hosts, plain.room, plain.stores)

@@ -38,7 +38,7 @@ FULL = replace(CLUSTER, automation="full")
 
 def said(facts: ServerFacts, wish: AdviceInput, *levels: Level) -> list[str]:
     """Return the findings of these levels."""
-    return [one.text for one in findings(facts, wish) if one.level in levels]
+    return [finding.text for finding in findings(facts, wish) if finding.level in levels]
 
 
 def warnings_of(facts: ServerFacts, wish: AdviceInput) -> list[str]:
@@ -55,7 +55,9 @@ def test_a_correct_cloud_has_no_warnings(facts: ServerFacts, wish: AdviceInput) 
 def test_up_to_6_10_only_the_daemon_mode_works() -> None:
     """The scheduler must be masked."""
     assert "systemctl mask --now opennebula-scheduler" in said(OLD, DAEMON, Level.NOTE)[0]
-    assert ["cloud.mode must be daemon" in one for one in said(OLD, DRIVER, Level.ERROR)] == [True]
+    assert ["cloud.mode must be daemon" in line for line in said(OLD, DRIVER, Level.ERROR)] == [
+        True
+    ]
 
 
 def test_from_7_on_both_modes_work() -> None:
@@ -93,7 +95,7 @@ def test_from_7_on_both_modes_work() -> None:
 def test_problems_are_warnings(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
     """Merkat can work, but with restrictions."""
     warnings = said(facts, wish, Level.WARNING)
-    assert any(words in one for one in warnings), warnings
+    assert any(words in warning for warning in warnings), warnings
     assert said(facts, wish, Level.ERROR) == []
 
 
@@ -141,7 +143,9 @@ def test_an_administrators_server_is_inspected() -> None:
     facts = inquire(call_as(bench, ADMIN))
     assert (facts.version, facts.user, facts.missing) == ("7.4.0", 0, ())
     assert facts.drivers == ()
-    assert [(one.id, one.name, one.hosts) for one in facts.clusters] == [(0, "default", 3)]
+    assert [(cluster.id, cluster.name, cluster.hosts) for cluster in facts.clusters] == [
+        (0, "default", 3)
+    ]
     bench.ok("one.cluster.update", 0, 'ONE_DRS=[AUTOMATION="Full"]', 1)
     assert inquire(call_as(bench, ADMIN)).clusters[0].automation == "full"
     bench.cloud.close()
@@ -149,7 +153,7 @@ def test_an_administrators_server_is_inspected() -> None:
 
 def _rules_first() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield the rights, starting with the one to read the rules."""
-    yield from sorted(NEEDED, key=lambda one: one[0] != ("ACL",))
+    yield from sorted(NEEDED, key=lambda entry: entry[0] != ("ACL",))
 
 
 def test_missing_rights_are_named_as_commands() -> None:
@@ -165,7 +169,12 @@ def test_missing_rights_are_named_as_commands() -> None:
     assert said(facts, DAEMON, Level.ERROR) == [f"the login lacks a right: {numbered}"]
     for given, (names, needed) in enumerate(_rules_first()):
         resource = sum(1 << kinds[name] for name in names) + 0x400000000
-        numbers = (0x100000000 + user, resource, sum(rights[one] for one in needed), 0x400000000)
+        numbers = (
+            0x100000000 + user,
+            resource,
+            sum(rights[right] for right in needed),
+            0x400000000,
+        )
         bench.ok("one.acl.addrule", *(f"{number:x}" for number in numbers))
         facts = inquire(call_as(bench, "merkat:secret"))
         assert len(facts.missing) == len(NEEDED) - 1 - given

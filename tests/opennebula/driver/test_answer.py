@@ -73,9 +73,9 @@ def test_a_vm_without_a_place_has_a_reason() -> None:
 @given(st.text(max_size=600), st.none() | st.integers(0, 10**6))
 def test_any_reason_is_one_line_that_oned_parses(text: str, vm: int | None) -> None:
     """The name of a VM may contain anything."""
-    said = line("ERROR", text, vm)
-    assert len(said.splitlines()) == 1
-    match = ONEDS_LINE.match(said)
+    log_line = line("ERROR", text, vm)
+    assert len(log_line.splitlines()) == 1
+    match = ONEDS_LINE.match(log_line)
     assert match is not None
     if vm is not None:
         assert match[2] == str(vm)

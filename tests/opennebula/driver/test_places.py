@@ -89,8 +89,8 @@ def test_a_vm_without_a_host_gets_a_message(oned: Oned) -> None:
     """It is in a line for oned, and the other VMs are placed."""
     small, large = oned.frontend.vm(), oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=50_000)
     answer = oned.ask(None, oned.question(PENDING))
-    errors = [one for one in answer.splitlines() if one.startswith("ERROR: ")]
-    assert [one.split()[1] for one in errors] == [str(large)]
+    errors = [line for line in answer.splitlines() if line.startswith("ERROR: ")]
+    assert [error.split()[1] for error in errors] == [str(large)]
     assert f"<VM_ID>{small}</VM_ID>" in answer
 
 
@@ -99,7 +99,9 @@ def test_a_vm_that_reserves_too_much_gets_the_available_amounts(oned: Oned) -> N
     large = oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=500)
     lost = oned.frontend.vm()
     answer = oned.ask(None, oned.question(PENDING, {lost: []}))
-    told = dict(one.split(" ", 2)[1:] for one in answer.splitlines() if one.startswith("ERROR: "))
+    told = dict(
+        line.split(" ", 2)[1:] for line in answer.splitlines() if line.startswith("ERROR: ")
+    )
     assert told[str(large)] == (
         "reserves 100 % of CPU and 100,000 MiB; none of the 3 hosts that meet its requirements has"
         " that left in OpenNebula's account: host 0 has 400 % and 8,192 MiB"
@@ -133,7 +135,7 @@ def test_a_lost_plan_is_given_again(oned: Oned) -> None:
 
     def places(plan: object) -> set[tuple[str, str]]:
         actions = plan.findall("ACTION")  # type: ignore[attr-defined]
-        return {(one.findtext("VM_ID"), one.findtext("HOST_ID")) for one in actions}
+        return {(action.findtext("VM_ID"), action.findtext("HOST_ID")) for action in actions}
 
     assert places(lost) == places(again)
     assert len(places(again)) == 2
@@ -179,8 +181,8 @@ def test_a_cluster_is_optimized_within_itself() -> None:
     plan = oned.optimize(other)
     assert plan.findtext("ID") == str(other)
     actions = plan.findall("ACTION")
-    assert {one.findtext("OPERATION") for one in actions} == {"migrate"}
-    assert {one.findtext("HOST_ID") for one in actions} == {"3"}
+    assert {action.findtext("OPERATION") for action in actions} == {"migrate"}
+    assert {action.findtext("HOST_ID") for action in actions} == {"3"}
     frontend.clock.advance(60)
     frontend.periods(2)
     assert {frontend.host_of(vm) for vm in vms[:3]} == {0}
@@ -201,8 +203,8 @@ def test_a_paused_daemon_answers_with_an_empty_plan(oned: Oned) -> None:
 
 def test_garbage_is_answered_with_the_empty_plan(oned: Oned) -> None:
     """The answer has the reason."""
-    said, plan = oned.ask(None, b"????").splitlines()
-    assert said.startswith("WARN: merkatd can't read the question")
+    message, plan = oned.ask(None, b"????").splitlines()
+    assert message.startswith("WARN: merkatd can't read the question")
     assert plan == EMPTY
 
 
@@ -211,8 +213,8 @@ def test_an_unreachable_cloud_gives_the_empty_plan(oned: Oned) -> None:
     oned.frontend.vm()
     question = oned.question(PENDING)
     oned.frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.*pool*"})
-    said, plan = oned.ask(None, question).splitlines()
-    assert said.startswith("WARN: merkatd can't read the cloud")
+    message, plan = oned.ask(None, question).splitlines()
+    assert message.startswith("WARN: merkatd can't read the cloud")
     assert plan == EMPTY
 
 

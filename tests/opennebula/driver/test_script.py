@@ -85,8 +85,8 @@ def read_forever(connection: socket.socket) -> None:
 
 def test_the_answer_is_forwarded(scripts: Scripts) -> None:
     """Log lines go to standard error, and the plan alone to standard output."""
-    said = f"ERROR: 8 too large\nINFO: all else is well\n{PLAN}\n".encode()
-    with daemon(scripts.socket, lambda connection: connection.sendall(said)) as asked:
+    answer = f"ERROR: 8 too large\nINFO: all else is well\n{PLAN}\n".encode()
+    with daemon(scripts.socket, lambda connection: connection.sendall(answer)) as asked:
         out, err = scripts.run("place")
     assert out == f"{PLAN}\n"
     assert err == "ERROR: 8 too large\nINFO: all else is well\n"

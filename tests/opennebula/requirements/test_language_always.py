@@ -121,5 +121,5 @@ def test_ranks_of_columns_equal_single_hosts(
     """They are equal to the last digit."""
     assert repr(parse_rank(str(rank))) == repr(rank)
     values = [host[0] for host in hosts]
-    alone = [rank_of(rank, one) for one in values]
+    alone = [rank_of(rank, value) for value in values]
     assert host_ranks_of(rank, FactTable(values)).tolist() == alone

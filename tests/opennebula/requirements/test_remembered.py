@@ -32,7 +32,7 @@ Hosts = list[tuple[dict[str, list[str]], frozenset[int]]]
 
 def table(hosts: Hosts, before: FactTable | None = None) -> FactTable:
     """Return the facts of these hosts."""
-    return FactTable([one[0] for one in hosts], [one[1] for one in hosts], before)
+    return FactTable([host[0] for host in hosts], [host[1] for host in hosts], before)
 
 
 @given(EXPRESSIONS, RANKS, st.lists(HOSTS, min_size=2, max_size=4), st.booleans())
@@ -58,8 +58,8 @@ def test_a_change_of_one_value_is_detected(data: st.DataObject) -> None:
     assert answered("A = 1", OF_USERS, before).holds.all()
     row = data.draw(st.integers(0, 3))
     hosts[row] = ({"A": ["2"]}, frozenset())
-    found = answered("A = 1", OF_USERS, table(hosts, before)).holds
-    assert found.tolist() == [at != row for at in range(4)]
+    holds = answered("A = 1", OF_USERS, table(hosts, before)).holds
+    assert holds.tolist() == [at != row for at in range(4)]
 
 
 class TestOnce:
@@ -73,7 +73,8 @@ class TestOnce:
         for facts in moments:
             hosts = [host(0), host(1)]
             hosts = [
-                type(one)(one.id, one.name, each) for one, each in zip(hosts, facts, strict=True)
+                type(host)(host.id, host.name, each)
+                for host, each in zip(hosts, facts, strict=True)
             ]
             with patch.object(evaluate, "_compare_all", wraps=evaluate._compare_all) as compare:
                 before = judge_feasibility([vm], hosts, SiteFacts(), before).tables
@@ -151,7 +152,7 @@ class TestBounds:
     def test_the_owner_gets_the_reason(self, wants: dict[str, Any], name: str) -> None:
         """It has the attribute and the limit."""
         estate = SiteFacts(datastores=[datastore(5, "a")], networks=[network(1, "lan")])
-        said = reason([host(0)], estate, wants=VmRequirements(**wants))
-        assert said.startswith(f"{name} can't be understood: ")
-        assert "the most that are accepted" in said
-        assert len(said) < 200
+        why = reason([host(0)], estate, wants=VmRequirements(**wants))
+        assert why.startswith(f"{name} can't be understood: ")
+        assert "the most that are accepted" in why
+        assert len(why) < 200

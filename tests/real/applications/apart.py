@@ -89,7 +89,9 @@ class Apart(Containers):
         raise LookupError(f"VM {vm} has no process")
 
     def _runs_on_host(self, vm: int) -> bool:
-        return f"one-{vm}" in {one.name() for one in self.host.connection("lxc").listAllDomains()}
+        return f"one-{vm}" in {
+            domain.name() for domain in self.host.connection("lxc").listAllDomains()
+        }
 
 
 @contextlib.contextmanager

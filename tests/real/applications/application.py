@@ -63,7 +63,7 @@ def step_s(folder: Path) -> float:
         subprocess.Popen([*words, str(PROCESSES), str(made), str(WORK)], env=environment)
         for made in (steps, steps)
     ]
-    assert [one.wait(120.0) for one in both] == [0, 0]
+    assert [process.wait(120.0) for process in both] == [0, 0]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     start_s = 0.25  # the start of two interpreters with numpy
@@ -72,8 +72,8 @@ def step_s(folder: Path) -> float:
 
 def made(log: Path) -> list[tuple[int, float]]:
     """Return each step of a log, with its duration."""
-    said = log.read_text() if log.exists() else ""
-    return [(int(step), float(took)) for step, took in _STEP.findall(said)]
+    text = log.read_text() if log.exists() else ""
+    return [(int(step), float(took)) for step, took in _STEP.findall(text)]
 
 
 class Run:
@@ -122,14 +122,14 @@ class Run:
     def vms(self) -> list[int]:
         """Return the VMs of the platform that are not leaving."""
         found = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
-        return [one.vm for one in found if one.vm is not None and not one.leaving]
+        return [member.vm for member in found if member.vm is not None and not member.leaving]
 
     @property
     def bid(self) -> float:
         """Return the sum of its VMs' bids for CPU."""
         vms = self.vms
         found = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
-        return sum(one.bid.get("cpu", 0.0) for one in found.values())
+        return sum(vm.bid.get("cpu", 0.0) for vm in found.values())
 
     @property
     def spent(self) -> float:
@@ -139,9 +139,9 @@ class Run:
 
     def missed_s(self) -> float:
         """Return how long after the deadline the last step ended; negative if it was before."""
-        one = self.site.platform(self.id)
-        assert one.deadline_s is not None
-        return (self.folder / "run.log").stat().st_mtime - one.deadline_s
+        row = self.site.platform(self.id)
+        assert row.deadline_s is not None
+        return (self.folder / "run.log").stat().st_mtime - row.deadline_s
 
     def pace_s(self, newest: int) -> float:
         """Return the median duration of its newest steps."""
@@ -173,8 +173,10 @@ class Run:
         """Return the information that a failed test prints."""
         report = self.site.platform(self.id).report
         consoles = self.site.directory.glob("vm-*/console")
-        said = "\n".join(f"{one}: {one.read_text()[-2000:]}" for one in sorted(consoles))
-        return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}\n{said}"
+        consoles_text = "\n".join(
+            f"{console}: {console.read_text()[-2000:]}" for console in sorted(consoles)
+        )
+        return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}\n{consoles_text}"
 
     def shown(self) -> str:
         """Return the output of `merkatd platform show`."""

@@ -125,7 +125,9 @@ class Batch:
         }
         template = _TEMPLATE.format(
             kind=system.KIND,
-            parameters=", ".join(f"{key} = {json.dumps(one)}" for key, one in parameters.items()),
+            parameters=", ".join(
+                f"{key} = {json.dumps(parameter)}" for key, parameter in parameters.items()
+            ),
             head=system.as_head(self.folder),
             worker=system.as_worker(self.folder),
             environment=system.environment(self.folder),
@@ -152,7 +154,7 @@ class Batch:
     def workers(self) -> list[VmRow]:
         """Return the VMs of the platform without the head."""
         present = self.site.read(lambda c: PLATFORM_VMS.living(c, self.id))
-        wanted = {one.vm for one in present} - {self.head}
+        wanted = {member.vm for member in present} - {self.head}
         return [row for vm, row in self.site.vms().items() if vm in wanted]
 
     def submit(self, jobs: int, work: str = WORK) -> None:
@@ -193,13 +195,14 @@ class Batch:
 
     def told(self) -> str:
         """Return the information of the batch system and of the platform."""
-        said = [self.say(*words.split()) or "" for words in self.system.TOLD]
-        said.append(self.site.command("platform", "show", str(self.id)))
-        said.append(f"began: {self.began()}\nended: {self.ended()}")
-        said += [
-            f"{one}:\n{one.read_text()[-3000:]}" for one in sorted((self.folder / "log").iterdir())
+        outputs = [self.say(*words.split()) or "" for words in self.system.TOLD]
+        outputs.append(self.site.command("platform", "show", str(self.id)))
+        outputs.append(f"began: {self.began()}\nended: {self.ended()}")
+        outputs += [
+            f"{path}:\n{path.read_text()[-3000:]}"
+            for path in sorted((self.folder / "log").iterdir())
         ]
-        return "\n".join(said)
+        return "\n".join(outputs)
 
 
 @contextlib.contextmanager
@@ -248,12 +251,16 @@ def ends_before_it_goes(batch: Batch) -> None:
     batch.site.burning(DEAR, vcpus=4)
 
     def leaving() -> set[str]:
-        return {one.name for one in batch.look().workers.values() if one.drained and one.jobs}
+        return {
+            worker.name
+            for worker in batch.look().workers.values()
+            if worker.drained and worker.jobs
+        }
 
     batch.until(leaving, "a worker that is busy and takes no more")
     drained = leaving()
     batch.site.after_periods(3)
-    assert drained <= {f"one-{one.id}" for one in batch.workers}
+    assert drained <= {f"one-{worker.id}" for worker in batch.workers}
     assert batch.ended() == []
     go.touch()
     batch.until(lambda: not batch.workers, "no worker")

@@ -96,9 +96,11 @@ def prepare(folder: Path, head: int) -> None:
         configuration = re.sub(rf"(?m)^{key}\s.*", line, configuration)
     (folder / "configuration").write_text(configuration)
     for name, text in (("head", _HEAD), ("admit", _ADMIT), ("worker", _WORKER)):
-        said = environment(folder)
+        variables = environment(folder)
         (folder / name).write_text(
-            text.format(folder=folder, environment=said, login=LOGIN, network=NETWORK, head=head)
+            text.format(
+                folder=folder, environment=variables, login=LOGIN, network=NETWORK, head=head
+            )
         )
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True

@@ -95,7 +95,7 @@ class Containers(Cloud):
         """Return a container that is contextualised, then runs sshd and the VM's command."""
         place = self.directory / f"vm-{start.vm}"
         place.mkdir(exist_ok=True)
-        said = self.template_of(start.vm)
+        template = self.template_of(start.vm)
         lines = [
             "#!/bin/sh",
             f"exec >>{place}/console 2>&1",
@@ -107,14 +107,14 @@ class Containers(Cloud):
             "ip link set eth0 up",
             f"ip route add default via {GATEWAY}",
         ]
-        if "MERKAT_HOST_KEY" in said:
+        if "MERKAT_HOST_KEY" in template:
             key = place / "host_key"
             key.touch(0o600)
-            key.write_bytes(base64.b64decode(said["MERKAT_HOST_KEY"]))
-            (place / "authorised").write_text(said["MERKAT_SSH_KEY"] + "\n")
+            key.write_bytes(base64.b64decode(template["MERKAT_HOST_KEY"]))
+            (place / "authorised").write_text(template["MERKAT_SSH_KEY"] + "\n")
             address = f"{NETWORK}.{start.vm}"
             config = place / "sshd_config"
-            more = f" {said['SETENV']}" if "SETENV" in said else ""
+            more = f" {template['SETENV']}" if "SETENV" in template else ""
             config.write_text(
                 _SSHD.format(address=address, port=_PORT, directory=place, environment=more)
             )
@@ -122,7 +122,7 @@ class Containers(Cloud):
         lines += [
             _HEAT.format(python=sys.executable),
             f"cd {ROOT}",
-            said.get("RUN", "sleep 1000000"),
+            template.get("RUN", "sleep 1000000"),
             "exec sleep 1000000",
         ]
         script = place / "init.sh"
@@ -177,7 +177,7 @@ class Containers(Cloud):
         file = self.directory / "template.toml"
         file.write_text(template)
         self.command("platform", "submit", str(file), "--tenant", tenant)
-        return max(one.id for one in self.read(platform_store.listed))
+        return max(platform.id for platform in self.read(platform_store.listed))
 
     def platform(self, platform: int) -> PlatformRow:
         """Return the platform's row in the database."""

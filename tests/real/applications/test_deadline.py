@@ -53,7 +53,7 @@ def test_best_effort_slows_as_others_arrive(site: Containers, steps: int) -> Non
         until(lambda: len(made(log)) >= before + 20, f"steps beside {others} others")  # noqa: B023
         pace_s.append(statistics.median(took for _, took in made(log)[before:]))
     paces = zip(OTHERS, pace_s, strict=True)
-    say("a step beside others: " + ", ".join(f"{who}: {one:.3f} s" for who, one in paces))
+    say("a step beside others: " + ", ".join(f"{who}: {pace:.3f} s" for who, pace in paces))
     assert all(later > 1.2 * before for before, later in pairwise(pace_s))
     assert pace_s[-1] > 4 * pace_s[0]
 

@@ -42,7 +42,7 @@ def test_alone_one_takes_all_and_two_share_in_halves(site: Containers) -> None:
     for _ in range(SETTLING):
         site.after_periods(1)
         counts.append((len(sweep.workers), len(short.workers)))
-    halves = [statistics.mean(one) for one in zip(*counts, strict=True)]
+    halves = [statistics.mean(column) for column in zip(*counts, strict=True)]
     assert len(short.ended()) < SOME, "it needs workers no more"
     short.until(lambda: len(short.ended()) >= SOME, "all jobs of the other")
     sweep.until(lambda: len(sweep.workers) >= NEARLY_ALL, "nearly all for one again")

@@ -185,8 +185,8 @@ class Chromium:
     def press(self, key: str, code: int = 0, text: str = "") -> None:
         """Press and release a key."""
         words = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        said = {"text": text} if text else {}
-        self.tell("Input.dispatchKeyEvent", type="keyDown", **words, **said)
+        key_text = {"text": text} if text else {}
+        self.tell("Input.dispatchKeyEvent", type="keyDown", **words, **key_text)
         self.tell("Input.dispatchKeyEvent", type="keyUp", **words)
 
     def tab(self) -> None:

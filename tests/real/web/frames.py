@@ -34,20 +34,20 @@ def script_ms(events: Iterable[Mapping[str, Any]]) -> list[float]:
     This is the time of the thread itself, so other programs on the machine do not count.
     """
     known = sorted(
-        (one for one in events if one.get("ph") == "X" or one["name"] == _FRAME),
-        key=lambda one: (float(one["ts"]), -float(one.get("dur", 0.0))),
+        (event for event in events if event.get("ph") == "X" or event["name"] == _FRAME),
+        key=lambda event: (float(event["ts"]), -float(event.get("dur", 0.0))),
     )
-    threads = [(one["pid"], one["tid"]) for one in known if one["name"] == _ANIMATED]
+    threads = [(event["pid"], event["tid"]) for event in known if event["name"] == _ANIMATED]
     main = max(set(threads), key=threads.count)
-    mine = [one for one in known if (one["pid"], one["tid"]) == main]
-    ended = [float(one["ts"]) for one in mine if one["name"] == _FRAME]
+    mine = [event for event in known if (event["pid"], event["tid"]) == main]
+    ended = [float(event["ts"]) for event in mine if event["name"] == _FRAME]
     taken: defaultdict[int, float] = defaultdict(float)
     ending = 0.0
-    for one in mine:
-        at, lasted = float(one["ts"]), float(one.get("dur", 0.0))
-        if one["name"] not in _SCRIPT or at < ending:
+    for event in mine:
+        at, lasted = float(event["ts"]), float(event.get("dur", 0.0))
+        if event["name"] not in _SCRIPT or at < ending:
             continue
         # A nested call is already part of the call that contains it.
         ending = at + lasted
-        taken[bisect_right(ended, at)] += float(one["tdur"]) / 1000.0
+        taken[bisect_right(ended, at)] += float(event["tdur"]) / 1000.0
     return list(taken.values())

@@ -43,7 +43,9 @@ def small(picture: bytes) -> bytes:
     """Return the picture with few colours, and with fewer if it is still too large."""
     with Image.open(BytesIO(picture)) as opened:
         image = opened.convert("RGB")
-    return next(one for one in map(partial(_reduced, image), _COLOURS) if len(one) <= MAX_BYTES)
+    return next(
+        picture for picture in map(partial(_reduced, image), _COLOURS) if len(picture) <= MAX_BYTES
+    )
 
 
 def _reduced(image: Image.Image, colours: int) -> bytes:

@@ -69,8 +69,8 @@ def demo(folder: Path, period: int) -> Iterator[Shown]:
     """
     log = folder / "demo.log"
     with _program(log, *_DEMO) as program:
-        said = _until_said(program, log, _SAID)
-        address, admin = said["address"], f"{said['user']}:{said['password']}"
+        addresses = _until_said(program, log, _SAID)
+        address, admin = addresses["address"], f"{addresses['user']}:{addresses['password']}"
         _until_said(program, log, re.compile(rf"period {max(period - 12, 3)}:"))
         ana = Browser(address)
         ana.sign_in(_OWNER)
@@ -78,7 +78,7 @@ def demo(folder: Path, period: int) -> Iterator[Shown]:
         _until_said(program, log, re.compile(rf"period {period}:"))
         _until(lambda: "iterations" in ana.get(place).text, "a report of the platform")
         vms = [vm for host in ana.get("/").hosts for vm in host["vms"]]
-        vm, _, tenant, *_ = next(one for one in vms if one[1].startswith("weather-"))
+        vm, _, tenant, *_ = next(vm for vm in vms if vm[1].startswith("weather-"))
         yield Shown(address, admin, vm, tenant, int(place.removeprefix("/platforms/")))
 
 

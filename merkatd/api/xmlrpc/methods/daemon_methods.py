@@ -152,8 +152,8 @@ def _number(plan: int) -> int | None:
     return None if plan == _NEWEST else plan
 
 
-def _mode(found: ModeState) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in _MODE}
+def _mode(modes: ModeState) -> dict[str, Any]:
+    return {name: getattr(modes, name) for name in _MODE}
 
 
 @method(

@@ -88,7 +88,7 @@ async def group_create(services: DaemonServices, caller: Caller, request: Mappin
 async def group_list(services: DaemonServices, caller: Caller, user: int) -> Any:
     """Return the groups that the caller may use; for an administrator, all groups."""
     read = partial(services.require_groups().groups, caller, None if user == SELF else user)
-    return [members(one) for one in await services.long_reads.run(caller.uid, read)]
+    return [members(group) for group in await services.long_reads.run(caller.uid, read)]
 
 
 @method("merkat.group.info", _GROUP, returns=_ONE, example="group")
@@ -172,7 +172,7 @@ async def group_chown(
     services: DaemonServices, caller: Caller, group: int, user: int, user_group: int
 ) -> Any:
     """Change the owner or user group of a group; its existing VMs keep their owner."""
-    owner, group_of_users = (None if one == _STAYS else one for one in (user, user_group))
+    owner, group_of_users = (None if number == _STAYS else number for number in (user, user_group))
     return members(await services.require_groups().set_owner(caller, group, owner, group_of_users))
 
 
@@ -231,6 +231,6 @@ def _count(given: Arguments, least: int) -> int | None:
 def _vms(given: Any) -> tuple[int, ...]:
     if given is None:
         return ()
-    if not isinstance(given, list) or not all(type(one) is int for one in given):
+    if not isinstance(given, list) or not all(type(number) is int for number in given):
         raise InvalidRequestError("vms: must be an array of VM ids")
     return tuple(given)

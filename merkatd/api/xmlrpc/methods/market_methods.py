@@ -112,10 +112,10 @@ async def price_history(services: DaemonServices, caller: Caller, periods: int, 
         raise InvalidRequestError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
     read = partial(services.prices.history, periods, market or None)
     if periods <= _FEW_PERIODS:
-        found = await read()
+        prices = await read()
     else:
-        found = await services.long_reads.run(caller.uid, read)
-    return [past_price_row(one) for one in found]
+        prices = await services.long_reads.run(caller.uid, read)
+    return [past_price_row(price) for price in prices]
 
 
 @method(

@@ -50,8 +50,8 @@ _BUDGET = {
 )
 async def tenant_info(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's balances and entitlement."""
-    found = await services.accounts.tenant(caller, whom(caller, tenant))
-    return _documented(found, _STANDING)
+    standing = await services.accounts.tenant(caller, whom(caller, tenant))
+    return _documented(standing, _STANDING)
 
 
 @method(
@@ -61,7 +61,7 @@ async def tenant_info(services: DaemonServices, caller: Caller, tenant: int) -> 
 )
 async def tenant_list(services: DaemonServices, caller: Caller) -> Any:
     """Return all tenants for an administrator, or only the caller for other users."""
-    return [_documented(one, _STANDING) for one in await services.accounts.tenants(caller)]
+    return [_documented(tenant, _STANDING) for tenant in await services.accounts.tenants(caller)]
 
 
 @method(
@@ -72,8 +72,8 @@ async def tenant_list(services: DaemonServices, caller: Caller) -> Any:
 )
 async def budget_info(services: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return the budgets of a tenant's applications, including ended ones."""
-    found = await services.accounts.budgets(caller, whom(caller, tenant))
-    return [_documented(one, _BUDGET) for one in found]
+    budgets = await services.accounts.budgets(caller, whom(caller, tenant))
+    return [_documented(budget, _BUDGET) for budget in budgets]
 
 
 @method(
@@ -148,8 +148,8 @@ async def statement_info(services: DaemonServices, caller: Caller, tenant: int, 
     wanted = _month(month)
 
     async def read() -> Any:
-        found = await services.accounts.statement(caller, owner, wanted)
-        return await services.world.executor.run(lambda: _statement(found.month))
+        statement = await services.accounts.statement(caller, owner, wanted)
+        return await services.world.executor.run(lambda: _statement(statement.month))
 
     return await services.long_reads.run(caller.identity.uid, read)
 
@@ -171,23 +171,23 @@ def _micro(change: Mapping[str, Any], name: str) -> int | None:
 
 
 def _documented(
-    found: TenantStanding | ApplicationBudget, names: Mapping[str, str]
+    value: TenantStanding | ApplicationBudget, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the documented members of a result."""
-    return {name: getattr(found, name) for name in names}
+    return {name: getattr(value, name) for name in names}
 
 
-def _statement(one: Statement) -> dict[str, Any]:
+def _statement(statement: Statement) -> dict[str, Any]:
     return {
-        "id": one.owner,
-        "name": one.name,
-        "month": str(one.month),
-        "opening": one.opening / MICRO,
-        "closing": one.closing / MICRO,
-        "charged": one.charged / MICRO,
-        "missing": one.missing / MICRO,
-        "debt": one.debt / MICRO,
-        "movements": {kind: amount / MICRO for kind, amount in one.movements.items()},
+        "id": statement.owner,
+        "name": statement.name,
+        "month": str(statement.month),
+        "opening": statement.opening / MICRO,
+        "closing": statement.closing / MICRO,
+        "charged": statement.charged / MICRO,
+        "missing": statement.missing / MICRO,
+        "debt": statement.debt / MICRO,
+        "movements": {kind: amount / MICRO for kind, amount in statement.movements.items()},
         "vms": [
             {
                 "vm": line.vm,
@@ -201,6 +201,6 @@ def _statement(one: Statement) -> dict[str, Any]:
                 **further_goods(line),
                 "total_cost": line.cost / MICRO,
             }
-            for line in one.lines
+            for line in statement.lines
         ],
     }

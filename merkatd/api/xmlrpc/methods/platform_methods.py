@@ -100,7 +100,7 @@ async def platform_list(services: DaemonServices, caller: Caller, tenant: int) -
     owner, there = whom(caller, tenant), services.require_platforms()
     require_tenant(caller, owner)  # a caller without the right waits for no turn
     read = partial(there.platforms, caller, owner)
-    return [members(one) for one in await services.long_reads.run(caller.uid, read)]
+    return [members(platform) for platform in await services.long_reads.run(caller.uid, read)]
 
 
 @method(

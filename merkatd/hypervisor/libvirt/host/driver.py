@@ -92,8 +92,8 @@ def as_whole(limit: Limit, vcpus: int) -> int:
 
 def names_of(host: HostConnection) -> Mapping[str, Any]:
     """Return the domains that run on the host, by name."""
-    found = host.call(host.connection().listAllDomains, 1)
-    return {domain.name(): domain for domain in found}
+    domains = host.call(host.connection().listAllDomains, 1)
+    return {domain.name(): domain for domain in domains}
 
 
 def one_by_one(host: HostConnection, vms: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:

@@ -54,10 +54,10 @@ class Kvm:
             api.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
             | api.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
         )
-        found = host.call(host.connection().getAllDomainStats, what, how)
+        domains = host.call(host.connection().getAllDomainStats, what, how)
         return [
             _sight(vm, domain, stats, host.guests.get(vm))
-            for domain, stats in found
+            for domain, stats in domains
             if (vm := vm_of(domain.name())) in wanted and vm is not None
         ]
 
@@ -92,24 +92,24 @@ class Kvm:
         """Return the control groups' limits."""
         live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
-        found = {"cpu_shares": int(there.get("cpu_shares", UNSET))}
+        values = {"cpu_shares": int(there.get("cpu_shares", UNSET))}
         for quota in _NOT_OURS:
-            found[quota] = quota_or_unset(there.get(quota))
+            values[quota] = quota_or_unset(there.get(quota))
             # For a guest without such threads libvirt shows the quota of the whole guest.
-            if found[quota] == quota_or_unset(there.get("global_quota")):
-                found[quota] = NO_QUOTA
+            if values[quota] == quota_or_unset(there.get("global_quota")):
+                values[quota] = NO_QUOTA
         for quota, period in _QUOTAS.items():
-            found[quota] = quota_or_unset(there.get(quota))
-            if found[quota] != NO_QUOTA:
-                found[period] = int(there[period])
-        return found
+            values[quota] = quota_or_unset(there.get(quota))
+            if values[quota] != NO_QUOTA:
+                values[period] = int(there[period])
+        return values
 
     def cores(self, host: HostConnection, guest: Guest) -> Cores:
         """Return libvirt's pins; a guest that may use all cores of the host has none."""
         live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         maps = host.call(host.handle(guest).vcpuPinInfo, live)
-        found = tuple(_cores(may) for may in maps)
-        return found if any(found) else ()
+        pins = tuple(_cores(may) for may in maps)
+        return pins if any(pins) else ()
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """Return the emulator's cores; empty, without a call, if the host reserves no cores."""
@@ -125,17 +125,17 @@ class Kvm:
         shrinking VM gets its virtual CPUs' quota first, a growing VM the quota of the whole.
         """
         asked = {"global_quota": limit.global_quota_us, "vcpu_quota": limit.vcpu_quota_us}
-        found = {quota: NO_QUOTA for quota, value in asked.items() if value is None}
-        found |= dict.fromkeys(_NOT_OURS, NO_QUOTA)
+        limits = {quota: NO_QUOTA for quota, value in asked.items() if value is None}
+        limits |= dict.fromkeys(_NOT_OURS, NO_QUOTA)
         order = list(asked.items())
         before = _per_period(guest.words or {}, "vcpu_quota", limit.quota_period_us)
         if before != UNSET and before >= (limit.vcpu_quota_us or 0):
             order.reverse()
         for quota, value in order:
             if value is not None:
-                found[_QUOTAS[quota]] = limit.quota_period_us
-                found[quota] = value
-        return {**found, "cpu_shares": to_cgroup(limit.shares)}
+                limits[_QUOTAS[quota]] = limit.quota_period_us
+                limits[quota] = value
+        return {**limits, "cpu_shares": to_cgroup(limit.shares)}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """Convert the quotas; return none if a quota is set that merkatd never sets."""
@@ -247,7 +247,7 @@ def _per_period(words: Words, quota: str, period_us: int) -> int:
 
 def _cores(may: Sequence[bool]) -> tuple[int, ...]:
     """Return the cores of a CPU map; empty if all cores may be used."""
-    return () if all(may) else tuple(core for core, one in enumerate(may) if one)
+    return () if all(may) else tuple(core for core, allowed in enumerate(may) if allowed)
 
 
 def _map(host: HostConnection, cores: Sequence[int]) -> tuple[bool, ...]:

@@ -39,15 +39,15 @@ class Lxc:
 
     def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
         """Read the containers with a call each; a container holds its last known memory limit."""
-        found = []
+        readings = []
         for vm, domain, (_, most, used, _, cpu_ns) in one_by_one(host, vms):
             known = host.guests.get(vm)
             told = UNSET if known is None or known.run != domain.ID() else known.told_mib
             held = float(most if told == UNSET else told * KIB_PER_MIB)
-            found.append(
+            readings.append(
                 GuestReading(vm, domain, cpu_ns / NS_PER_S, held, float(most), float(used))
             )
-        return found
+        return readings
 
     def describe(self, host: HostConnection, guest: Guest) -> None:
         """Read its virtual CPUs, and a memory limit that was set before this daemon's first."""

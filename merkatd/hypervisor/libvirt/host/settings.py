@@ -31,7 +31,7 @@ class Addresses:
     def __call__(self, place: HostAddress) -> str:
         """Return the address of a host."""
         pattern = next(
-            (found for names, found in self.by_name.items() if fnmatchcase(place.name, names)),
+            (login for names, login in self.by_name.items() if fnmatchcase(place.name, names)),
             self.common,
         )
         return pattern.format(host=place.name, id=place.id, cluster=place.cluster)

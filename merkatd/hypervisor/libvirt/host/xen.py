@@ -48,23 +48,25 @@ def pins(host: HostConnection) -> Mapping[str, Cores]:
 
     Raise LibvirtRefusedError if the command fails.
     """
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    by_domain: dict[str, dict[int, tuple[int, ...]]] = {}
     for line in _run(host, "vcpu-list").splitlines():
         read = _LINE.fullmatch(line.strip())
         if read is not None:
-            found.setdefault(read["domain"], {})[int(read["vcpu"])] = _cores(read["hard"])
-    return {domain: tuple(cores[vcpu] for vcpu in sorted(cores)) for domain, cores in found.items()}
+            by_domain.setdefault(read["domain"], {})[int(read["vcpu"])] = _cores(read["hard"])
+    return {
+        domain: tuple(cores[vcpu] for vcpu in sorted(cores)) for domain, cores in by_domain.items()
+    }
 
 
 def _cores(text: str) -> tuple[int, ...]:
-    found: set[int] = set()
+    cores: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         if max(len(first), len(last)) > len(str(_MOST_CORES)) or int(last or first) > _MOST_CORES:
             raise LibvirtRefusedError(
                 f"xl reports core {(last or first)[:20]}; the limit is {_MOST_CORES}"
             )
-        found |= set(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+        cores |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(cores))
 
 
 def _run(host: HostConnection, *words: str) -> str:
@@ -72,12 +74,12 @@ def _run(host: HostConnection, *words: str) -> str:
     whole = [*command, *words]
     limit_s = host.settings.call_limit_s * _PATIENCE
     try:
-        said, code = _output(whole, limit_s)
+        output, code = _output(whole, limit_s)
     except OSError as error:
         raise LibvirtRefusedError(f"{whole[0]}: {error}") from error
-    if len(said) > _LONGEST:
+    if len(output) > _LONGEST:
         raise LibvirtRefusedError(f"{' '.join(whole)}: its output exceeds {_LONGEST} bytes")
-    text = said.decode(errors="replace")
+    text = output.decode(errors="replace")
     if code == -signal.SIGKILL:
         raise LibvirtRefusedError(f"{' '.join(whole)}: it did not end within {limit_s:g} s")
     if code:
@@ -95,10 +97,10 @@ def _output(whole: Sequence[str], limit_s: float) -> tuple[bytes, int]:
         ending = threading.Timer(limit_s, process.kill)
         ending.start()
         try:
-            said = b"" if process.stdout is None else process.stdout.read(_LONGEST + 1)
-            if len(said) > _LONGEST:
+            output = b"" if process.stdout is None else process.stdout.read(_LONGEST + 1)
+            if len(output) > _LONGEST:
                 process.kill()
-            return said, process.wait()
+            return output, process.wait()
         finally:
             ending.cancel()
 
@@ -159,8 +161,8 @@ class Xen:
         except LibvirtRefusedError as error:
             self._trouble = error
             raise
-        found = self._pins.get(guest.name, ())
-        return found if any(found) else ()
+        known = self._pins.get(guest.name, ())
+        return known if any(known) else ()
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """Return nothing: the emulator threads belong to another domain."""
@@ -174,8 +176,8 @@ class Xen:
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Return the weight and cap of the credit scheduler."""
-        found = credit(limit, guest.vcpus)
-        return {"weight": found.weight, "cap": found.cap}
+        credit_limit = credit(limit, guest.vcpus)
+        return {"weight": credit_limit.weight, "cap": credit_limit.cap}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """Convert the cap to quotas, an equal part for each virtual CPU."""

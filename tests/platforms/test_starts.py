@@ -1,0 +1,89 @@
+"""When platforms start: prices, times, deadlines and claims."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.database.base.transactions import LostRaceError
+from merkatd.platforms import manager
+from merkatd.platforms.lifecycle.period_review import PlatformReview, review_platforms
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.tenant_orders import Update
+from merkatd.protocol.platform_messages import Kinds
+from tests.platforms.site import BOB, VM, Site
+
+
+def test_a_platform_is_postponed_while_prices_are_too_high(site: Site) -> None:
+    """It has the reason and its needs, and starts once prices fall."""
+    dear = [site.vm(50.0, BOB) for _ in range(6)]
+    site.periods(3)
+    platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
+    site.periods(2)
+    waits = site.platform(platform)
+    assert waits.state == "postponed"
+    assert "cpu costs 0.25" in waits.why
+    assert waits.needs == "cpu at 0.05 or less"
+    assert site.vms(platform) == []
+    for vm in dear:
+        site.bench.ok("one.vm.action", "terminate-hard", vm)
+    site.until(platform, "running")
+
+
+def test_a_hopeless_platform_is_cancelled(site: Site) -> None:
+    """With less time than its ideal run, its budget returns at once."""
+    before = site.balances()[site.ann]
+    platform = site.submit(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"')
+    site.periods(1)
+    found = site.platform(platform)
+    assert found.state == "cancelled"
+    assert "the least deadline that could be met is 1970-01-12T15:46:40Z" in found.needs
+    assert site.balances()[site.ann] == before
+
+
+def test_start_times_are_respected(site: Site) -> None:
+    """One platform waits for `not_before`, the other is cancelled after `latest`."""
+    later = site.submit(start='[start]\nnot_before = "5m"')
+    never = site.submit(start='[start]\nlatest = "3m"\n[start.price_ceiling]\ncpu = 0.0')
+    site.vm(10.0, BOB)
+    site.periods(4)
+    assert site.platform(later).state == "postponed"
+    site.until(later, "running", 6)
+    assert site.clock.seconds() >= 1_000_300
+    assert site.platform(never).state == "cancelled"
+
+
+def test_a_passed_deadline_ends_a_platform(site: Site) -> None:
+    """A new deadline set in time lets it continue."""
+    slo = '[slo]\ndeadline = "10m"\nideal_run = "5m"'
+    one, other = site.submit(slo=slo), site.submit(slo=slo)
+    site.until(one, "running")
+    new = Update(deadline=TemplateTime(after_s=3600.0))
+    site.update(other, new)
+    site.periods(12)
+    assert site.platform(one).state == "failed"
+    assert "has passed" in site.platform(one).why
+    assert site.platform(other).state == "running"
+    assert site.notes.news[-1].deadline_s == site.platform(other).deadline_s
+
+
+def test_a_retried_review_counts_a_claim_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A platform with 8 of 12 cores starts, though its first review is rolled back."""
+    reviews = []
+
+    def review(*given: Any, **named: Any) -> PlatformReview:
+        reviews.append(review_platforms(*given, **named))
+        if len(reviews) == 1:
+            raise LostRaceError
+        return reviews[-1]
+
+    site.notes.offered = Kinds(("patient",), ("steps",))
+    platform = site.submit(
+        controller='[controller]\nkind = "patient"',
+        slo='[slo]\ndeadline = "1h"\nideal_run = "20m"',
+        cluster=f'[[cluster]]\nname = "nodes"\ninitial = 4\ntemplate = """\n{VM}"""',
+    )
+    site.periods(1)  # it announces the claims of all others
+    monkeypatch.setattr(manager, "review_platforms", review)
+    site.periods(1)
+    assert len(reviews) == 2
+    assert site.platform(platform).claim_units == 800.0
