@@ -27,20 +27,24 @@ def losses(members: Sequence[GroupMember], sight: FleetView, owner: int) -> Loss
 
     VMs that do not exist yet are made anew for the present `owner` of the group.
     """
-    former = [one for one in members if one.owner != owner and _is_unmade(one, sight)]
-    gone = [one for one in members if sight.is_gone(one) or _why_never(one, sight) is not None]
-    unasked = [one for one in gone if not one.leaving and one not in former]
-    gone += [one for one in former if one not in gone]
-    said = [_why_lost(one, sight) for one in unasked]
-    return Losses(tuple(one.key for one in gone), len(unasked), "; ".join(said[-3:]))
+    former = [member for member in members if member.owner != owner and _is_unmade(member, sight)]
+    gone = [
+        member
+        for member in members
+        if sight.is_gone(member) or _why_never(member, sight) is not None
+    ]
+    unasked = [member for member in gone if not member.leaving and member not in former]
+    gone += [member for member in former if member not in gone]
+    said = [_why_lost(member, sight) for member in unasked]
+    return Losses(tuple(member.key for member in gone), len(unasked), "; ".join(said[-3:]))
 
 
-def _why_lost(one: GroupMember, sight: FleetView) -> str:
-    if one.vm is None:
-        return f"VM {one.number} could not be made: {_why_never(one, sight)}"
-    if one.vm in sight.given_away:
-        return f"VM {one.vm} was given to another user"
-    return f"VM {one.vm} ended by itself or was ended outside the group"
+def _why_lost(member: GroupMember, sight: FleetView) -> str:
+    if member.vm is None:
+        return f"VM {member.number} could not be made: {_why_never(member, sight)}"
+    if member.vm in sight.given_away:
+        return f"VM {member.vm} was given to another user"
+    return f"VM {member.vm} ended by itself or was ended outside the group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,29 +73,29 @@ def group_change(
     `members` are the VMs that are not gone. `new(k)` returns the k-th additional member, and
     `make(member)` the step that creates its VM. There are at most `room` such steps.
     """
-    kept = [one for one in members if not one.leaving]
+    kept = [member for member in members if not member.leaving]
     wanted = 0 if group.ending else group.nvm
     leave = kept[wanted:]
-    unmade = [one for one in kept[:wanted] if _is_unmade(one, sight)]
+    unmade = [member for member in kept[:wanted] if _is_unmade(member, sight)]
     further = max(min(wanted - len(kept), room - len(unmade)), 0)
     add = tuple(new(at) for at in range(1, further + 1))
-    going = [*(one for one in members if one.leaving), *leave]
+    going = [*(member for member in members if member.leaving), *leave]
     reason = _why_ended(group)
-    ends = (sight.end_step(one, reason) for one in going)
+    ends = (sight.end_step(member, reason) for member in going)
     steps: list[Step] = [step for step in ends if step is not None]
-    steps += [make(one) for one in (*unmade, *add)[: max(room, 0)]]
-    return GroupFleetChange(add, tuple(one.key for one in leave), tuple(steps))
+    steps += [make(member) for member in (*unmade, *add)[: max(room, 0)]]
+    return GroupFleetChange(add, tuple(member.key for member in leave), tuple(steps))
 
 
-def _is_unmade(one: GroupMember, sight: FleetView) -> bool:
-    return one.vm is None and one.key not in sight.creating
+def _is_unmade(member: GroupMember, sight: FleetView) -> bool:
+    return member.vm is None and member.key not in sight.creating
 
 
-def _why_never(one: GroupMember, sight: FleetView) -> str | None:
+def _why_never(member: GroupMember, sight: FleetView) -> str | None:
     """Return why the VM's creation was given up, None if it was not."""
-    if not _is_unmade(one, sight):
+    if not _is_unmade(member, sight):
         return None
-    refused = sight.refused.get(one.key, Refusals())
+    refused = sight.refused.get(member.key, Refusals())
     return refused.why if refused.times >= MOST_REFUSALS else None
 
 
@@ -120,15 +124,15 @@ def group_member_factory(
     return new
 
 
-def group_create_step(group: GroupRow, one: GroupMember, period: int) -> Create:
+def group_create_step(group: GroupRow, member: GroupMember, period: int) -> Create:
     """Return the step that creates a member's VM, in its group's market."""
     said = {GROUP: str(group.id), "MERKAT_MARKET": group.market}
     if not has_name(group.template):
-        said["NAME"] = f"{group.name}-{one.number}"
+        said["NAME"] = f"{group.name}-{member.number}"
     return Create(
         period=period,
-        key=one.key,
+        key=member.key,
         template=with_attributes(group.template, said),
-        owner=one.owner,
+        owner=member.owner,
         reason=f"group {group.id} ({group.name}) is set to {group.nvm} VMs",
     )

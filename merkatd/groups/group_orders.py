@@ -136,10 +136,10 @@ def require_group(connection: sa.Connection, group: int, *, lock: bool = True) -
     Views must not lock it: they would make the period's review wait, and wait for it.
     """
     find = group_store.locked if lock else group_store.get
-    one = find(connection, group)
-    if one is None or one.ended_s is not None:
+    stored = find(connection, group)
+    if stored is None or stored.ended_s is not None:
         raise NotFoundError(f"there is no group {group}")
-    return one
+    return stored
 
 
 def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
@@ -147,17 +147,17 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
 
     Concurrent edits are made one after another: each starts from the result of the one before.
     """
-    one = _alive(connection, group)
+    stored = _alive(connection, group)
     values: dict[str, float | str] = {}
     if new.spending_rate is not None:
-        if new.spending_rate > one.spending_rate:
-            _check_payers(connection, one)
+        if new.spending_rate > stored.spending_rate:
+            _check_payers(connection, stored)
         values["spending_rate"] = new.spending_rate
-    nvm = _number(connection, one, new)
+    nvm = _number(connection, stored, new)
     if nvm is not None:
-        if nvm > one.nvm:
-            others = _groups_of(connection, one.owner)
-            _room_for(nvm, [group for group in others if group.id != one.id])
+        if nvm > stored.nvm:
+            others = _groups_of(connection, stored.owner)
+            _room_for(nvm, [group for group in others if group.id != stored.id])
         values |= {"nvm": nvm, "why": ""}
     if not values:
         raise GroupError(
@@ -168,39 +168,39 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
     return require_group(connection, group)
 
 
-def _check_payers(connection: sa.Connection, one: GroupRow) -> None:
+def _check_payers(connection: sa.Connection, stored: GroupRow) -> None:
     """Raise GroupError if the group still has VMs of a former owner, who would pay the new rate."""
-    payers = {vm.owner for vm in GROUP_MEMBERS.living(connection, one.id)} - {one.owner}
+    payers = {vm.owner for vm in GROUP_MEMBERS.living(connection, stored.id)} - {stored.owner}
     if payers:
         raise GroupError(
-            f"group {one.id} still has VMs of user {min(payers)}, who pays for them: end these VMs"
+            f"group {stored.id} still has VMs of user {min(payers)}, who pays for them: end these VMs"
             " before you raise the rate"
         )
 
 
-def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
+def _number(connection: sa.Connection, stored: GroupRow, new: Edit) -> int | None:
     """Return the group's new number of VMs, and mark the VMs in `new.ending` to end."""
     named = set(new.ending)
     if not named:
         return new.nvm
     there = {
         vm.vm: vm.key
-        for vm in GROUP_MEMBERS.living(connection, one.id)
+        for vm in GROUP_MEMBERS.living(connection, stored.id)
         if vm.vm is not None and not vm.leaving
     }
     strangers = named - there.keys()
     if strangers:
-        raise GroupError(f"VM {min(strangers)} is not in group {one.id}")
-    if len(named) > one.nvm:
+        raise GroupError(f"VM {min(strangers)} is not in group {stored.id}")
+    if len(named) > stored.nvm:
         # Some of them are surplus already, and end in the next period.
         raise GroupError(
-            f"group {one.id} is set to {one.nvm} VMs: at most {one.nvm} can be named to end"
+            f"group {stored.id} is set to {stored.nvm} VMs: at most {stored.nvm} can be named to end"
             f" (got {len(named)})"
         )
-    nvm = one.nvm - len(named) if new.nvm is None else new.nvm
-    if nvm > one.nvm - len(named):
+    nvm = stored.nvm - len(named) if new.nvm is None else new.nvm
+    if nvm > stored.nvm - len(named):
         raise GroupError(
-            f"ending {len(named)} VMs must leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
+            f"ending {len(named)} VMs must leave {stored.nvm - len(named)} of {stored.nvm}, not {nvm}"
         )
     GROUP_MEMBERS.mark_leaving(connection, [there[vm] for vm in named])
     return nvm
@@ -208,8 +208,8 @@ def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
 
 def delete(connection: sa.Connection, group: int) -> GroupRow:
     """Delete a group: its VMs end first, then the group itself. Raise LedgerError."""
-    one = require_group(connection, group)
-    if not one.ending:
+    stored = require_group(connection, group)
+    if not stored.ending:
         group_store.change(connection, group, ending=True)
     return require_group(connection, group)
 
@@ -217,12 +217,12 @@ def delete(connection: sa.Connection, group: int) -> GroupRow:
 def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
     """Delete all groups of a removed user; return what must still end, None if nothing must."""
     theirs = _groups_of(connection, owner)
-    for one in theirs:
-        if not one.ending:
+    for stored in theirs:
+        if not stored.ending:
             group_store.change(
-                connection, one.id, ending=True, why="OpenNebula has removed its user"
+                connection, stored.id, ending=True, why="OpenNebula has removed its user"
             )
-    named = ", ".join(str(one.id) for one in theirs)
+    named = ", ".join(str(stored.id) for stored in theirs)
     return f"its groups ({named}) have ended" if theirs else None
 
 
@@ -231,18 +231,18 @@ def change(connection: sa.Connection, group: int, **values: int | str) -> GroupR
 
     The new owner's limits on groups and VMs apply as for a new group.
     """
-    one = _alive(connection, group)
-    owner = values.get("owner", one.owner)
-    if owner != one.owner:
+    stored = _alive(connection, group)
+    owner = values.get("owner", stored.owner)
+    if owner != stored.owner:
         theirs = _groups_of(connection, int(owner))
         _check_number(theirs)
-        _room_for(one.nvm, theirs)
+        _room_for(stored.nvm, theirs)
     group_store.change(connection, group, **values)
     return require_group(connection, group)
 
 
 def _alive(connection: sa.Connection, group: int) -> GroupRow:
-    one = require_group(connection, group)
-    if one.ending:
+    stored = require_group(connection, group)
+    if stored.ending:
         raise GroupError(f"group {group} was deleted: its VMs are being ended")
-    return one
+    return stored
