@@ -17,9 +17,9 @@ from tests.scheduler.frontend import PASSWORD
 STEP_S = 5
 STEPS = 12
 """The number of steps in a period."""
-FREE_PERIODS = shorten(10, 6)
+FREE_PERIODS = shorten(10, 5)
 """The first periods, in which a few starts are free."""
-PERIODS = shorten(15, 6)
+PERIODS = shorten(15, 4)
 LEAST = 0.9
 """The least part of the neighbours' price; a guest's memory is known only when observed."""
 

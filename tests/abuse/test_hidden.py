@@ -6,7 +6,7 @@ from tests.abuse.listed import Moves
 from tests.lengths import shorten
 from tests.long_texts import TOO_LONG, lower_limit
 
-PERIODS = shorten(20, 6)
+PERIODS = shorten(20, 5)
 ON_S = 45.0
 """The running time in each period, between two observations."""
 
