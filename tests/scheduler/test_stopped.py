@@ -17,7 +17,7 @@ from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from merkatd.scheduler.phases.migration_waves import of_market
 from tests.placement.test_halves import begun, harm, host_after, tight
 
-CLOUDS = int(os.environ.get("MERKAT_SOAK", "40"))
+CLOUDS = int(os.environ.get("MERKAT_SOAK", "24"))
 SEED = int(os.environ.get("MERKAT_SEED", "0"))
 CHOICES: dict[str, tuple[str, Any]] = {
     "tabu": ("tabu", TabuSettings()),
