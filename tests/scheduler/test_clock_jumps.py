@@ -139,6 +139,7 @@ class TestWhatIsDeleted:
             interval_s=DAY_S / 2, keep_history_s=most * DAY_S, keep_allocations=2 * detailed
         )
         frontend = Frontend(rhythm=kept)
+        frontend.measure_hourly()
         days = [f"day {day}" for day in range(most + 3)]
         for day in days:
             now_s = frontend.clock.seconds()

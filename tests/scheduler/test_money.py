@@ -104,6 +104,7 @@ class TestIncomes:
         """Prices triple in the last two of four days: the supply falls by a step, announced."""
         policy = SupplyPolicy(enabled=True, days=2)
         frontend = made(MoneySettings(supply=1e7, starting_credits=1e6, policy=policy))
+        frontend.measure_hourly()
         vm = frontend.vm(1.0, VCPU=8, MEMORY=8192)
         frontend.vm(0.0, MERKAT_BID_MEMORY=0, MEMORY=1)
         frontend.clock.advance(DAY_S - frontend.clock.seconds() % DAY_S)

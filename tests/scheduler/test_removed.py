@@ -153,6 +153,7 @@ def test_a_removed_user_whose_end_fails_delays_no_other(made: Frontend) -> None:
 def test_the_removal_of_most_users_counts_only_after_a_day(made: Frontend) -> None:
     """It may be a restored or foreign OpenNebula: credits and platforms stay."""
     owners = make_tenants(made, *(f"user{number}" for number in range(5)))
+    made.measure_hourly()
     for owner in owners[:4]:
         remove(made, owner)
     with capturedLogs() as logged:

@@ -71,6 +71,7 @@ def test_neither_the_database_nor_the_duration_of_a_period_grows(
             keep_history_s=HISTORY_DAYS * DAY_S,
         )
     )
+    site.measure_hourly()
     rng = np.random.default_rng(1)
     living: list[tuple[int, int]] = []
     sizes: list[dict[str, int]] = []
