@@ -22,7 +22,7 @@ from tests.platforms.site import BOB, Site
 
 DAY_S = 86_400.0
 INTERVAL_S = DAY_S / shorten(24, 4)
-DAYS = shorten(365, 12)
+DAYS = shorten(365, 9)
 KEPT_DAYS, HISTORY_DAYS = shorten(3, 1), shorten(6, 3)
 EVERY = retain.EVERY if SOAK else 8
 """The number of periods between two deletions."""
