@@ -21,9 +21,20 @@ def migrated() -> sa.Engine:
     # All databases share the compiled statements, which belong to a dialect.
     engine.dialect = _first().dialect
     engine.update_execution_options(compiled_cache=_COMPILED)
-    with _connection(engine) as connection:
-        connection.deserialize(_template())
+    load(engine, _template())
     return engine
+
+
+def load(engine: sa.Engine, content: bytes) -> None:
+    """Replace the content of a database in memory."""
+    with _connection(engine) as connection:
+        connection.deserialize(content)
+
+
+def content_of(engine: sa.Engine) -> bytes:
+    """Return the content of a database in memory."""
+    with _connection(engine) as connection:
+        return connection.serialize()
 
 
 def copy_migrated(path: Path) -> None:
@@ -42,8 +53,7 @@ def _first() -> sa.Engine:
 def _template() -> bytes:
     engine = make_engine("sqlite://")
     migrations.upgrade(engine)
-    with _connection(engine) as connection:
-        found = connection.serialize()
+    found = content_of(engine)
     engine.dispose()
     return found
 

@@ -4,9 +4,10 @@ A table is a frozen dataclass whose fields are columns. Each field declares its 
 JSON form, the compact form and the checks all follow from it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
+from functools import cache
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -140,8 +141,14 @@ class Table:
                 object.__setattr__(self, name, read_only(value))
 
 
-def column_types(table: type[Table]) -> dict[str, ColumnType]:
+def column_types(table: type[Table]) -> Mapping[str, ColumnType]:
     """Return the type of each column of a table, by name and in order."""
+    kind: Any = table  # mypy takes classes for unhashable
+    return _column_types(kind)
+
+
+@cache
+def _column_types(table: Any) -> Mapping[str, ColumnType]:
     return {entry.name: entry.metadata["form"] for entry in _fields(table)}
 
 
@@ -175,7 +182,7 @@ def is_one_of(values: AnyInts, members: Collection[int] | AnyInts) -> Bools:
         return among
     among = np.zeros(values.shape, dtype=bool)
     for member in members:
-        among |= values == member
+        among |= values == int(member)  # numpy asks members of an enumeration slowly
     return among
 
 

@@ -123,6 +123,10 @@ def checked_snapshot(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
+_WIDE = frozenset({"vector", "members", "levels", "scores"})
+"""The types of columns with several values a row."""
+
+
 def _check_column(
     snapshot: Snapshot,
     table: Table,
@@ -142,16 +146,20 @@ def _check_column(
         if len(values) != rows:
             raise SnapshotError(f"{where}: must have {rows} entries (got {len(values)})")
         return
-    missing = form.later and values.ndim == 2 and values.shape[1] == 0
-    shapes: dict[str, tuple[int, ...]] = {
-        "vector": (rows, 0 if missing else len(snapshot.resources)),
-        "members": (rows, sizes.get(form.target, 0)),
-        "levels": (rows, values.shape[1] if values.ndim == 2 else -1),
-        "scores": (rows, sizes.get(form.target, 0) if values.size else 0),
-    }
-    if rows == 0 and form.what in {"vector", "members", "levels", "scores"}:
+    if form.what not in _WIDE:
+        _check_shape(where, values, (rows,))
+        _check_values(where, values, form, sizes)
         return
-    _check_shape(where, values, shapes.get(form.what, (rows,)))
+    if rows == 0:
+        return
+    missing = form.later and values.ndim == 2 and values.shape[1] == 0
+    widths = {
+        "vector": 0 if missing else len(snapshot.resources),
+        "members": sizes.get(form.target, 0),
+        "levels": values.shape[1] if values.ndim == 2 else -1,
+        "scores": sizes.get(form.target, 0) if values.size else 0,
+    }
+    _check_shape(where, values, (rows, widths[form.what]))
     _check_values(where, values, form, sizes)
 
 

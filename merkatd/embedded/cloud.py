@@ -175,7 +175,8 @@ class EmbeddedCloud:
             raise OneFault(
                 WRONG_TYPE, f"The first parameter of {method} must be the session string"
             )
-        if any(isinstance(value, str) and max(value, default="") > _LAST for value in arguments):
+        texts = (value for value in arguments if isinstance(value, str) and not value.isascii())
+        if any(max(text) > _LAST for text in texts):
             raise OneFault(NO_CALL, "Call XML not a proper XML-RPC call.")
         values = list(arguments[1:])
         check_types(function, values)

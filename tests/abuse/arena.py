@@ -98,10 +98,6 @@ class Arena(Site):
         self._woken = False
         self.scheduler._beat.wake = self._wake  # type: ignore[method-assign]
 
-    def tenant(self, name: str) -> int:
-        """Create a tenant with credits; return the user's id."""
-        return self._tenant(name)
-
     def set_duration(self, state: Lcm, seconds: float) -> None:
         """Set the time that a VM stays in a state; OpenNebula servers differ in it."""
         world = self.cloud.world

@@ -6,9 +6,8 @@ from itertools import count
 from merkatd.embedded.model.vm_states import Lcm
 from tests.abuse.arena import CORES, CREDITS, FAIR_BID, LATER, PERIOD_S, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, list_strategy
-from tests.lengths import shorten
+from tests.long_texts import TOO_LONG
 
-TOO_LONG = shorten(10_500_000, 1_200_000)
 """A number of characters that the daemon does not read; the first is above the default limit of XML
 parsers for one text."""
 
@@ -289,7 +288,7 @@ def unreadable(me: Player) -> Moves:
     """Give a running VM a template that is too large to read."""
     vm = me.vm()
     yield PERIOD_S + 10
-    me.set(vm, LONG="x" * TOO_LONG)
+    me.set(vm, LONG=TOO_LONG)
     yield from forever()
 
 
@@ -300,7 +299,7 @@ def unreadable_while_looked_at(me: Player) -> Moves:
     yield PERIOD_S
     while True:
         yield AFTER_S
-        me.set(vm, LONG="x" * TOO_LONG)
+        me.set(vm, LONG=TOO_LONG)
         yield BEFORE_S
         me.set(vm, LONG="")
 

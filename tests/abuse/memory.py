@@ -90,7 +90,7 @@ class Memory:
             markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)), *others),
             money=MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
-        self.eve = self.site._tenant("eve")
+        self.eve = self.site.tenant("eve")
         self.fair: list[int] = []
 
     def vm(self, name: str, bid: float, use: float, **attributes: object) -> int:

@@ -1,12 +1,19 @@
 """Network cards and disks that owners attach to running guests, which have no limits at first."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 
 from tests.abuse.goods_site import HOST, LEAST, PERIOD_S, Site, frontend_of
+from tests.long_texts import TOO_LONG, lower_limit
 
-TOO_LONG = "x" * 1_200_000
+
+@pytest.fixture(autouse=True)
+def low() -> Iterator[None]:
+    """Lower the limit of texts that are too long to read."""
+    with lower_limit():
+        yield
 
 
 def attach_in_each_period(site: Site, vm: int, periods: int) -> None:

@@ -15,7 +15,7 @@ from tests.abuse.listed import Moves
 from tests.lengths import SOAK, pair, shorten
 from tests.scheduler.frontend import PASSWORD
 
-PERIODS = shorten(12, 6)
+PERIODS = shorten(12, 5)
 DELETE = 3
 """The operation of `one.vm.recover` that deletes a failed VM."""
 PAYS = 0.95

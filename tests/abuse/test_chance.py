@@ -15,7 +15,7 @@ from tests.abuse.listed import Moves
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
 from tests.lengths import shorten
 
-PERIODS = shorten(25, 12)
+PERIODS = shorten(25, 10)
 LEAST = 0.95
 """The least part of the honest tenants' price, or of the reserve price of idle cores."""
 LEAST_BY_USE = 0.85

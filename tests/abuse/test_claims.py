@@ -67,7 +67,7 @@ def test_another_platform_starts(more: str, does: Callable[[Player, int], None])
     arena.notes.offered = Kinds(("notes", "patient"), ("steps",))
     try:
         eve = Player(arena, "eve")
-        arena._periods(2)
+        arena._periods(1)
         text = patient(99_000, "3h", "170m", more)
         first = arena.take(eve.owner, text)
         arena._periods(3)

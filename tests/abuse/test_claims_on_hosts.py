@@ -92,7 +92,7 @@ def make_two_hosts() -> Memory:
         markets=(MarketRules(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
         money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
-    memory.eve = memory.site._tenant("eve")
+    memory.eve = memory.site.tenant("eve")
     return memory
 
 

@@ -18,7 +18,7 @@ from tests.lengths import SOAK, shorten
 CLAIM_MIB = 16_000
 NEEDS = 0.25
 """The part of its size that a VM without a guest keeps (`floor_part`)."""
-PERIODS = shorten(8, 4)
+PERIODS = shorten(8, 3)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def memory() -> Iterator[Memory]:
     """Return a host whose neighbours have bought all of its memory."""
     found = Memory(PriceRule.CLEARING)
     found.add_neighbours()
-    found.site.periods(4)
+    found.site.periods(3)
     yield found
     found.close()
 

@@ -11,14 +11,15 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import USE_MIB, Memory
 from tests.lengths import SOAK, pair, shorten
+from tests.long_texts import TOO_LONG, lower_limit
 from tests.scheduler.frontend import PASSWORD
 
 STEP_S = 5
 STEPS = 12
 """The number of steps in a period."""
-FREE_PERIODS = shorten(10, 6)
+FREE_PERIODS = shorten(10, 5)
 """The first periods, in which a few starts are free."""
-PERIODS = shorten(15, 6)
+PERIODS = shorten(15, 4)
 LEAST = 0.9
 """The least part of the neighbours' price; a guest's memory is known only when observed."""
 
@@ -141,4 +142,5 @@ def test_a_cap_makes_no_start_cheaper(cycle: Cycle) -> None:
 )
 def test_an_unreadable_template_makes_no_start_cheaper(cycle: Cycle) -> None:
     """The VM's history and the number of its last record are still read."""
-    assert price_ratio(cycle, PriceRule.CLEARING, LONG="x" * 1_200_000) >= LEAST
+    with lower_limit():
+        assert price_ratio(cycle, PriceRule.CLEARING, LONG=TOO_LONG) >= LEAST

@@ -42,7 +42,7 @@ def test_a_finally_failed_vm_frees_its_memory() -> None:
     """Two always failing VMs claim a whole host, and VMs that bid are placed there."""
     site = make_site()
     try:
-        eve = site._tenant("eve")
+        eve = site.tenant("eve")
         failing = [memory_vm(site, "eve", 5, MERKAT_MIN_MEMORY=CLAIM_MIB) for _ in range(2)]
         for vm in failing:
             fail_boots(site, vm, 99)
@@ -63,7 +63,7 @@ def test_the_memory_for_another_attempt_costs_the_reserve_price(rule: PriceRule)
     """A waiting attempt keeps its claim, and its owner pays for each period."""
     site = make_site(rule)
     try:
-        eve = site._tenant("eve")
+        eve = site.tenant("eve")
         vm = memory_vm(site, "eve", 5, MERKAT_MIN_MEMORY=CLAIM_MIB)
         fail_boots(site, vm, 1)
         site.period()

@@ -14,6 +14,7 @@ from tests.abuse import bids, evasions  # noqa: F401 - the imports list the stra
 from tests.abuse.arena import Arena, Outcome
 from tests.abuse.listed import STRATEGIES
 from tests.lengths import SOAK, pair, shorten
+from tests.long_texts import lower_limit
 
 BEGIN = 2
 """The first periods of several strategies, in which their VMs are placed; they do not count."""
@@ -60,7 +61,8 @@ def play_group(group: tuple[str, ...], rule: PriceRule) -> Mapping[str, Outcome]
     """Play strategies of different tenants on one host; return their outcomes."""
     arena, strategies = Arena(rule), {name: STRATEGIES[name] for name in group}
     try:
-        return arena.play(strategies, PERIODS, uncounted=BEGIN if len(group) > 1 else 0)
+        with lower_limit():
+            return arena.play(strategies, PERIODS, uncounted=BEGIN if len(group) > 1 else 0)
     finally:
         arena.close()
 

@@ -27,7 +27,7 @@ def beside_neighbours(rule: PriceRule, bid: float, claim: int) -> tuple[float, f
         money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
-        eve = site._tenant("eve")
+        eve = site.tenant("eve")
         fair = [memory_vm(site, name, 20) for name in ("ann", "bob", "ann")]
         other = memory_vm(site, "eve", bid, MERKAT_MIN_MEMORY=claim)
         site.periods(5)

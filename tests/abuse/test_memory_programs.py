@@ -24,7 +24,7 @@ STEPS = 12
 """The number of steps in a period."""
 FREE_PERIODS = shorten(12, 6)
 """The first periods, in which a few starts are free."""
-PERIODS = shorten(20, 8)
+PERIODS = shorten(20, 6)
 LEAST = 0.7
 """The least part of the neighbours' price; a guest's memory is known only when observed."""
 LITTLE_MIB = HOST_MIB / 20

@@ -2,7 +2,7 @@
 
 A strategy's first four periods are not counted: a guest starts with all of its memory, and its
 balloon needs minutes to take back used memory. After that a MiB costs at least 95 % of the honest
-tenants' price, or a VM holds no more than the minimum. `make test` counts 10 periods and
+tenants' price, or a VM holds no more than the minimum. `make test` counts 8 periods and
 `make soak` four hours.
 """
 
@@ -13,7 +13,7 @@ from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import HIGH, HOST_MIB, USE_MIB, Hoarder, Memory, Moves, Sums
 from tests.lengths import SOAK, pair, shorten
 
-PERIODS = shorten(240, 10)
+PERIODS = shorten(240, 8)
 BEGIN = 4
 LEAST = 0.95
 RULES = tuple(PriceRule)

@@ -19,12 +19,12 @@ def start_migration(rule: PriceRule, bid: float) -> tuple[Arena, int, int]:
     bench = arena.bench
     for at, vm in enumerate(arena.honest):
         bench.raw("one.vm.update", vm, f'SCHED_REQUIREMENTS="ID = {at // 4}"', 1)
-    arena._periods(3)
+    arena._periods(2)
     for vm in arena.honest[4:6]:
         bench.raw("one.vm.action", "poweroff-hard", vm)
     eve, session = arena.tenant("eve"), f"eve:{PASSWORD}"
     large = bench.new(vm_text(bid, SCHED_REQUIREMENTS="ID = 0"), session=session)
-    arena._periods(3)
+    arena._periods(2)
     arena.set_duration(Lcm.MIGRATE, 7200)
     bench.raw("one.vm.update", large, 'SCHED_REQUIREMENTS="ID < 9"', 1, session=session)
     arena._periods(2)
@@ -90,7 +90,7 @@ def test_a_lowered_bid_sets_new_limits_before_the_migration() -> None:
     bench = arena.bench
     for at, vm in enumerate(arena.honest):
         bench.raw("one.vm.update", vm, f'SCHED_REQUIREMENTS="ID = {at // 4}"', 1)
-    arena._periods(3)
+    arena._periods(2)
     for vm in arena.honest[4:7]:
         bench.raw("one.vm.action", "poweroff-hard", vm)
     arena.tenant("eve")

@@ -28,7 +28,7 @@ def alone(bid: float, **attributes: object) -> tuple[float, float]:
         money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
-        eve = site._tenant("eve")
+        eve = site.tenant("eve")
         memory_vm(site, "ann", 20)
         size = {"VCPU": 4, "CPU": 4, "MERKAT_BID_CPU": bid, "MERKAT_MAX_CPU": 400} | attributes
         vm = memory_vm(site, "eve", bid, **size)

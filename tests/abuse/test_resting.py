@@ -66,7 +66,7 @@ def test_a_powered_off_vm_leaves_its_memory_to_vms_that_bid(action: str) -> None
         money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
-        site._tenant("eve")
+        site.tenant("eve")
         off = [memory_vm(site, "eve", 0, MERKAT_MIN_MEMORY=8192) for _ in range(2)]
         site.periods(3)
         for vm in off:
@@ -104,7 +104,7 @@ def test_the_floor_of_a_powered_off_vm_costs_the_reserve_price(action: str) -> N
         money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
-        eve = site._tenant("eve")
+        eve = site.tenant("eve")
         vm = memory_vm(site, "eve", 0, MERKAT_BID_CPU=0)
         site.periods(3)
         site.bench.ok("one.vm.action", action, vm, session=f"eve:{PASSWORD}")

@@ -6,14 +6,12 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.currency import micro
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import Edit
-from merkatd.ledger import Ledger
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.service.groups import GroupService
 from tests.scheduler.frontend import Frontend
@@ -35,7 +33,7 @@ class Site(Frontend):
     def __init__(self, **settings: Any) -> None:
         given: dict[str, Any] = {"markets": (GROUPS,), "money": MoneySettings(supply=10 * CREDITS)}
         super().__init__(**(given | settings))
-        self.ann, self.bob, self.eve = (self._tenant(name) for name in ("ann", "bob", "eve"))
+        self.ann, self.bob, self.eve = self.first_tenants(("ann", "bob", "eve"), CREDITS)
 
     def start_daemon(self) -> None:
         """Start a daemon with a keeper, without any memory."""
@@ -98,15 +96,6 @@ class Site(Frontend):
         limits = self.limits(vm)
         together: int = limits.vcpu_quota * self.bench.vm(vm).vcpus
         return (together if limits.vcpu_quota > 0 else limits.global_quota) / 1000
-
-    def _tenant(self, name: str) -> int:
-        self.user(name)
-        owner = max(self.cloud.world.users.rows)
-        world = self.scheduler.world
-        ledger = Ledger(world.database, self.clock.seconds, world.money)
-        self.wait(ledger.meet(owner, name))
-        self.wait(ledger.grant(owner, micro(CREDITS), "root"))
-        return owner
 
 
 def groups_at(site: Site) -> GroupService:

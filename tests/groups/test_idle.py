@@ -10,7 +10,7 @@ from merkatd.cluster import UsageHistory
 from merkatd.placement.groups.cpu_use import LOOKS, MARGIN, limited_to_use
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.groups.site import Site, template
-from tests.lengths import SOAK
+from tests.lengths import SOAK, shorten
 
 IDLE = "0.000001"
 CORES = 4
@@ -43,7 +43,7 @@ def beside_a_rich_vm(
         site.create(100.0, 2)
         lines = template().splitlines()[:-1]
         site.create(1e5, 1, site.eve, template="\n".join([*lines, does(begin)]))
-        for _ in range(9):
+        for _ in range(shorten(9, 6)):
             site.period()
             site.clock.advance(60)
         ((rich, _),) = counters(site, site.eve)

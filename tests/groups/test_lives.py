@@ -171,7 +171,7 @@ class TestEnd:
         site.periods(3)
         site.cloud.faults.add(Fault(fault, method="one.vm.action", seconds=25.0, count=5))
         site.delete(group)
-        site.periods(11)
+        site.periods(shorten(11, 9))
         assert site.alive() == []
         rows = site.read(lambda c: journal.recent(c, journal.StepFilter(kind="terminate")))
         assert not any(row.step.hard for row in rows if isinstance(row.step, Terminate))

@@ -7,10 +7,12 @@ import pytest
 from merkatd.cluster import Create, Terminate
 from merkatd.fleets.vm_template_text import with_attributes
 from merkatd.groups.group_orders import GroupError
+from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.terms.creation_turns import take_turns
 from tests.groups.site import Site, template
 
 SMALL = template(vcpus=1, memory=1)
+PORTION = Rhythm(new_vms=10)
 
 
 def make_create(owner: int, number: int) -> Create:
@@ -37,13 +39,13 @@ def test_each_owner_gets_a_number_of_creations_a_period() -> None:
 
 def test_a_large_group_is_created_in_portions() -> None:
     """Another user's VM is created with the first portion."""
-    site = Site()
+    site = Site(rhythm=PORTION)
     try:
-        eves = site.create(1.0, 150, owner=site.eve, template=SMALL)
+        eves = site.create(1.0, 15, owner=site.eve, template=SMALL)
         bobs = site.create(1.0, 1, owner=site.bob)
         site.period()
         site.clock.advance(60)
-        for part in (100, 150):
+        for part in (10, 15):
             site.period()
             site.clock.advance(60)
             there = [vm for vm in site.members(eves) if vm.vm is not None]
@@ -62,17 +64,17 @@ def test_a_period_makes_only_the_texts_that_it_sends(monkeypatch: pytest.MonkeyP
         return with_attributes(text, attributes)
 
     monkeypatch.setattr("merkatd.groups.group_fleet.with_attributes", counted)
-    site = Site()
+    site = Site(rhythm=PORTION)
     try:
-        first = site.create(1.0, 150, owner=site.eve, template=SMALL)
-        second = site.create(1.0, 100, owner=site.eve, template=SMALL)
+        first = site.create(1.0, 15, owner=site.eve, template=SMALL)
+        second = site.create(1.0, 10, owner=site.eve, template=SMALL)
         counts = []
         for _ in range(4):
             make_create.clear()
             site.period()
             site.clock.advance(60)
             counts.append((len(site.members(first)), len(site.members(second)), len(make_create)))
-        assert counts == [(100, 0, 100), (150, 50, 100), (150, 100, 50), (150, 100, 0)]
+        assert counts == [(10, 0, 10), (15, 5, 10), (15, 10, 5), (15, 10, 0)]
     finally:
         site.close()
 

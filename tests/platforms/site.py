@@ -8,12 +8,10 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.currency import micro
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
-from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
@@ -109,8 +107,7 @@ class Site(Frontend):
         money = MoneySettings(supply=10_000_000)
         given: dict[str, Any] = {"money": money, "markets": (PAPER_MARKET,)}
         super().__init__(**(given | settings))
-        self.ann = self._tenant("ann")
-        self.bob = self._tenant("bob")
+        self.ann, self.bob = self.first_tenants(("ann", "bob"))
 
     def start_daemon(self) -> None:
         """Start a daemon with a manager, without any memory."""
@@ -217,15 +214,6 @@ class Site(Frontend):
     def alive(self) -> list[int]:
         """Return the ids of all VMs in the cloud that are not done."""
         return [vm.id for vm in self.cloud.world.vms.rows.values() if vm.state != 6]
-
-    def _tenant(self, name: str) -> int:
-        self.user(name)
-        owner = max(self.cloud.world.users.rows)
-        world = self.scheduler.world
-        ledger = Ledger(world.database, self.clock.seconds, world.money)
-        self.wait(ledger.meet(owner, name))
-        self.wait(ledger.grant(owner, micro(100_000.0), "root"))
-        return owner
 
 
 def platforms_at(site: Site) -> PlatformService:

@@ -68,7 +68,7 @@ def test_all_platforms_of_a_tenant_have_a_common_limit() -> None:
         site.submit(cluster=large)
         huge = "\n".join(cluster(f"c{number}", 1000) for number in range(16))
         with pytest.raises(OrderError, match="got 16000"):
-            site.submit(owner=site._tenant("carl"), cluster=huge)
+            site.submit(owner=site.tenant("carl"), cluster=huge)
     finally:
         site.close()
 

@@ -26,10 +26,11 @@ from merkatd.policies.suspension import (
     spending,
     suspends,
 )
+from tests.lengths import shorten
 
 NOW_S = 1_000_000.0
 INTERVAL_S = 60.0
-PERIODS = 120
+PERIODS = shorten(120, 60)
 APART = 10
 """The periods in which constant prices cause at most one change."""
 FULL = (200.0, 2_048.0)
@@ -142,7 +143,7 @@ def costing(now: Case, part: float) -> Case:
     return replace(now, prices=replace(now.prices, others=others))
 
 
-@settings(max_examples=300)
+@settings(max_examples=shorten(300, 150))
 @given(
     dear=st.floats(0.7, 1.3),
     capacity=st.floats(200.0, 10_000.0),

@@ -1,6 +1,6 @@
 """A frontend in virtual time: the embedded cloud, the scheduler and its database, one clock."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
+from merkatd.currency import micro
 from merkatd.database import Database, migrations
 from merkatd.database.database import transaction
 from merkatd.database.ledger import account_store
@@ -23,6 +24,7 @@ from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import Lcm, OneVmState
 from merkatd.hypervisor import EmbeddedHypervisors
+from merkatd.ledger import Ledger
 from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.placement.base.strategy import Pricing
@@ -31,15 +33,20 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement
 from tests.embedded.support import Bench
-from tests.migrated import migrated
+from tests.migrated import content_of, load, migrated
 
 PASSWORD = "secret"  # noqa: S105 - of a cloud that lives for one test
 SESSION = f"oneadmin:{PASSWORD}"
 START_S = 1_000_000.0
+CREDITS = 100_000.0
 
 
 PAPER_MARKET = MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
 """Under this rule every bid has a price, even without a competing bid."""
+
+
+_ACCOUNTS: dict[str, bytes] = {}
+"""Databases with the accounts of the first tenants."""
 
 
 class Frontend:
@@ -68,6 +75,7 @@ class Frontend:
         cloud.add_hosts(hosts)
         self.cloud = self.bench.cloud = cloud
         self.transport = self.bench.transport = MemoryTransport(cloud)
+        self._shared = engine is not None
         if engine is None:
             self.engine = migrated()
         else:
@@ -112,6 +120,37 @@ class Frontend:
         """Create a user and return a session for it."""
         self.bench.ok("one.user.allocate", name, PASSWORD, "core")
         return f"{name}:{PASSWORD}"
+
+    def tenant(self, name: str, credits_: float = CREDITS) -> int:
+        """Create a user with an account; return the user's id."""
+        self.user(name)
+        owner = max(self.cloud.world.users.rows)
+        world = self.scheduler.world
+        ledger = Ledger(world.database, self.clock.seconds, world.money)
+        self.result(ensureDeferred(ledger.meet(owner, name)))
+        self.result(ensureDeferred(ledger.grant(owner, micro(credits_), "root")))
+        return owner
+
+    def first_tenants(self, names: Sequence[str], credits_: float = CREDITS) -> list[int]:
+        """Create the first users with accounts; return their ids.
+
+        The accounts are those of an earlier frontend with the same ones, if there was one.
+        """
+        key = repr((names, credits_, self.scheduler.world.money))
+        if self._shared or key not in _ACCOUNTS:
+            owners = [self.tenant(name, credits_) for name in names]
+            if not self._shared:
+                _ACCOUNTS[key] = content_of(self.engine)
+            return owners
+        for name in names:
+            self.user(name)
+        load(self.engine, _ACCOUNTS[key])
+        return list(self.cloud.world.users.rows)[-len(names) :]
+
+    def measure_hourly(self) -> None:
+        """Let hosts take a sample once an hour: a test of days would take thousands."""
+        world = self.cloud.world
+        world.settings = replace(world.settings, monitor_interval_s=3600.0)
 
     def stopped(self) -> Deferred[None]:
         """Return a deferred that fires when the scheduler has stopped."""

@@ -17,6 +17,7 @@ from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.retain import horizon_of
 from merkatd.scheduler.terms.failed_migrations import resting
 from merkatd.scheduler.timer import PeriodTimer
+from tests.lengths import shorten
 from tests.scheduler.frontend import Frontend
 
 DAY_S = 86_400.0
@@ -133,9 +134,13 @@ class TestWhatIsDeleted:
 
     def test_a_clock_that_is_a_year_ahead_deletes_no_recent_history(self) -> None:
         """A clock that is days ahead doesn't either; at the right time old history is deleted."""
-        kept = Rhythm(interval_s=DAY_S / 2, keep_history_s=10 * DAY_S, keep_allocations=8)
+        most, detailed = shorten(10, 6), shorten(4, 2)
+        kept = Rhythm(
+            interval_s=DAY_S / 2, keep_history_s=most * DAY_S, keep_allocations=2 * detailed
+        )
         frontend = Frontend(rhythm=kept)
-        days = [f"day {day}" for day in range(14)]
+        frontend.measure_hourly()
+        days = [f"day {day}" for day in range(most + 3)]
         for day in days:
             now_s = frontend.clock.seconds()
             note = Note(at_s=now_s, kind=NoteKind.GRANT, who="root", text=day)
@@ -143,23 +148,24 @@ class TestWhatIsDeleted:
             frontend.periods(2, DAY_S / 2)
         for jump_s in (3 * DAY_S, 365 * DAY_S):
             there, details_s = self.left(frontend, jump_s)
-            assert set(there) >= set(days[-10:])
+            assert set(there) >= set(days[-most:])
             assert details_s >= 0.0
         right, details_s = self.left(frontend, 0.0)
-        assert sorted(right) == sorted(days[-10:])
-        assert details_s == 4 * DAY_S
+        assert sorted(right) == sorted(days[-most:])
+        assert details_s == detailed * DAY_S
         frontend.close()
 
     @pytest.mark.parametrize("every_s", [60.0, 20.0])
     def test_early_periods_do_not_shorten_how_long_details_are_kept(self, every_s: float) -> None:
         """Details are kept for a time, and for a minimum number of periods."""
-        frontend = Frontend(rhythm=Rhythm(interval_s=60.0, keep_allocations=8))
+        kept = shorten(8, 4)
+        frontend = Frontend(rhythm=Rhythm(interval_s=60.0, keep_allocations=kept))
         try:
-            frontend.periods(round(660.0 / every_s), every_s)
+            frontend.periods(round((kept + 3) * 60.0 / every_s), every_s)
             world, last = frontend.scheduler.world, frontend.read(period_store.newest).number
             horizon = frontend.read(lambda c: horizon_of(c, world, last))
             oldest = frontend.read(lambda c: period_store.get(c, horizon.details_period))
             age_s = frontend.clock.seconds() - oldest.started_s
         finally:
             frontend.close()
-        assert 8 * 60.0 <= age_s <= 9 * 60.0
+        assert kept * 60.0 <= age_s <= (kept + 1) * 60.0

@@ -8,9 +8,10 @@ from twisted.internet.defer import FirstError
 
 from merkatd.database.scheduler import journal
 from merkatd.scheduler.base.ports import CloudUnreachableError
+from tests.lengths import shorten
 from tests.scheduler.frontend import Frontend
 
-BAD_PERIODS = 4
+BAD_PERIODS = shorten(4, 3)
 
 
 def live(frontend: Frontend, count: int) -> None:
@@ -48,7 +49,7 @@ def test_the_cloud_recovers_after_any_fault(frontend: Frontend, fault: dict[str,
         if frontend.state(vm) == "BOOT_FAILURE":
             frontend.bench.ok("one.vm.recover", vm, 2)
     # VMs whose deployment was refused several times wait some periods before a retry.
-    live(frontend, 14 if fault.get("code") == 8192 else 4)
+    live(frontend, 12 if fault.get("code") == 8192 else 3)
     assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
     assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
     assert frontend.outstanding() == 0

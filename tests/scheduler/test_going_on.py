@@ -53,7 +53,7 @@ def frontend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Frontend]:
     made = Breaking(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=MONEY)
     for name in ("ann", "bob"):
         made.vm(COST, owner=made.user(name), MERKAT_BID_MEMORY=0)
-    made.periods(4)
+    made.periods(2)
     yield made
     made.agree()
     made.close()

@@ -154,7 +154,8 @@ class TestFailing:
         refuse(frontend, vms)
         frontend.order(Order.DRAIN, 0)
         frontend.periods(6)
-        frontend.periods(30, 240.0)  # the waits are times, not numbers of periods
+        for wait_s in (480.0, 960.0, 1920.0, LONGEST_REST_S, LONGEST_REST_S):
+            frontend.periods(2, wait_s / 2)  # the waits are times, not numbers of periods
         tried = [row.sent_s for row in migrations(frontend, vms[0])]
         gaps = [later - sooner for sooner, later in itertools.pairwise(tried)]
         assert gaps == [120.0, 240.0, 480.0, 960.0, 1920.0, LONGEST_REST_S]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from merkatd.opennebula.pools.unread_vms import read_record
-from merkatd.opennebula.pools.vm_pool import LONG
 from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord
 from merkatd.scheduler.charging.charged_time import _HIDDEN_OF_AN_OWNER as FEW
@@ -23,6 +22,7 @@ from merkatd.scheduler.observation.looks import (
     records_column,
 )
 from merkatd.scheduler.observation.running_time import Starts, lacking, seconds_run, starts
+from tests.long_texts import TOO_LONG, lower_limit
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 VM = 7
@@ -212,14 +212,15 @@ def test_few_histories_of_an_owner_are_read(
     site.periods(3)
     act = partial(site.bench.ok, "one.vm.action")
     for vm in vms:
-        site.bench.ok("one.vm.update", vm, f'LONG="{"x" * (LONG + 1)}"', 1)
+        site.bench.ok("one.vm.update", vm, f'LONG="{TOO_LONG}"', 1)
         act("poweroff-hard", vm)
-    site.clock.advance(10)
-    site.periods(2)
-    assert count_histories_read(site, monkeypatch) == 0
-    for action in ("resume", "poweroff-hard"):
-        for vm in vms:
-            act(action, vm)
+    with lower_limit():
         site.clock.advance(10)
-    assert count_histories_read(site, monkeypatch) == FEW
-    assert count_histories_read(site, monkeypatch) == 0
+        site.periods(2)
+        assert count_histories_read(site, monkeypatch) == 0
+        for action in ("resume", "poweroff-hard"):
+            for vm in vms:
+                act(action, vm)
+            site.clock.advance(10)
+        assert count_histories_read(site, monkeypatch) == FEW
+        assert count_histories_read(site, monkeypatch) == 0

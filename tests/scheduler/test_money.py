@@ -59,7 +59,7 @@ class TestIncomes:
                 lambda c, o=owner: open_tenant(c, o, MoneySettings(starting_credits=0.0), 0.0)
             )
             frontend.read(lambda c, o=owner, w=weight: set_weight(c, o, w, "test", 0.0))
-        frontend.periods(10)
+        frontend.periods(4, 150.0)
         assert frontend.balances() == {5: 0.0, 6: 0.0}
         with capturedLogs() as logged:
             frontend.periods(1)
@@ -67,7 +67,7 @@ class TestIncomes:
         assert told == ["A renewal paid out 900.000000 credits"]
         assert frontend.balances() == {5: 600.0, 6: 300.0}
         frontend.read(lambda c: grant(c, 5, -100 * 10**6, "1", "test", 0.0))
-        frontend.periods(10)
+        frontend.periods(5, 150.0)
         assert frontend.balances() == {5: 600.0, 6: 300.0}
         frontend.agree()
 
@@ -104,6 +104,7 @@ class TestIncomes:
         """Prices triple in the last two of four days: the supply falls by a step, announced."""
         policy = SupplyPolicy(enabled=True, days=2)
         frontend = made(MoneySettings(supply=1e7, starting_credits=1e6, policy=policy))
+        frontend.measure_hourly()
         vm = frontend.vm(1.0, VCPU=8, MEMORY=8192)
         frontend.vm(0.0, MERKAT_BID_MEMORY=0, MEMORY=1)
         frontend.clock.advance(DAY_S - frontend.clock.seconds() % DAY_S)
@@ -112,7 +113,7 @@ class TestIncomes:
                 frontend.bench.ok(
                     "one.vm.update", vm, 'MERKAT_BID_CPU="3"\nMERKAT_BID_MEMORY="3"', 1
                 )
-            frontend.periods(4, DAY_S / 4)
+            frontend.periods(2, DAY_S / 2)
         frontend.periods(2, DAY_S)
         assert frontend.read(supply_of) == 9_500_000 * 10**6
         (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
@@ -254,7 +255,7 @@ class TestPoverty:
         owner = owner_of(frontend, poor)
         frontend.read(lambda c: grant(c, owner, 10**9, "2", "test", 0.0))
         frontend.bench.ok("one.vm.action", "resume", poor, session=ann)
-        frontend.periods(12)
+        frontend.periods(4)
         assert frontend.state(poor) == "RUNNING"
         assert frontend.read(lambda c: tenant(c, owner)).balance < 10**9
         frontend.placed_again.add(poor)

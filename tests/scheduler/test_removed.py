@@ -50,14 +50,19 @@ def made() -> Iterator[Frontend]:
     one.close()
 
 
+def make_tenants(frontend: Frontend, *names: str) -> list[int]:
+    """Return tenants whose only VMs have ended."""
+    vms = [frontend.vm(owner=frontend.user(name)) for name in names]
+    frontend.periods(2)
+    for vm in vms:
+        frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+    frontend.clock.advance(30)
+    return [int(frontend.bench.vm(vm).uid) for vm in vms]
+
+
 def make_tenant(frontend: Frontend, name: str) -> int:
     """Return a tenant whose only VM has ended."""
-    vm = frontend.vm(owner=frontend.user(name))
-    owner = int(frontend.bench.vm(vm).uid)
-    frontend.periods(2)
-    frontend.bench.ok("one.vm.action", "terminate-hard", vm)
-    frontend.clock.advance(30)
-    return owner
+    return make_tenants(frontend, name)[0]
 
 
 def standing(frontend: Frontend, owner: int) -> ledger.TenantAccount:
@@ -72,7 +77,7 @@ def remove(frontend: Frontend, owner: int) -> None:
 
 def test_after_two_looks_the_treasury_gets_the_credits(made: Frontend) -> None:
     """The supply excludes them; the log, the notes and the metrics report the removal."""
-    owner, other = make_tenant(made, "ann"), make_tenant(made, "bob")
+    owner, other = make_tenants(made, "ann", "bob")
     made.periods(2)
     supply = made.read(ledger.supply_of)
     remove(made, owner)
@@ -124,7 +129,7 @@ def test_an_error_or_an_unread_pool_removes_no_user(made: Frontend) -> None:
 
 def test_a_removed_user_whose_end_fails_delays_no_other(made: Frontend) -> None:
     """The period continues, and the daemon reports why the user waits."""
-    first, second = make_tenant(made, "ann"), make_tenant(made, "bob")
+    first, second = make_tenants(made, "ann", "bob")
     fails = [True]
 
     def ending(_connection: sa.Connection, owner: int, _at_s: float) -> str | None:
@@ -147,11 +152,12 @@ def test_a_removed_user_whose_end_fails_delays_no_other(made: Frontend) -> None:
 
 def test_the_removal_of_most_users_counts_only_after_a_day(made: Frontend) -> None:
     """It may be a restored or foreign OpenNebula: credits and platforms stay."""
-    owners = [make_tenant(made, f"user{number}") for number in range(5)]
+    owners = make_tenants(made, *(f"user{number}" for number in range(5)))
+    made.measure_hourly()
     for owner in owners[:4]:
         remove(made, owner)
     with capturedLogs() as logged:
-        made.periods(10)
+        made.periods(4)
     assert [standing(made, owner).retired_s for owner in owners] == [None] * 5
     assert set(made.scheduler.removed.waiting) == set(owners[:4])
     assert "check that this is the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
@@ -161,10 +167,10 @@ def test_the_removal_of_most_users_counts_only_after_a_day(made: Frontend) -> No
     assert len(said) == 1
     made.clock.advance(CERTAIN_S)
     made.scheduler.removed.forget()
-    made.periods(4)
+    made.periods(3)
     assert standing(made, owners[0]).retired_s is None, "another daemon acted meanwhile"
     made.clock.advance(CERTAIN_S)
-    made.periods(4)
+    made.periods(3)
     assert all(standing(made, owner).retired_s is not None for owner in owners[:4])
     assert standing(made, owners[4]).retired_s is None
 

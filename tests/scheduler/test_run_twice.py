@@ -68,7 +68,7 @@ class Play(Site):
         self.bidding = [self.vm(1.0 + one, owner=BOB) for one in range(4)]
         self.bidding.append(self.vm(0.0, owner=poor, MERKAT_BID_MEMORY=0))
         self.submitted = self.submit()
-        for number in range(8):
+        for number in range(shorten(8, 6)):
             database.repeated = repeated
             self._record(self.period())
             if number == 1 and self.scheduler.mode is Mode.SHADOW:

@@ -22,7 +22,7 @@ from tests.platforms.site import BOB, Site
 
 DAY_S = 86_400.0
 INTERVAL_S = DAY_S / shorten(24, 4)
-DAYS = shorten(365, 15)
+DAYS = shorten(365, 9)
 KEPT_DAYS, HISTORY_DAYS = shorten(3, 1), shorten(6, 3)
 EVERY = retain.EVERY if SOAK else 8
 """The number of periods between two deletions."""
@@ -71,6 +71,7 @@ def test_neither_the_database_nor_the_duration_of_a_period_grows(
             keep_history_s=HISTORY_DAYS * DAY_S,
         )
     )
+    site.measure_hourly()
     rng = np.random.default_rng(1)
     living: list[tuple[int, int]] = []
     sizes: list[dict[str, int]] = []

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -185,9 +186,14 @@ def _one_selector(what: str, value: int, permitted: int) -> str:
 
 def describe(rule: AclRule) -> str:
     """Return a rule as administrators write it: `@1 VM+IMAGE/* CREATE *`."""
-    kinds = "+".join(kind.name or "" for kind in ObjectType if rule.resource & kind)
-    rights = "+".join(right.name for right in Right if rule.rights & right)
-    return f"{_who(rule.user)} {kinds}/{_who(rule.resource)} {rights} {_who(rule.zone)}"
+    return _described(rule.user, rule.resource, rule.rights, rule.zone)
+
+
+@lru_cache(maxsize=1024)
+def _described(user: int, resource: int, granted: int, zone: int) -> str:
+    kinds = "+".join(kind.name or "" for kind in ObjectType if resource & kind)
+    rights = "+".join(right.name for right in Right if granted & right)
+    return f"{_who(user)} {kinds}/{_who(resource)} {rights} {_who(zone)}"
 
 
 def _who(value: int) -> str:
