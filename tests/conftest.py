@@ -14,6 +14,9 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from tests import servers
 from tests.servers import MariaDb
 
+# The objects of a collection stay: nearly all of them are modules and tests.
+gc.disable()
+
 # Output goes into a pipe, so the width of the terminal must not matter.
 os.environ.pop("COLUMNS", None)
 
@@ -87,6 +90,7 @@ def pytest_collection_finish() -> None:
     """Exempt the loaded modules from garbage collections, which take a tenth of the CPU time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 20)
 
 

@@ -266,7 +266,7 @@ def test_an_unreadable_file_is_a_problem_too(tmp_path: Path) -> None:
 
 
 @settings(deadline=None)
-@given(configs())
+@given(st.deferred(configs))
 def test_a_written_configuration_is_read_unchanged(config: Config) -> None:
     """Any configuration survives TOML to the bit, with or without explanations."""
     for explained in (False, True):
