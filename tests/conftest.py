@@ -14,6 +14,9 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from tests import servers
 from tests.servers import MariaDb
 
+# The objects of a collection stay: nearly all of them are modules and tests.
+gc.disable()
+
 # Output goes into a pipe, so the width of the terminal must not matter.
 os.environ.pop("COLUMNS", None)
 
@@ -83,10 +86,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(unit_of(item.nodeid.partition("::")[0]), len(ranks)))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """Exempt the loaded modules from garbage collections, which take a tenth of the CPU time."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 20)
 
 

@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import islice
 
 import numpy as np
-from scipy.stats import gamma
+from scipy.special import gammainc
 
 from merkatd.cluster import Floats
 from simulator.workloads.swf import SwfJob
@@ -146,7 +146,7 @@ def day_weights(kind: JobClass) -> Floats:
     """Return [half hours, from midnight]: the relative arrival rate of jobs, 1 on average."""
     shape, scale = kind.day
     edges = np.arange(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1) - 0.5
-    parts = np.diff(gamma.cdf(edges, shape, scale=scale))
+    parts = np.diff(gammainc(shape, edges / scale))
     weights: Floats = np.roll(parts / parts.mean(), DAY_BEGINS - 1)
     return weights
 

@@ -1,10 +1,13 @@
 """A command that only asks the daemon starts fast."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from merkatd.cli import main
 
 HEAVY = {"numpy", "scipy", "numba", "sqlalchemy", "twisted", "lxml", "zmq", "alembic"}
 LIGHT = ("status", "list", "explain", "price", "bid", "log", "pause", "limits", "platform", "quote")
@@ -26,3 +29,13 @@ def test_no_large_package_is_imported(command: str, tmp_path: Path) -> None:
         [sys.executable, "-c", asked], capture_output=True, text=True, check=True
     )
     assert not HEAVY & set(result.stdout.split())
+
+
+def test_a_command_collects_garbage_once_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only its imports run without garbage collections."""
+    monkeypatch.setattr(sys, "argv", ["merkatd", "completion", "bash"])
+    assert main() == 0
+    assert capsys.readouterr().out
+    assert gc.isenabled()

@@ -18,6 +18,7 @@ from merkatd.config.setting_values import sections, to_toml
 from merkatd.market.price import PriceRule
 from merkatd.placement.tabu.tabu import Objective
 from tests.config.configs import configs
+from tests.lengths import EXAMPLES
 
 
 def problems(text: str) -> tuple[Problem, ...]:
@@ -265,8 +266,8 @@ def test_an_unreadable_file_is_a_problem_too(tmp_path: Path) -> None:
         load(tmp_path / "merkatd.toml")
 
 
-@settings(deadline=None)
-@given(configs())
+@settings(max_examples=EXAMPLES)
+@given(st.deferred(configs))
 def test_a_written_configuration_is_read_unchanged(config: Config) -> None:
     """Any configuration survives TOML to the bit, with or without explanations."""
     for explained in (False, True):

@@ -21,7 +21,7 @@ from merkatd.database.ledger.entry_store import (
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
 from tests.database.books import balances, open_accounts
-from tests.lengths import shorten
+from tests.lengths import EXAMPLES, shorten
 
 AMOUNTS = st.integers(0, 10**12)
 
@@ -179,7 +179,7 @@ def test_a_thousand_applications_are_charged_in_one_transaction(
     assert audit(connection).sound
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     holdings=st.lists(AMOUNTS, min_size=1, max_size=5),
     moves=st.lists(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.demo.coloured_text import BarPart, bare, chart, painted, progress, shares, wrapped
@@ -11,6 +11,7 @@ from merkatd.demo.demo_script import CAST
 from merkatd.demo.display_state import DisplayedDecision, DisplayState
 from merkatd.demo.terminal_frame import frame
 from tests.demo.states import busy
+from tests.lengths import EXAMPLES
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (200, 24), (140, 30)])
@@ -56,6 +57,7 @@ def test_reasons_are_complete_at_200_columns() -> None:
     assert not any("…" in line for line in lines)
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.integers(1, 260), st.integers(1, 80), st.integers(0, 12))
 def test_no_size_breaks_the_frame(width: int, height: int, hosts: int) -> None:
     """Tiny terminals get a valid frame too."""

@@ -64,7 +64,6 @@ def least_s(*works: Callable[[], object], rounds: int = 7) -> list[float]:
             begun = time.thread_time()
             work()
             least[number] = min(least[number], time.thread_time() - begun)
-    gc.unfreeze()
     return least
 
 

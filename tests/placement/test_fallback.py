@@ -109,7 +109,6 @@ def test_code_is_compiled_for_this_run_if_no_cache_is_writable() -> None:
     assert done.stdout == "2\n", done.stderr
 
 
-@compiled_functions.compiled
 def _twice_the_loads(
     rows: Ints, starts: Ints, counts: Ints, capacity: Floats, bid: Floats
 ) -> Floats:
@@ -122,7 +121,8 @@ def test_functions_outside_of_the_package_compile_with_ahead_of_time_code() -> N
     board = game.board
     given = (board.rows, board.start, board.count, board.capacity, game.view.bid)
     direct = loads(*given)
-    assert _twice_the_loads(*given).tolist() == (2.0 * direct).tolist()
+    # Compiled here because numba would be imported in each process that collects tests.
+    assert compiled_functions.compiled(_twice_the_loads)(*given).tolist() == (2.0 * direct).tolist()
     assert (direct > 0).all()
 
 

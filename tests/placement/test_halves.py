@@ -17,7 +17,7 @@ from tests.clouds import cloud, hosts_table, vms_table
 from tests.lengths import shorten
 
 RNG = np.random.default_rng(0)
-CLOUDS = shorten(400, 100)
+CLOUDS = shorten(400, 50)
 
 
 def tight(seed: int) -> Snapshot:

@@ -12,7 +12,7 @@ from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, placed, vms_table
 from tests.lengths import shorten
 
-CLOUDS = shorten(400, 60)
+CLOUDS = shorten(400, 40)
 WAITS = 274
 """In this cloud a new VM finds room only after all other steps."""
 

@@ -1,11 +1,13 @@
 """Every strategy respects the hard constraints, and every plan can be executed."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from merkatd.cluster import (
+    Decision,
     Deploy,
     HostState,
     Ints,
@@ -24,6 +26,13 @@ from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
 from tests.lengths import shorten
 
 RNG = np.random.default_rng(0)
+
+
+@cache
+def decided(strategy: str, seed: int) -> tuple[Snapshot, Decision]:
+    """Return a cloud with all constraints and its decision, which several tests examine."""
+    snapshot = tangled(seed)
+    return snapshot, strategy_named(strategy).decide(snapshot, np.random.default_rng(seed))
 
 
 def broken_rule(snapshot: Snapshot, host: Ints, vm: int) -> str:
@@ -81,8 +90,7 @@ def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
 @pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_every_step_obeys_the_hard_constraints(strategy: str, seed: int) -> None:
     """Only pending VMs are deployed, and only running, movable VMs are migrated."""
-    snapshot = tangled(seed)
-    decision = strategy_named(strategy).decide(snapshot, RNG)
+    snapshot, decision = decided(strategy, seed)
     host = placed(snapshot, decision)
     for step in decision.plan:
         assert isinstance(step, Deploy | Migrate)
@@ -100,8 +108,7 @@ def test_every_step_obeys_the_hard_constraints(strategy: str, seed: int) -> None
 @pytest.mark.parametrize("seed", range(shorten(40, 20)))
 def test_every_pending_vm_is_deployed_or_gets_a_reason(strategy: str, seed: int) -> None:
     """Each pending VM of a market has either a deploy step or a reason."""
-    snapshot = tangled(seed)
-    decision = strategy_named(strategy).decide(snapshot, RNG)
+    snapshot, decision = decided(strategy, seed)
     pending = {
         int(snapshot.vms.id[row])
         for row in np.flatnonzero((snapshot.vms.host < 0) & (snapshot.vms.market >= 0))
@@ -115,8 +122,7 @@ def test_every_pending_vm_is_deployed_or_gets_a_reason(strategy: str, seed: int)
 @pytest.mark.parametrize("seed", range(shorten(60, 20)))
 def test_floors_fit_on_every_host_during_a_plan(strategy: str, seed: int) -> None:
     """A VM in migration counts on both hosts; a step waits for the steps that make its room."""
-    snapshot = tangled(seed)
-    decision = strategy_named(strategy).decide(snapshot, RNG)
+    snapshot, decision = decided(strategy, seed)
     done: set[str] = set()
     for step in decision.plan:
         assert isinstance(step, Deploy | Migrate)

@@ -57,15 +57,30 @@ def test_a_clock_that_is_briefly_ahead_ends_nothing(site: Clocked) -> None:
 
 
 def test_a_new_time_counts_once_it_has_held(site: Clocked) -> None:
-    """If the clock was behind and NTP corrected it, the deadline has passed."""
-    platform = site.submit(slo=DEADLINE)
+    """If the clock was behind and NTP corrected it, the deadline has passed.
+
+    Until then controllers get the believed remaining time, by the clock of their monitors.
+    """
+    platform, later = site.submit(slo=DEADLINE), site.submit(slo='[slo]\ndeadline = "300h"')
+    deadline_s = site.platform(later).deadline_s
+    assert deadline_s is not None
     site.periods(5)
     site.ahead_s = 200 * HOUR_S
-    site.periods(PATIENCE)
+    told = set()
+    for _ in range(PATIENCE):
+        now_s = site.clock.seconds()
+        site.periods(1)
+        news = [one for one in site.notes.news if one.platform == later][-1]
+        assert news.at_s == news.market.at_s == now_s + site.ahead_s
+        assert news.deadline_s is not None
+        assert news.deadline_s - news.at_s == deadline_s - now_s
+        told.add(news.deadline_s)
+    assert len(told) == 1, "an unchanged deadline keeps its value"
     assert site.platform(platform).state == "running"
     site.periods(1)
     assert site.platform(platform).state in {"stopping", "failed"}
     assert "has passed" in site.platform(platform).why
+    assert [one for one in site.notes.news if one.platform == later][-1].deadline_s == deadline_s
 
 
 def test_a_deadline_that_really_passes_ends_its_platform(site: Clocked) -> None:
@@ -77,27 +92,6 @@ def test_a_deadline_that_really_passes_ends_its_platform(site: Clocked) -> None:
     assert site.platform(platform).state == "running"
     site.periods(1)
     assert site.platform(platform).state in {"stopping", "failed"}
-
-
-def test_controllers_use_the_same_time(site: Clocked) -> None:
-    """Their remaining time is the believed one, by the clock of their monitors."""
-    platform = site.submit(slo='[slo]\ndeadline = "300h"')
-    deadline_s = site.platform(platform).deadline_s
-    assert deadline_s is not None
-    site.periods(5)
-    site.ahead_s = 200 * HOUR_S
-    told = set()
-    for _ in range(PATIENCE):
-        now_s = site.clock.seconds()
-        site.periods(1)
-        news = site.notes.news[-1]
-        assert news.at_s == news.market.at_s == now_s + site.ahead_s
-        assert news.deadline_s is not None
-        assert news.deadline_s - news.at_s == deadline_s - now_s
-        told.add(news.deadline_s)
-    assert len(told) == 1, "an unchanged deadline keeps its value"
-    site.periods(1)
-    assert site.notes.news[-1].deadline_s == deadline_s
 
 
 def test_a_controller_started_in_doubt_gets_the_same_deadline(site: Clocked) -> None:

@@ -26,7 +26,6 @@ def collections() -> Iterator[None]:
     garbage.start()
     yield
     garbage.stop()
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize(

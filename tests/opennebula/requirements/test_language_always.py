@@ -1,6 +1,6 @@
 """Any text is read or rejected, and columns equal single hosts."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.opennebula.requirements import (
@@ -26,6 +26,7 @@ from merkatd.opennebula.requirements.syntax_tree import (
     Relation,
     Sum,
 )
+from tests.lengths import EXAMPLES
 
 NAMES = st.sampled_from(["A", "B_2", "CURRENT_VMS", "CLUSTERS/ID", "a b", "é"])
 
@@ -114,6 +115,7 @@ def test_columns_equal_single_hosts(
     assert hosts_where(expression, FactTable(values, vms)).tolist() == alone
 
 
+@settings(max_examples=EXAMPLES)
 @given(RANKS, HOSTS)
 def test_ranks_of_columns_equal_single_hosts(
     rank: Rank, hosts: list[tuple[dict[str, list[str]], frozenset[int]]]

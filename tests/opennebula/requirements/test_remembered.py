@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.opennebula.constraints import judge_feasibility
@@ -24,6 +24,7 @@ from merkatd.opennebula.requirements import (
     parse_rank,
     ranked,
 )
+from tests.lengths import EXAMPLES
 from tests.opennebula.constraints.clouds import Vm, datastore, host, network, reason
 from tests.opennebula.requirements.test_language_always import EXPRESSIONS, HOSTS, RANKS
 
@@ -35,6 +36,7 @@ def table(hosts: Hosts, before: FactTable | None = None) -> FactTable:
     return FactTable([host[0] for host in hosts], [host[1] for host in hosts], before)
 
 
+@settings(max_examples=EXAMPLES)
 @given(EXPRESSIONS, RANKS, st.lists(HOSTS, min_size=2, max_size=4), st.booleans())
 def test_cached_results_equal_fresh_ones(
     expression: Expression, rank: Rank, moments: list[Hosts], same: bool

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.enforced_limits import Pinned, Topology
 from tests.clouds import cloud, hosts_table, placed, vms_table
+from tests.lengths import EXAMPLES
 from tests.placement.groups.printed_cores import printed_cores
 from tests.placement.groups.test_groups import decided
 
@@ -14,7 +15,7 @@ GAIN, NONE = 20.0, 1e9
 VMS = st.lists(st.tuples(st.floats(1.0, 100.0), st.integers(1, 6)), min_size=1, max_size=10)
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(VMS, st.integers(1, 3), st.integers(1, 6))
 def test_virtual_cpus_of_a_vm_share_a_core_only_if_no_core_is_free(
     vms: list[tuple[float, int]], hosts: int, cores: int
@@ -69,7 +70,7 @@ def test_cores_match_the_papers_figure_5() -> None:
     assert cores_of([30.0, 30.0], [3, 3], 4, GAIN) == [[0, 1, 2], [0, 1, 3]]
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.tuples(st.integers(1, 100), st.integers(1, 6)), max_size=10), st.integers(1, 6))
 def test_cores_match_the_papers_algorithm(vms: list[tuple[int, int]], cores: int) -> None:
     """Cores chosen by price equal the paper's; with load, no core is busier than the paper's."""

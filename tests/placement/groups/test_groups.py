@@ -12,7 +12,7 @@ from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price, vms_staying
 from tests.clouds import cloud, hosts_table, placed, vms_table
-from tests.lengths import shorten
+from tests.lengths import EXAMPLES, shorten
 from tests.placement.groups.printed import assign_by_exchanges
 
 RNG = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_the_papers_worked_example_gives_the_papers_shares() -> None:
 rates = st.lists(st.floats(1.0, 100.0), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(rates, st.integers(1, 5))
 def test_every_pending_vm_is_deployed_once(given_rates: list[float], hosts: int) -> None:
     """Each pending VM is deployed once, and each host's CPU is divided by rates."""
@@ -80,7 +80,7 @@ def test_every_pending_vm_is_deployed_once(given_rates: list[float], hosts: int)
             assert decision.allocations[there, 0] == pytest.approx(shares)
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(rates, st.integers(1, 4))
 def test_groups_are_as_even_as_rates_allow(given_rates: list[float], hosts: int) -> None:
     """The most expensive group minus its cheapest VM costs no more than the cheapest group."""
@@ -110,7 +110,7 @@ def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
     )
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(overlaps())
 def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int]) -> None:
     """No permutation needs fewer migrations, nor does the paper's heuristic."""
@@ -144,7 +144,7 @@ def kinds_of_hosts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
     return place, group, kind
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(kinds_of_hosts())
 def test_a_group_gets_a_host_of_its_kind(one: tuple[list[int], list[int], list[int]]) -> None:
     """Each host gets one group of its kind, and no exchange would keep more VMs in place."""
