@@ -173,7 +173,8 @@ def _check_payers(connection: sa.Connection, stored: GroupRow) -> None:
     payers = {vm.owner for vm in GROUP_MEMBERS.living(connection, stored.id)} - {stored.owner}
     if payers:
         raise GroupError(
-            f"group {stored.id} still has VMs of user {min(payers)}, who pays for them: end these VMs"
+            f"group {stored.id} still has VMs of user {min(payers)}, who pays for them:"
+            " end these VMs"
             " before you raise the rate"
         )
 
@@ -194,13 +195,14 @@ def _number(connection: sa.Connection, stored: GroupRow, new: Edit) -> int | Non
     if len(named) > stored.nvm:
         # Some of them are surplus already, and end in the next period.
         raise GroupError(
-            f"group {stored.id} is set to {stored.nvm} VMs: at most {stored.nvm} can be named to end"
-            f" (got {len(named)})"
+            f"group {stored.id} is set to {stored.nvm} VMs: at most {stored.nvm} can be named to"
+            f" end (got {len(named)})"
         )
     nvm = stored.nvm - len(named) if new.nvm is None else new.nvm
     if nvm > stored.nvm - len(named):
         raise GroupError(
-            f"ending {len(named)} VMs must leave {stored.nvm - len(named)} of {stored.nvm}, not {nvm}"
+            f"ending {len(named)} VMs must leave {stored.nvm - len(named)} of {stored.nvm},"
+            f" not {nvm}"
         )
     GROUP_MEMBERS.mark_leaving(connection, [there[vm] for vm in named])
     return nvm
