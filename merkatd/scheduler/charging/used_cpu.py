@@ -255,7 +255,8 @@ def seconds_beyond_shares(
 
     `replaced_s`, by row, is the time without limits of domains that were replaced without a record.
     They are charged by the counters that were seen. The VMs of owners that start guests `often` are
-    charged for all virtual CPUs for that time.
+    charged for all virtual CPUs for that time, and after each start: the counter may be that of a
+    later domain.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -267,23 +268,29 @@ def seconds_beyond_shares(
         vcpus = float(arrays["vcpus"][row])
         vcpus = max(vcpus, cores_of_host) if resized else vcpus
         room = max(vcpus - share, 0.0)
-        seen = list(limited.core_s.get(int(arrays["vm"][row]), ()))
+        often = _is_often(arrays, row)
+        longest = longest_s(limited, host, most_s)
+        seen = [] if often else list(limited.core_s.get(int(arrays["vm"][row]), ()))
         if last_s > 0:
             if seen and last_s > most_s:
                 seen.pop()
             unknown = room * min(last_s, most_s)
             used = unknown if math.isnan(counter) else counter - share * last_s
-            total[row] = min(max(used, 0.0), room * last_s)
+            least = room * min(last_s, longest) if often else 0.0
+            total[row] = min(max(used, least), room * last_s)
         unseen_s = _unseen_s(earlier_s, seen, vcpus)
         known = [max(one - share * most_s, 0.0) for one in seen]
-        longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
     for row, seconds in (replaced_s or {}).items():
         vm, share = int(arrays["vm"][row]), float(_cores(arrays, np.array([row]))[0])
         most = seconds * max(float(arrays["vcpus"][row]) - share, 0.0)
-        often = "often" in arrays and bool(arrays["often"][row])
+        often = _is_often(arrays, row)
         total[row] += most if often else min(most, _seen_s(vm, now, limited))
     return total
+
+
+def _is_often(arrays: Mapping[str, Any], row: int) -> bool:
+    return "often" in arrays and bool(arrays["often"][row])
 
 
 def _seen_s(vm: int, now: CpuCounters, limited: NewlyLimited) -> float:
