@@ -169,6 +169,7 @@ def core_periods(
     cores_of_host: float = math.inf,
     unread_s: Floats | None = None,
     limited: NewlyLimited = NOTHING_LIMITED,
+    missing: Bools | None = None,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or for `elapsed` periods.
 
@@ -179,8 +180,10 @@ def core_periods(
     A counter that went back was reset, by a migration or a restart. The use before a restart by the
     owner can't be read any more, so the VM is charged for its share. Before a migration it is
     charged for the same rate of use as after it, at most its share. A running VM's use that could
-    not be read is charged later. Records need not show a restart: see Note [Domains that are
-    replaced] in `unlimited_time.py`.
+    not be read is charged later. But if the guest is `missing` on a host that answers, and was not
+    read at the decision either, its share is charged: an owner could let its guest be replaced at
+    each observation. Records need not show a restart: see Note [Domains that are replaced] in
+    `unlimited_time.py`.
 
     The counter of a VM that no longer runs can't be read. It is charged for its share, or for all
     its virtual CPUs if it has no decided share, and for the `unread_s` too. No VM is charged for
@@ -203,6 +206,9 @@ def core_periods(
         if lost_s.any():
             least = after + lost_s * _cores(arrays, rows)
             used = np.where(lost_s > 0, np.fmax(used, least), used)
+    if missing is not None and unread_s is not None and missing.any():
+        hides = missing & np.isnan(after) & (unread_s > 0)
+        used = np.where(hides, _cores(arrays, rows) * elapsed * interval_s, used)
     if over is not None and over.any():
         cores = _cores(arrays, rows)
         used = np.where(np.isnan(after) & over, cores * time_s, used)
