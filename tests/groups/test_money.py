@@ -8,7 +8,7 @@ import pytest
 
 from merkatd.cluster import VmState
 from merkatd.groups.group_orders import GroupError
-from merkatd.scheduler.charging.used_cpu import CpuCounters, core_periods
+from merkatd.scheduler.charging.used_cpu import CpuCounters, NewlyLimited, core_periods
 from merkatd.scheduler.observation.looks import missing_guests
 from merkatd.scheduler.observation.running_time import RestartedCounters
 from tests.groups.site import CREDITS, Site, template
@@ -128,6 +128,22 @@ def test_unread_use_before_a_guests_end_is_charged() -> None:
     over, unread_s = np.array([True, False]), np.full(2, 50.0)
     used = core_periods(arrays, np.arange(2), now, np.full(2, 0.5), 60.0, over, unread_s=unread_s)
     assert used == pytest.approx([2 * 80 / 60, 300 / 60])
+
+
+def test_another_hosts_slowness_makes_no_replaced_domain_cheaper() -> None:
+    """A VM was started, then reverted right before the observation; another host was slow."""
+    arrays = {
+        "vm": np.array([1]),
+        "host": np.array([7]),
+        "cpu_s": np.full(1, 100.0),
+        "vcpus": np.full(1, 4),
+        "allocation": np.full((1, 2), 200.0),
+    }
+    now = CpuCounters(arrays["vm"], np.array([3.0]))
+    anew = RestartedCounters(np.full(1, 2.0), np.full(1, 58.0), np.array([False]))
+    limited = NewlyLimited(gap_s={7: 5.0, 8: 60.0}, age_s={1: 1.0})
+    used = core_periods(arrays, np.arange(1), now, np.ones(1), 60.0, anew=anew, limited=limited)
+    assert used == pytest.approx([(3 + 2 * (60 - 1 - 7)) / 60])
 
 
 def test_a_guest_that_hides_at_each_observation_pays_for_its_share() -> None:

@@ -235,7 +235,9 @@ def _lost_s(
     ages = (limited.age_s.get(vm, math.nan) for vm in arrays["vm"][rows].tolist())
     age_s = np.fromiter(ages, dtype=np.float64, count=len(rows))
     recorded = anew.before_s[rows] > 0
-    slack_s = max(limited.gap_s.values(), default=0.0) + CLOCK_STEP_S
+    hosts = arrays["host"][rows].tolist() if "host" in arrays else []
+    slack_s = np.full(len(rows), CLOCK_STEP_S)
+    slack_s[: len(hosts)] += [limited.gap_s.get(host, 0.0) for host in hosts]
     found = time_s - age_s - np.where(recorded, slack_s, 0.0)
     found = np.where(np.isnan(age_s) & went_back & ~recorded, time_s, found)
     lost_s: Floats = np.where(anew.moved[rows], 0.0, np.maximum(np.nan_to_num(found), 0.0))
