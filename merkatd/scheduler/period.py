@@ -9,6 +9,7 @@ the daemon is paused, or another daemon acts, it charges nothing and sends nothi
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
@@ -162,17 +163,16 @@ class Scheduler:
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
             seen = replace(seen, histories=await read_histories(world, seen))
-            found, goes_on = self._following.found(seen), not leave.mode.watches
-            purse = await charge(world, seen, found, goes_on=goes_on)
+            found = await world.executor.run(partial(self._following.found, seen))
+            purse = await charge(world, seen, found, goes_on=not leave.mode.watches)
             self._following.forget_charged()
-            affordable = self._taking_part.affordable
-            paid_for = await world.executor.run(lambda: affordable(world, seen, purse))
+            terms = partial(self._taking_part.affordable, world, seen, purse, found.replaced)
+            paid_for = await world.executor.run(terms)
             if leave.mode.watches:
                 done = await decide_only(world, paid_for, leave, self._shadow)
             else:
                 done = await execute(world, paid_for, leave, asking)
-                coming = await starting_guests(world, done.seen, done.decided)
-                self._following.expect(world, coming)
+                self._following.expect(world, await starting_guests(world, done.seen, done.decided))
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
                 acted, coming_later = done.acted, done.decided.limits.coming

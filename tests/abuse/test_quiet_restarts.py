@@ -187,8 +187,11 @@ def test_idle_cores_cost_the_rate_in_a_market_by_use(name: str) -> None:
     assert found.fair_paid <= FAIR_BID * 2 * len(BY_USE) * (PERIODS + 1)
 
 
-def test_a_vm_that_grows_for_its_unseen_guests_pays_for_its_new_size() -> None:
-    """It is off with one virtual CPU at each observation, and each guest ends before it is seen."""
+def test_no_guest_is_cheaper_because_it_is_not_seen() -> None:
+    """One VM has one virtual CPU and is off at each observation, and its guests end before.
+
+    Another one is reverted to a snapshot after each start, before its counter is read.
+    """
 
     def grows(me: Player) -> Moves:
         vm = me.vm(LITTLE, VCPU=1)
@@ -205,13 +208,28 @@ def test_a_vm_that_grows_for_its_unseen_guests_pays_for_its_new_size() -> None:
             me.ask("one.vm.resize", vm, "VCPU=1", False)
             yield PERIOD_S - 45
 
-    site = Arena(PriceRule.CLEARING, neighbours=1, neighbours_cores=2, tick_s=1)
+    def reverted(me: Player) -> Moves:
+        vm = me.vm(LITTLE)
+        yield AFTER_S
+        while True:
+            me.act(vm, "poweroff-hard")
+            yield 1
+            me.act(vm, "resume")
+            yield 3
+            me.revert(vm)
+            yield 1
+
+    site = Arena(
+        PriceRule.CLEARING, hosts=2, neighbours=1, neighbours_cores=2, tick_s=1, apart=True
+    )
     try:
-        found = site.play({"eve": grows}, 3)["eve"]
+        outcomes = site.play({"grows": grows, "reverted": reverted}, 4, uncounted=2)
     finally:
         site.close()
-    assert found.got_something
-    assert found.paid >= LEAST * (found.core_s - 0.01 * found.ran_s) / PERIOD_S * 100 * RESERVE
+    for found in outcomes.values():
+        assert found.got_something
+        bought_s = found.core_s - 0.01 * found.ran_s
+        assert found.paid >= LEAST * bought_s / PERIOD_S * 100 * RESERVE, outcomes
 
 
 def test_a_vm_restarted_once_pays_for_its_use() -> None:

@@ -1,10 +1,15 @@
 """Users pay their spending rate for the cores that they really use, and nothing else."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from merkatd.cluster import VmState
 from merkatd.groups.group_orders import GroupError
-from merkatd.scheduler.charging.used_cpu import CpuCounters, core_periods
+from merkatd.scheduler.charging.used_cpu import CpuCounters, NewlyLimited, core_periods
+from merkatd.scheduler.observation.looks import missing_guests
 from merkatd.scheduler.observation.running_time import RestartedCounters
 from tests.groups.site import CREDITS, Site, template
 
@@ -123,6 +128,54 @@ def test_unread_use_before_a_guests_end_is_charged() -> None:
     over, unread_s = np.array([True, False]), np.full(2, 50.0)
     used = core_periods(arrays, np.arange(2), now, np.full(2, 0.5), 60.0, over, unread_s=unread_s)
     assert used == pytest.approx([2 * 80 / 60, 300 / 60])
+
+
+def test_another_hosts_slowness_makes_no_replaced_domain_cheaper() -> None:
+    """A VM was started, then reverted right before the observation; another host was slow."""
+    arrays = {
+        "vm": np.array([1]),
+        "host": np.array([7]),
+        "cpu_s": np.full(1, 100.0),
+        "vcpus": np.full(1, 4),
+        "allocation": np.full((1, 2), 200.0),
+    }
+    now = CpuCounters(arrays["vm"], np.array([3.0]))
+    anew = RestartedCounters(np.full(1, 2.0), np.full(1, 58.0), np.array([False]))
+    limited = NewlyLimited(gap_s={7: 5.0, 8: 60.0}, age_s={1: 1.0})
+    used = core_periods(arrays, np.arange(1), now, np.ones(1), 60.0, anew=anew, limited=limited)
+    assert used == pytest.approx([(3 + 2 * (60 - 1 - 7)) / 60])
+
+
+def test_a_guest_that_hides_at_each_observation_pays_for_its_share() -> None:
+    """Once is allowed; and a guest that is not missing where its host answers pays later."""
+    arrays = {
+        "vm": np.array([1, 2, 3, 4]),
+        "cpu_s": np.full(4, 100.0),
+        "vcpus": np.full(4, 4),
+        "allocation": np.full((4, 2), 200.0),
+    }
+    now = CpuCounters(np.array([4]), np.array([160.0]))
+    missing, unread_s = np.array([True, True, False, False]), np.array([60.0, 0.0, 60.0, 60.0])
+    used = core_periods(
+        arrays, np.arange(4), now, np.ones(4), 60.0, unread_s=unread_s, missing=missing
+    )
+    assert used == pytest.approx([2.0, 0.0, 0.0, 1.0])
+
+
+def test_only_guests_that_should_be_on_a_host_that_answers_are_missing() -> None:
+    """Not those of hosts that are away, nor those on their way to another host."""
+    running, busy = VmState.RUNNING, VmState.BUSY
+    look: Any = SimpleNamespace(
+        vm_id=np.arange(6),
+        vm_state=np.array([running, running, running, busy, busy, running]),
+        vm_host=np.array([0, 0, 1, 0, 0, 0]),
+        vm_stays=np.array([False, False, False, True, False, False]),
+        vm_coming=np.array([-1, -1, -1, -1, -1, 1]),
+    )
+    use: Any = SimpleNamespace(run=np.array([7]), vm_id=np.array([1]), away={1: "no answer"})
+    assert missing_guests(look, use).tolist() == [0, 3]
+    use.run = None
+    assert missing_guests(look, use).tolist() == []
 
 
 def test_use_before_a_migration_is_estimated_by_the_use_after_it() -> None:

@@ -626,6 +626,16 @@ def test_a_replaced_domain_pays_for_what_was_seen_of_it() -> None:
     assert used.tolist() == [12, 9, 7 * 5, 0, 0]
 
 
+def test_counters_of_an_owner_of_many_starts_are_not_believed() -> None:
+    """After a recorded start the domain can be replaced before anyone sees its counter."""
+    arrays = VMS | {"often": np.full(5, True), "host": np.full(5, 7)}
+    found = {0: Starts(20.0), 1: Starts(20.0), 2: Starts(0.0, (9.0,))}
+    limited = NewlyLimited({1: [1.0], 3: [1.0]}, frozenset({7}), {7: 5.0})
+    now = CpuCounters(np.array([1, 2]), np.array([1.0, 100.0]))
+    used = seconds_beyond_shares(arrays, found, now, limited, 5.0)
+    assert used.tolist() == [7 * 5, 80, 7 * 5, 0, 0]
+
+
 def test_starts_are_counted_from_records() -> None:
     """The first of a VM that waited, each of a VM that was on its host; not one that goes on.
 

@@ -56,6 +56,7 @@ from merkatd.scheduler.charging.used_cpu import (
     most_cores,
 )
 from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.looks import missing_guests
 from merkatd.scheduler.observation.observed import Observed
 
 NO_APPLICATION = -1
@@ -255,8 +256,13 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
             world.rhythm.most_periods_charged * interval_s,
         )
         limited = books.limited if end is None else NOTHING_LIMITED
+        gone = (
+            is_one_of(arrays["vm"][rows], missing_guests(seen.observation, seen.use))
+            if end is None
+            else None
+        )
         used = core_periods(
-            arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s, limited
+            arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s, limited, gone
         )
         owed, given = with_use(arrays, rows, owed, given, used, elapsed)
         owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)

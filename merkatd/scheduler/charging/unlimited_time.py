@@ -32,8 +32,9 @@ a VM that was reverted right before each observation paid a twentieth.
 So the guest watch counts the domains that were replaced. Those without a record are charged by
 their counters. If their owner had more than three counted starts at the decision, they are charged
 with all virtual CPUs for the longest time between two looks, because several domains can have come
-and gone in that time. Where use is charged, the running time before the present domain costs the
-VM's share, as before a restart.
+and gone in that time. The same holds after a recorded start: the counter that is read may be that
+of a domain that replaced the first one. Where use is charged, the running time before the present
+domain costs the VM's share, as before a restart.
 """
 
 import math

@@ -169,6 +169,7 @@ def core_periods(
     cores_of_host: float = math.inf,
     unread_s: Floats | None = None,
     limited: NewlyLimited = NOTHING_LIMITED,
+    missing: Bools | None = None,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or for `elapsed` periods.
 
@@ -179,8 +180,10 @@ def core_periods(
     A counter that went back was reset, by a migration or a restart. The use before a restart by the
     owner can't be read any more, so the VM is charged for its share. Before a migration it is
     charged for the same rate of use as after it, at most its share. A running VM's use that could
-    not be read is charged later. Records need not show a restart: see Note [Domains that are
-    replaced] in `unlimited_time.py`.
+    not be read is charged later. But if the guest is `missing` on a host that answers, and was not
+    read at the decision either, its share is charged: an owner could let its guest be replaced at
+    each observation. Records need not show a restart: see Note [Domains that are replaced] in
+    `unlimited_time.py`.
 
     The counter of a VM that no longer runs can't be read. It is charged for its share, or for all
     its virtual CPUs if it has no decided share, and for the `unread_s` too. No VM is charged for
@@ -203,6 +206,9 @@ def core_periods(
         if lost_s.any():
             least = after + lost_s * _cores(arrays, rows)
             used = np.where(lost_s > 0, np.fmax(used, least), used)
+    if missing is not None and unread_s is not None and missing.any():
+        hides = missing & np.isnan(after) & (unread_s > 0)
+        used = np.where(hides, _cores(arrays, rows) * elapsed * interval_s, used)
     if over is not None and over.any():
         cores = _cores(arrays, rows)
         used = np.where(np.isnan(after) & over, cores * time_s, used)
@@ -229,7 +235,9 @@ def _lost_s(
     ages = (limited.age_s.get(vm, math.nan) for vm in arrays["vm"][rows].tolist())
     age_s = np.fromiter(ages, dtype=np.float64, count=len(rows))
     recorded = anew.before_s[rows] > 0
-    slack_s = max(limited.gap_s.values(), default=0.0) + CLOCK_STEP_S
+    hosts = arrays["host"][rows].tolist() if "host" in arrays else []
+    slack_s = np.full(len(rows), CLOCK_STEP_S)
+    slack_s[: len(hosts)] += [limited.gap_s.get(host, 0.0) for host in hosts]
     found = time_s - age_s - np.where(recorded, slack_s, 0.0)
     found = np.where(np.isnan(age_s) & went_back & ~recorded, time_s, found)
     lost_s: Floats = np.where(anew.moved[rows], 0.0, np.maximum(np.nan_to_num(found), 0.0))
@@ -255,7 +263,8 @@ def seconds_beyond_shares(
 
     `replaced_s`, by row, is the time without limits of domains that were replaced without a record.
     They are charged by the counters that were seen. The VMs of owners that start guests `often` are
-    charged for all virtual CPUs for that time.
+    charged for all virtual CPUs for that time, and after each start: the counter may be that of a
+    later domain.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(starts_of_row), dtype=np.int64)
@@ -267,23 +276,29 @@ def seconds_beyond_shares(
         vcpus = float(arrays["vcpus"][row])
         vcpus = max(vcpus, cores_of_host) if resized else vcpus
         room = max(vcpus - share, 0.0)
-        seen = list(limited.core_s.get(int(arrays["vm"][row]), ()))
+        often = _is_often(arrays, row)
+        longest = longest_s(limited, host, most_s)
+        seen = [] if often else list(limited.core_s.get(int(arrays["vm"][row]), ()))
         if last_s > 0:
             if seen and last_s > most_s:
                 seen.pop()
             unknown = room * min(last_s, most_s)
             used = unknown if math.isnan(counter) else counter - share * last_s
-            total[row] = min(max(used, 0.0), room * last_s)
+            least = room * min(last_s, longest) if often else 0.0
+            total[row] = min(max(used, least), room * last_s)
         unseen_s = _unseen_s(earlier_s, seen, vcpus)
         known = [max(seconds - share * most_s, 0.0) for seconds in seen]
-        longest = longest_s(limited, host, most_s)
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
     for row, seconds in (replaced_s or {}).items():
         vm, share = int(arrays["vm"][row]), float(_cores(arrays, np.array([row]))[0])
         most = seconds * max(float(arrays["vcpus"][row]) - share, 0.0)
-        often = "often" in arrays and bool(arrays["often"][row])
+        often = _is_often(arrays, row)
         total[row] += most if often else min(most, _seen_s(vm, now, limited))
     return total
+
+
+def _is_often(arrays: Mapping[str, Any], row: int) -> bool:
+    return "often" in arrays and bool(arrays["often"][row])
 
 
 def _seen_s(vm: int, now: CpuCounters, limited: NewlyLimited) -> float:

@@ -21,7 +21,7 @@ times the duration of the last period's computation. In the largest clouds there
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -31,7 +31,7 @@ from merkatd.base.clock import Clock
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Throttle
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError, GuestRecord
 from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.starting_guests import StartingGuests
@@ -46,6 +46,19 @@ REST = 10.0
 """The least wait for an early period, as a multiple of the last period's duration."""
 
 _log = Logger()
+
+
+class _Domain(NamedTuple):
+    """The domain of a VM on a host, when it was seen last."""
+
+    host: int
+    record: GuestRecord | None
+    """The VM's last record at the observation; None for a domain that was found later."""
+    run: int
+
+    def may_be_of(self, record: GuestRecord) -> bool:
+        """Return whether the VM's last record may be that of this domain."""
+        return self.record == record or (self.record is None and record.ran_until_s == 0)
 
 
 class GuestWatch:
@@ -72,8 +85,8 @@ class GuestWatch:
         self._hosts: list[int] = []
         self._where: Mapping[int, int] = {}
         self._runs: dict[int, int] = {}
-        self._place: Mapping[int, int] = {}
-        """By VM id: where the guests of these runs are; kept until the next charge."""
+        self._last: dict[int, _Domain] = {}
+        """The domains that were seen last, by id of the VMs that run."""
         self._replaced: dict[int, int] = {}
         self._found_s: dict[int, float] = {}
         """By VM id: how often its domain was replaced, and when the present one was found."""
@@ -93,32 +106,50 @@ class GuestWatch:
 
     def found(self, observed: Observed) -> NewlyLimited:
         """Return the new guests for the charge: those that got limits, and those seen just now."""
+        now_s = self._clock.seconds()
         self._note_asked(self._asked_s)
-        use, now_s = observed.use, self._clock.seconds()
-        if use.run is not None:
-            runs = dict(zip(use.vm_id.tolist(), use.run.tolist(), strict=True))
-            look = observed.observation
-            hosts = dict(zip(look.vm_id.tolist(), look.vm_host.tolist(), strict=True))
-            changed = dict(runs.items() - self._runs.items())
-            here = {vm: run for vm, run in changed.items() if self._place.get(vm) == hosts.get(vm)}
-            self._note_replaced(here)
+        self._note_observed(observed, now_s)
         ages = {vm: now_s - found_s for vm, found_s in self._found_s.items()}
         asked = frozenset(self.looked), dict(self._gap_s)
-        return NewlyLimited(self.limited, *asked, dict(self._replaced), ages)
+        return NewlyLimited(dict(self.limited), *asked, dict(self._replaced), ages)
 
     def forget_charged(self) -> None:
-        """Forget the new guests, which are charged now, and where earlier guests were."""
-        self._place = {}
+        """Forget the new guests, which are charged now."""
         self.limited.clear()
         self._replaced.clear()
         self._found_s.clear()
 
-    def _note_replaced(self, runs: Mapping[int, int]) -> None:
-        """Take note of domains with a new id where another one ran before, by VM id."""
-        for vm in runs.keys() & self._runs.keys():
+    def _note_observed(self, observed: Observed, now_s: float) -> None:
+        """Take note of the domains at an observation.
+
+        If a guest can't be read, its last domain is kept as long as its record is the same. An
+        owner can let its guest be replaced or saved at each observation.
+        """
+        use, look = observed.use, observed.observation
+        if use.run is None or look.records is None:
+            self._last = {}
+            return
+        records = look.records
+        times = (records.seq.tolist(), records.ran_from_s.tolist(), records.ran_until_s.tolist())
+        last = [GuestRecord(*one) for one in zip(*times, strict=True)]
+        record_of = dict(zip(look.vm_id.tolist(), last, strict=True))
+        host_of = dict(zip(look.vm_id.tolist(), look.vm_host.tolist(), strict=True))
+        for vm, run in zip(use.vm_id.tolist(), use.run.tolist(), strict=True):
+            if vm in record_of:
+                self._note_domain(vm, _Domain(host_of[vm], record_of[vm], run), now_s)
+        self._last = {
+            vm: one._replace(record=record_of[vm])
+            for vm, one in self._last.items()
+            if host_of.get(vm) == one.host and one.may_be_of(record_of[vm])
+        }
+
+    def _note_domain(self, vm: int, now: _Domain, now_s: float) -> None:
+        """Count a domain with another id than the one before on the same host."""
+        last = self._last.get(vm)
+        if last is not None and last.host == now.host and last.run != now.run:
             self._replaced[vm] = self._replaced.get(vm, 0) + 1
-            self._found_s[vm] = self._clock.seconds()
-        self._runs.update(runs)
+            self._found_s[vm] = now_s
+        self._last[vm] = now
 
     def _note_asked(self, hosts: Collection[int]) -> None:
         now_s = self._clock.seconds()
@@ -135,7 +166,6 @@ class GuestWatch:
         self._world, self._expected, self._turns = context, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
         self._present, self._leaving = set(self._runs), dict(expected.leaving)
-        self._place = expected.where
         now_s = self._clock.seconds()
         rest_s = max(context.rhythm.least_charge_s, REST * (now_s - self._period_s))
         self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * context.rhythm.interval_s
@@ -256,7 +286,10 @@ class GuestWatch:
         computed_s = dict(zip(vms.tolist(), cpu_s.tolist(), strict=True))
         started = {vm: run for vm, run in run_of_vm if vm in self._where and self._new(vm, run)}
         # Once for each start, also if setting the limits fails.
-        self._note_replaced(started)
+        self._runs.update(started)
+        now_s = self._clock.seconds()
+        for vm, run in started.items():
+            self._note_domain(vm, _Domain(self._where[vm], None, run), now_s)
         expected = self._expected
         for vm in started.keys() - expected.leaving.keys():  # a migrated guest had limits
             self.limited.setdefault(vm, []).append(computed_s[vm])

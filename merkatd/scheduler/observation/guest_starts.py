@@ -16,8 +16,10 @@ amount is the mean of their memory at the period's beginning and end. Example: s
 270 = 6,776 MiB more.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +39,9 @@ DAY_S = 86_400.0
 """The time in which each VM has one free start besides its first boot. For network and disk it is
 free while its guest runs, because guests crash, and platforms are suspended and resumed. So is
 one attached device instead."""
+
+
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class _Start(NamedTuple):
@@ -79,8 +84,11 @@ class GuestStarts:
         self.often: frozenset[int] = frozenset()
         """VMs of owners with too many starts that count for network and disk."""
 
-    def note(self, observed: Observed) -> frozenset[int]:
-        """Take note of started guests; return the VMs that pay for memory beyond shares."""
+    def note(self, observed: Observed, replaced: Mapping[int, int] = _NONE) -> frozenset[int]:
+        """Take note of started guests; return the VMs that pay for memory beyond shares.
+
+        `replaced`: by VM id, how often its domain was seen replaced since the last observation.
+        """
         at_s, vms = observed.observation.at_s, observed.snapshot.vms
         self.started = self.often = frozenset()
         now = _guests(observed)
@@ -88,6 +96,7 @@ class GuestStarts:
             return frozenset()
         if self._before is not None:
             started = list(_started(observed, self._before, now))
+            started += _only_seen(observed, replaced, Counter(vm for _, vm, _ in started))
             self.started = frozenset(vm for _, vm, _ in started)
             for owner, vm, first in started:
                 free = first or self._is_first_of_the_day(vm, at_s)
@@ -206,6 +215,17 @@ def _started(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tupl
         if last.seq > seq >= 0 and last.ran_from_s > 0:
             for _ in range(_count(_running(seq), last.seq, histories.get(vm))):
                 yield owner, vm, False
+
+
+def _only_seen(
+    observed: Observed, replaced: Mapping[int, int], counted: Mapping[int, int]
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield the replaced domains that neither records nor the latest two observations show."""
+    vms = observed.snapshot.vms
+    for vm, count in replaced.items():
+        row = row_of(vms.id, vm)
+        for _ in range(count - counted.get(vm, 0) if row is not None else 0):
+            yield int(vms.owner[row]), vm, False
 
 
 def _with_devices(observed: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[int, int]]:

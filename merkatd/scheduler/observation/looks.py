@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Ints
+from merkatd.cluster import Bools, Ints, VmState
 from merkatd.cluster.columns import is_one_of
 from merkatd.scheduler.base.last_records import LastRecords
-from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, Observation
+from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestUse, Observation
 
 HIDDEN = -2
 """A marker in place of a last record's number, for texts that were not read; the number follows."""
@@ -116,3 +116,15 @@ def rested(before: Look, now: Look) -> Bools:
         old, new = before.numbers(before.vm), now.numbers(before.vm)
         resting &= (old == new) & (old != UNKNOWN)
     return resting
+
+
+def missing_guests(look: Observation, use: GuestUse) -> Ints:
+    """Return the ids of VMs that run on hosts that answer, and whose guests can't be read there."""
+    if use.run is None:
+        return look.vm_id[:0]
+    runs = (look.vm_state == VmState.RUNNING) & (look.vm_host >= 0)
+    runs = runs if look.vm_stays is None else runs | look.vm_stays
+    runs = runs if look.vm_coming is None else runs & (look.vm_coming < 0)
+    excused = is_one_of(look.vm_host, use.away) | is_one_of(look.vm_id, use.vm_id)
+    found: Ints = look.vm_id[runs & ~excused]
+    return found

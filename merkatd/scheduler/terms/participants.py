@@ -28,9 +28,18 @@ class Participants:
             BarredVms(may),
         )
 
-    def affordable(self, context: PeriodContext, observed: Observed, purse: PayerFunds) -> Afforded:
-        """Return the cloud to decide about."""
-        restarted = self._restarts.note(observed)
+    def affordable(
+        self,
+        context: PeriodContext,
+        observed: Observed,
+        purse: PayerFunds,
+        replaced: Mapping[int, int],
+    ) -> Afforded:
+        """Return the cloud to decide about.
+
+        `replaced`: by VM id, how often its domain was replaced since the last observation.
+        """
+        restarted = self._restarts.note(observed, replaced)
         messages = dict(self.barred.note(context, observed, purse, self._restarts.started))
         # The records are not needed any more; the observation is kept until the next period.
         scene = replace(

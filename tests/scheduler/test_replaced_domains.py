@@ -1,0 +1,127 @@
+"""Domains that are replaced without a history record, as the guest watch finds them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from twisted.internet.defer import DeferredLock
+from twisted.internet.task import Clock
+
+from merkatd.base.clock import Inline
+from merkatd.scheduler.execution.guest_watch import GuestWatch
+from merkatd.scheduler.execution.starting_guests import StartingGuests
+from merkatd.scheduler.observation.guest_starts import FREE, GuestStarts
+
+VM, HOST = 3, 7
+
+
+class RealClock(Clock):
+    """A clock that goes on between two questions."""
+
+    def seconds(self) -> float:
+        """Return the time, a microsecond later than last time."""
+        self.rightNow += 1e-6
+        return super().seconds()
+
+
+class Scene:
+    """A watch, and one VM on one host."""
+
+    def __init__(self) -> None:
+        self.clock, self.run = RealClock(), 1
+        self.watch = GuestWatch(DeferredLock(), self.clock, lambda: True)
+
+    def observe(self, *, host: int = HOST, seq: int = 0, until: int = 0, read: bool = True) -> Any:
+        """Observe the VM; return what the watch found until then."""
+        records = SimpleNamespace(
+            seq=np.array([seq]), ran_from_s=np.array([100 + seq]), ran_until_s=np.array([until])
+        )
+        look = SimpleNamespace(vm_id=np.array([VM]), vm_host=np.array([host]), records=records)
+        vms = [VM] if read else []
+        use = SimpleNamespace(
+            vm_id=np.array(vms, dtype=np.int64), run=np.array([self.run] * len(vms))
+        )
+        scene: Any = SimpleNamespace(use=use, observation=look)
+        found = self.watch.found(scene)
+        self.watch.forget_charged()
+        return found
+
+    def look(self) -> None:
+        """Let the watch look at the host once."""
+        scene = self
+
+        class Hypervisors:
+            async def runs(self, _hosts: Any) -> Any:
+                return {HOST: {VM: scene.run}}
+
+            async def read(self, _vms: Any) -> Any:
+                one = np.array([VM])
+                return SimpleNamespace(vm_id=one, run=np.array([scene.run]), cpu_s=np.array([9.0]))
+
+            def reach(self) -> Any:
+                return SimpleNamespace(away={})
+
+        rhythm = SimpleNamespace(arrival_look_s=5.0, least_charge_s=10.0, interval_s=60.0)
+        context: Any = SimpleNamespace(rhythm=rhythm, hypervisors=Hypervisors(), executor=Inline())
+        self.watch.expect(context, StartingGuests(where={VM: HOST}, hosts=[HOST]))
+        self.clock.advance(6)
+        self.watch.forget()
+
+
+def test_a_domain_that_an_observation_finds_has_no_age() -> None:
+    """The counter that was read with it is then charged."""
+    scene = Scene()
+    assert scene.observe().replaced == {}
+    scene.run = 2
+    found = scene.observe()
+    assert (found.replaced, found.age_s) == ({VM: 1}, {VM: 0.0})
+
+
+@pytest.mark.parametrize("first_read", [True, False])
+def test_a_guest_that_no_observation_can_read_is_not_forgotten(*, first_read: bool) -> None:
+    """Its owner lets it be replaced or saved at each of them."""
+    scene = Scene()
+    scene.observe(read=first_read)
+    scene.look()
+    scene.observe(read=False)
+    scene.run = 2
+    scene.look()
+    assert scene.observe(read=False).replaced == {VM: 1}
+
+
+def test_a_domain_on_another_host_or_after_a_stop_is_not_a_replaced_one() -> None:
+    """Those have records."""
+    scene = Scene()
+    scene.observe()
+    scene.run = 2
+    assert scene.observe(host=8, seq=1).replaced == {}
+    scene.observe(host=8, seq=1, until=200, read=False)
+    scene.run = 3
+    assert scene.observe(host=8, seq=2).replaced == {}
+
+
+def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
+    """Two observations differ by one at most, and not at all if neither can read the guest."""
+    one, nobody = np.array([VM]), np.zeros(0, dtype=np.int64)
+    records = SimpleNamespace(seq=np.array([0]), ran_from_s=one, ran_until_s=np.array([0]))
+    look = SimpleNamespace(
+        at_s=1e6, vm_id=one, vm_owner=np.array([5]), records=records, by_record={}, ended={}
+    )
+    sizes = np.array([[100.0, 512.0]])
+    vms = SimpleNamespace(
+        id=one, owner=np.array([5]), host=np.array([0]), state=one, held=sizes, cap=sizes
+    )
+    observed: Any = SimpleNamespace(
+        observation=look,
+        use=SimpleNamespace(vm_id=nobody, run=nobody),
+        snapshot=SimpleNamespace(vms=vms, resources=("cpu", "memory")),
+        in_force=SimpleNamespace(boots_with=lambda cap: cap),
+        histories={},
+    )
+    starts = GuestStarts()
+    starts.note(observed)
+    starts.note(observed, {VM: FREE, 99: 9})
+    assert not starts.often
+    starts.note(observed, {VM: 1})
+    assert starts.often == {VM}
