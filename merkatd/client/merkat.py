@@ -2,6 +2,8 @@
 
 import http.client
 import os
+import select
+import socket
 import ssl
 import xmlrpc.client
 from collections.abc import Mapping
@@ -203,7 +205,25 @@ def without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-class _Plain(xmlrpc.client.Transport):
+class _Once(xmlrpc.client.Transport):
+    """Sends each call once. The library repeats a call whose answer is lost, even an order."""
+
+    def request(self, host: Any, handler: str, request_body: Any, verbose: bool = False) -> Any:
+        """Send a call on the open connection, or on a new one if the daemon has closed that."""
+        kept = self._connection[1]
+        if kept is not None and kept.sock is not None and _is_closed(kept.sock):
+            self.close()
+        return self.single_request(host, handler, request_body, verbose)
+
+
+def _is_closed(kept: socket.socket) -> bool:
+    """Return whether the other end has closed an idle connection: there is something to read."""
+    look = select.poll()
+    look.register(kept, select.POLLIN)
+    return bool(look.poll(0))
+
+
+class _Plain(_Once):
     """HTTP with a timeout."""
 
     def __init__(self, timeout_s: float) -> None:
@@ -217,7 +237,7 @@ class _Plain(xmlrpc.client.Transport):
         return connection
 
 
-class _Secure(xmlrpc.client.SafeTransport):
+class _Secure(_Once, xmlrpc.client.SafeTransport):
     """HTTPS with a timeout."""
 
     def __init__(self, timeout_s: float, context: ssl.SSLContext | None) -> None:

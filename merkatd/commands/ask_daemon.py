@@ -195,8 +195,11 @@ def show_view(
     rows: Callable[[Any], Any] = lambda answer: answer,
     text: Lines | None = None,
     whole: bool = False,
+    changes: bool = False,
 ) -> int:
     """Fetch and show an answer, once or repeatedly (`--delay`), and return the exit code.
+
+    With `changes`, the question changes something: it is asked once, and `--delay` is refused.
 
     `rows` extracts the table's rows from an answer. `text` writes the output on a screen unless
     columns are chosen. With `whole`, JSON without chosen columns is the daemon's answer, unchanged.
@@ -205,6 +208,8 @@ def show_view(
     def show(ask: Ask) -> int:
         columns = chosen_columns(table, arguments)
         filters = chosen_filters(table, arguments)
+        if changes and arguments.delay is not None:
+            raise ConflictingArgumentsError("--delay would repeat the change: use it only to show")
         while True:
             answer = fetch(ask)
             lines = lines_in_form(

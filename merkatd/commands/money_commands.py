@@ -78,7 +78,8 @@ def run_budget(arguments: argparse.Namespace) -> int:
             raise ConflictingArgumentsError("--tenant can't be combined with an APPLICATION")
         return [ask("budget", application=arguments.application, **changes)]
 
-    return show_view("budget", arguments, BUDGET_TABLE, fetch)
+    changes = arguments.amount is not None or arguments.replenishment is not None
+    return show_view("budget", arguments, BUDGET_TABLE, fetch, changes=changes)
 
 
 BUDGET = Verb(
@@ -174,6 +175,7 @@ def run_tenant(arguments: argparse.Namespace) -> int:
         rows=lambda answer: answer.get("tenants", [answer]),
         text=_LINES[what],
         whole=what != "list",
+        changes=what not in {"list", "show"},
     )
 
 

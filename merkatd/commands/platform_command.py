@@ -242,6 +242,7 @@ def run_platform(arguments: argparse.Namespace) -> int:
         rows=lambda answer: answer if listing else [answer],
         text=_list_lines if listing else lines_of,
         whole=not listing,
+        changes=arguments.what not in {"list", "show"},
     )
 
 

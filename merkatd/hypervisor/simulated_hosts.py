@@ -70,11 +70,12 @@ class EmbeddedHypervisors:
         """Report no host as away: a failed call reads no host at all."""
         return HostReachability()
 
-    async def read(self, vms: Mapping[int, int]) -> GuestUse:
+    async def read(self, vms: Mapping[int, int], *, to_show: bool = False) -> GuestUse:
         """Return use and limits of these VMs, without those that are not on their hosts.
 
         Raise CloudUnreachableError if the cloud does not answer.
         """
+        del to_show
         chunks = await self._aside(lambda: list(_chunks(sorted(vms), self._vms_per_call)))
         tables = await few_at_once((self._read(chunk) for chunk in chunks), _AT_ONCE)
         return await self._aside(lambda: _use(tables, vms))

@@ -234,7 +234,7 @@ class Manager:
 
         def read() -> Submission:
             return Submission(
-                token=uuid4().hex,
+                token=given.token or uuid4().hex,
                 owner=owner,
                 text=given.text,
                 template=given.template,

@@ -81,13 +81,14 @@ def submit(
 
     Raise LedgerError.
     """
-    before = platform_store.submitted(connection, given.token)
-    if before is not None:
-        return before
     template = given.template
     ledger.open_tenant(connection, given.owner, money, at_s)
     # Locked rows are current: a platform that was submitted at the same moment counts too.
     living = platform_store.living(connection, given.owner, lock=True)
+    before = next((one for one in living if one.token == given.token), None)
+    before = before or platform_store.submitted(connection, given.token)
+    if before is not None:
+        return before
     if len(living) >= MOST_LIVING:
         raise OrderError(
             f"a tenant can have at most {MOST_LIVING} platforms that have not ended: stop a"

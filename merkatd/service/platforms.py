@@ -1,6 +1,8 @@
 """The service of virtual platforms: views, and orders to their manager."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
@@ -83,11 +85,18 @@ class PlatformService:
         await self.require_managed(caller, platform)
         return await self._shown(platform, latest)
 
-    async def submit(self, caller: Caller, owner: int, text: str) -> PlatformDetails:
-        """Create a platform of a tenant from the text of a template, and return it."""
+    async def submit(
+        self, caller: Caller, owner: int, text: str, once: str = ""
+    ) -> PlatformDetails:
+        """Create a platform of a tenant from the text of a template, and return it.
+
+        A caller that repeats the order with the same `once` gets the platform of the first.
+        """
+        token = sha256(f"{caller.uid} {owner} {once}".encode()).hexdigest() if once else ""
 
         async def done(given: CheckedTemplate, vm_templates: dict[str, str]) -> PlatformDetails:
-            return await self._manager.submit(owner, given, vm_templates, caller.author, self._view)
+            new = replace(given, token=token)
+            return await self._manager.submit(owner, new, vm_templates, caller.author, self._view)
 
         return await self._with_template(caller, owner, text, done)
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.api.control.control_client import ControlError, ask
+from merkatd.api.control import control_client
+from merkatd.api.control.control_client import ControlError, DaemonNotRunningError, ask
 from merkatd.cli import main
 from merkatd.commands.terminal.screen_text import width
 from tests.commands.asking import Said
@@ -49,6 +50,20 @@ class Site:
             check=False,
         )
         return Said(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_late_answer_does_not_count_as_a_missing_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the database hangs, a grant is made later: repeated, it would be made twice."""
+    monkeypatch.setattr(control_client, "TIMEOUT_S", 0.05)
+    path = tmp_path / "control.sock"
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.bind(str(path))
+        slow.listen()
+        with pytest.raises(ControlError, match="check before you repeat it") as late:
+            ask(path, "tenant_grant", {"tenant": "0", "credits": 10.0})
+    assert not isinstance(late.value, DaemonNotRunningError)
 
 
 Ask = Callable[..., Said]

@@ -1,8 +1,10 @@
 """The tenants' client: where it looks, what it says, and that it needs nothing else."""
 
+import socket
 import subprocess
 import sys
 import threading
+import time
 import xmlrpc.client
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from merkatd.client import (
     AuthenticationError,
     BadCallError,
     ForbiddenError,
+    Groups,
     InternalError,
     Merkat,
     MerkatError,
@@ -105,6 +108,54 @@ def test_what_is_no_daemon_is_said_to_be_none(reply: Any, daemon: Daemon) -> Non
     daemon.reply = reply
     with Merkat(daemon.endpoint, "ann:x") as merkat, pytest.raises(UnreachableError):
         merkat.prices()
+
+
+def test_a_call_whose_answer_is_lost_is_not_repeated() -> None:
+    """The daemon may have carried it out: a second group would cost as much as the first."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        port.settimeout(0.2)
+
+        def hear() -> None:
+            try:
+                while True:
+                    with port.accept()[0] as way:
+                        heard.append(way.recv(65_536))
+            except TimeoutError:
+                return
+
+        thread = threading.Thread(target=hear)
+        thread.start()
+        endpoint = f"http://127.0.0.1:{port.getsockname()[1]}/RPC2"
+        with Merkat(endpoint, "ann:x") as merkat, pytest.raises(UnreachableError):
+            Groups(merkat).create(rate=1, count=1, template="CPU=1")
+        thread.join()
+    assert len(heard) == 1
+
+
+def test_a_connection_that_the_daemon_closed_meanwhile_is_opened_again() -> None:
+    """The daemon closes idle connections, and the next call must not fail because of that."""
+    body = xmlrpc.client.dumps(([True, "1.0", 0],), methodresponse=True).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        port.settimeout(2.0)
+
+        def serve() -> None:
+            for _ in range(2):
+                with port.accept()[0] as way:
+                    sent = b""
+                    while b"</methodCall>" not in sent:
+                        sent += way.recv(65_536)
+                    way.sendall(answer % len(body) + body)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        endpoint = f"http://127.0.0.1:{port.getsockname()[1]}/RPC2"
+        with Merkat(endpoint, "ann:x") as merkat:
+            assert merkat.version() == "1.0"
+            time.sleep(0.05)
+            assert merkat.version() == "1.0"
+        thread.join()
 
 
 def test_faults_that_refuse_a_call_are_bad_calls(daemon: Daemon) -> None:

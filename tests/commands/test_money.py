@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from merkatd.commands import ask_daemon
 from merkatd.database.database import transaction
 from merkatd.ledger import MICRO, open_application
 from tests.commands.asking import Daemon, Shell
@@ -86,6 +87,22 @@ class TestTenant:
     def test_impossible_orders_are_errors(self, asked: Shell, words: str, says: str) -> None:
         """The error is one line with the accepted values."""
         assert says in asked.refused(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["tenant grant 0 10", "tenant renew", "budget 1 --amount 5", "platform submit - --tenant 0"],
+)
+def test_changes_are_not_repeated(
+    asked: Shell, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --delay, a grant was made again and again, and a platform was submitted anew."""
+
+    def repeat(_delay_s: float) -> None:
+        raise AssertionError("the change was made, and would be made again")
+
+    monkeypatch.setattr(ask_daemon, "sleep", repeat)
+    assert "--delay would repeat the change" in asked.refused(f"{words} --delay 5", 2)
 
 
 class TestBudget:

@@ -17,6 +17,7 @@ from tests.hypervisor.bed import Bed
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.handle import NO_QUOTA
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
+from tests.served import questions_at
 
 ON_HOST = (Limit, Pin, Balloon)
 SETTINGS = LibvirtSettings(
@@ -151,6 +152,25 @@ def test_a_restarted_vm_is_limited_again(site: Site) -> None:
     assert site.domain(vm).scheduler != before
     site.period()
     assert site.domain(vm).scheduler == before
+
+
+def test_limits_are_shown_during_a_period_without_effect_on_its_steps(site: Site) -> None:
+    """They are of the VMs of the last period, so a new VM's limits were refused."""
+    scheduler, adapter = site.frontend.scheduler, site.bed.adapter
+    scheduler.latest = site.settled()
+    questions, apply = questions_at(scheduler), adapter.apply
+    site.vm(4.0)
+    scheduler.latest = site.period()
+
+    async def apply_after_a_look(steps: Any) -> Any:
+        await questions.answer("limits", {})
+        return await apply(steps)
+
+    adapter.apply = apply_after_a_look  # type: ignore[method-assign]
+    latest = site.period()
+    assert latest.acted.sent
+    assert not latest.acted.refused
+    assert site.domain(site.vms[-1]).scheduler["global_quota"] > 0
 
 
 def test_hosts_that_are_away_get_no_steps(site: Site) -> None:

@@ -34,6 +34,16 @@ def test_all_guests_are_read_in_one_call_and_limits_in_turn() -> None:
         host.calls.clear()
 
 
+def test_a_reading_to_show_forgets_no_other_guest() -> None:
+    """Others can still be limited, and keep their last values while their host is away."""
+    bed, host = settle(2)
+    run_now(bed.adapter.read({1: 0}, to_show=True))
+    assert bed.apply(limit(0, 50_000)) == {}
+    run_now(bed.adapter.read({1: 0}, to_show=True))
+    host.up = False
+    assert bed.read({0: 0, 1: 0}).in_force.vcpu_quota_us.tolist() == [50_000, UNSET]
+
+
 @pytest.mark.parametrize("kind", ["lxc", "xen"])
 def test_without_a_bulk_call_each_requested_guest_is_read(kind: str) -> None:
     """Guests that were not requested are not read."""

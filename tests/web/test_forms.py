@@ -1,6 +1,7 @@
 """Forms of tenants and administrators: quotes first, and errors beside their fields."""
 
 import re
+from html import unescape
 
 import pytest
 
@@ -76,7 +77,11 @@ class TestPlatforms:
         assert quote.status == 200
         assert "a period at present prices" in quote.text
         assert site.order("platforms", tenant="bob") == listed == []
-        place = bob.post("/platforms/submit", template=text).place
+        hidden = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', quote.text)
+        confirmed = {name: unescape(value) for name, value in hidden} | {"template": text}
+        del confirmed["form"]
+        place = bob.post("/platforms/submit", **confirmed).place
+        assert bob.post("/platforms/submit", **confirmed).place == place, "after a double click"
         number = int(place.removeprefix("/platforms/"))
         assert site.order("platform", platform=number)["budget"] == 50
         assert bob.post(f"{place}/quote", budget="80").status == 200

@@ -10,6 +10,8 @@ TIMEOUT_S = 30.0
 LONGEST_ANSWER = 1 << 30
 """The longest answer; more than any cloud needs, so a longer answer is not from merkatd."""
 
+_PERHAPS = "it may still carry out the command, or have done so: check before you repeat it"
+
 
 class ControlError(Exception):
     """The daemon could not be asked, or rejected the question; the message says why."""
@@ -26,13 +28,22 @@ def ask(path: Path, question: str, arguments: Mapping[str, Any] | None = None) -
         connection.settimeout(TIMEOUT_S)
         try:
             connection.connect(str(path))
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            line = connection.makefile("rb").readline(LONGEST_ANSWER)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise DaemonNotRunningError(f"{path}: no daemon answers: {why}") from None
+        try:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            line = connection.makefile("rb").readline(LONGEST_ANSWER)
+        except TimeoutError:
+            raise ControlError(
+                f"{path}: the daemon has not answered for {TIMEOUT_S:g} s; {_PERHAPS}"
+            ) from None
+        except OSError as error:
+            raise ControlError(
+                f"{path}: the connection to the daemon ended ({error.strerror}); {_PERHAPS}"
+            ) from None
     if not line:
-        raise ControlError(f"{path}: the daemon stopped before it answered")
+        raise ControlError(f"{path}: the daemon stopped before it answered; {_PERHAPS}")
     return _value(path, line)
 
 

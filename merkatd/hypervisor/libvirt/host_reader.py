@@ -106,6 +106,8 @@ class HostReading(NamedTuple):
     """Whether balloons also move in guests that don't report their use of memory."""
     goods: tuple[str, ...] = ()
     """The traded goods among network and disk; without any, devices are not read."""
+    to_show: bool = False
+    """Whether guests of other VMs stay known: a period may be about to limit them."""
 
 
 def read_host(
@@ -124,7 +126,8 @@ def read_host(
         told_mib = guest.told_mib
         if guest.strayed():
             _drifted(host, guest, "memory", round(guest.held_mib), told_mib)
-    host.guests = there
+    others = host.guests.keys() - vms if look.to_show else ()
+    host.guests = {vm: host.guests[vm] for vm in others} | there
     rows = []
     for vm in sorted(there):
         guest = there[vm]

@@ -139,27 +139,30 @@ class LibvirtHypervisors:
         drift = sum(known.host.drift for known in self._hosts.values())
         return HostReachability(away=dict(self._away), drift=drift)
 
-    async def read(self, vms: Mapping[int, int]) -> GuestUse:
+    async def read(self, vms: Mapping[int, int], *, to_show: bool = False) -> GuestUse:
         """Return use and limits of these VMs; those on away hosts as last read."""
         self._turns += 1
-        look = self._look._replace(turn=self._turns)
-        self._where = dict(vms)
+        look = self._look._replace(turn=self._turns, to_show=to_show)
+        if not to_show:
+            self._where = dict(vms)
         grouped = await self._aside(lambda: _grouped(vms))
         by_host = {host: some for host, some in grouped.items() if self._is_there(host)}
         answers = await self._run_on_hosts(
             {host: partial(read_host, vms=some, look=look) for host, some in by_host.items()}
         )
         # A host may be removed while the rows are put together.
-        known = {host: self._hosts[host] for host in by_host}
+        known = {host: self._hosts[host] for host in by_host.keys() & self._hosts.keys()}
         away = {host: why for host, why in self._away.items() if host in by_host}
         pinned = self._pinned_by_others
 
         def columns() -> GuestUse:
             rows: list[Row] = []
-            for host, some in by_host.items():
-                host_state, answer = known[host], answers[host]
+            for host, one in known.items():
+                some, answer = by_host[host], answers[host]
                 if not isinstance(answer, Exception):
-                    host_state.rows = {row.vm: row for row in answer}
+                    others = one.rows.keys() - some if to_show else ()
+                    kept = {vm: one.rows[vm] for vm in others}
+                    one.rows = kept | {row.vm: row for row in answer}
                 rows += [host_state.rows[vm] for vm in some if vm in host_state.rows]
             return use_of(rows, pinned, away)
 

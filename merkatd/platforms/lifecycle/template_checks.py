@@ -45,6 +45,8 @@ class CheckedTemplate:
 
     text: str
     template: PlatformTemplate
+    token: str = ""
+    """The id of a submission that its sender may repeat; empty for one of its own."""
 
 
 def check_template(text: str, offered: SiteOffer) -> CheckedTemplate:

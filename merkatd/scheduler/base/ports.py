@@ -277,8 +277,12 @@ class HypervisorPort(Protocol):
     def meet(self, seen: Observation) -> None:
         """Take note of the present hosts and VMs before they are read."""
 
-    async def read(self, vms: Mapping[int, int]) -> GuestUse:
-        """Read use and limits of these VMs (VM id to host id); omit VMs that are not found."""
+    async def read(self, vms: Mapping[int, int], *, to_show: bool = False) -> GuestUse:
+        """Read use and limits of these VMs (VM id to host id); omit VMs that are not found.
+
+        Later steps go to the hosts where these VMs are. A reading `to_show`, at any time, may be of
+        other VMs, and has no effect on steps.
+        """
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
         """Return the number of each guest's run on these hosts, by host and VM id; one call a host.

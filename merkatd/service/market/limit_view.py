@@ -94,7 +94,8 @@ class LimitService:
         vms = seen.observation.vm_id[there].tolist()
         hosts = seen.observation.vm_host[there].tolist()
         try:
-            use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
+            there_now = dict(zip(vms, hosts, strict=True))
+            use = await world.hypervisors.read(there_now, to_show=True)
         except CloudUnreachableError as error:
             raise InvalidRequestError(f"the hosts can't be reached: {error}") from error
         elapsed_s = world.now() - seen.observation.at_s

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from secrets import token_hex
 from typing import Any
 
 from merkatd.api.values.platform_arguments import update_of
@@ -62,7 +63,9 @@ async def quote_new(request: PageRequest) -> PageResponse:
     again = element(
         "details", element("summary", "The template"), element("pre", text, tabindex="0")
     )
-    confirm = _confirm(request, "/platforms/submit", {"template": text}, "Submit", "/platforms/new")
+    # Browsers send a form twice after a double click.
+    said = {"template": text, "once": token_hex(16)}
+    confirm = _confirm(request, "/platforms/submit", said, "Submit", "/platforms/new")
     return await _quote(request, f"Quote for {row.name}", row, again, confirm)
 
 
@@ -73,7 +76,8 @@ async def submit(request: PageRequest) -> PageResponse:
     there = request.house.require_platforms()
     request.count_order(WHOLE, text)
     try:
-        row = await there.submit(request.caller, request.uid, text)
+        once = request.asked.field("once")
+        row = await there.submit(request.caller, request.uid, text, once)
     except _REFUSED as error:
         return await _form(request, text, str(error))
     return redirect(f"/platforms/{row.id}")
