@@ -9,7 +9,7 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
-from tests.abuse.memory import USE_MIB, Memory
+from tests.abuse.memory import SIZE_MIB, USE_MIB, Memory
 from tests.lengths import SOAK, pair, shorten
 from tests.scheduler.frontend import PASSWORD
 
@@ -142,3 +142,13 @@ def test_a_cap_makes_no_start_cheaper(cycle: Cycle) -> None:
 def test_an_unreadable_template_makes_no_start_cheaper(cycle: Cycle) -> None:
     """The VM's history and the number of its last record are still read."""
     assert price_ratio(cycle, PriceRule.CLEARING, LONG="x" * 1_200_000) >= LEAST
+
+
+@pytest.mark.parametrize("letters", [1, 1_200_000])
+@pytest.mark.parametrize(
+    "cycle", [off_for_a_moment, off_at_each_look] if SOAK else [off_at_each_look]
+)
+def test_memory_beyond_the_size_makes_no_start_cheaper(cycle: Cycle, letters: int) -> None:
+    """A guest starts with MEMORY_MAX, which may be unreadable; a balloon shrinks it to MEMORY."""
+    rule, text = PriceRule.CLEARING, "x" * letters
+    assert price_ratio(cycle, rule, MEMORY=512, MEMORY_MAX=SIZE_MIB, LONG=text) >= LEAST
