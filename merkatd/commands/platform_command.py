@@ -18,6 +18,7 @@ from merkatd.commands.terminal.table_columns import shortened
 
 _SOLD = {"cpu": ("a core", 100.0), "memory": ("a GiB", 1024.0)}
 """The unit in which the output states a price, and its size in units of the good."""
+_CHANGEABLE = ("deadline", "performance", "budget", "replenishment")
 _UNCHANGED = "Its VMs and their bids stay unchanged; `merkatd platform stop` ends them."
 
 
@@ -257,12 +258,7 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
     platform = _id(arguments.subject)
     if what == "show":
         return ask("platform", platform=platform)
-    changes = {
-        "deadline": arguments.deadline,
-        "performance": arguments.performance,
-        "budget": arguments.budget,
-        "replenishment": arguments.replenishment,
-    }
+    changes = {name: vars(arguments)[name] for name in _CHANGEABLE}
     return ask(f"platform_{what}", platform=platform, who=user(), **changes)
 
 
@@ -278,8 +274,7 @@ def _check(given: argparse.Namespace) -> None:
         raise ConflictingArgumentsError("--tenant can be used only with submit and list")
     if what == "submit" and given.tenant is None:
         raise ConflictingArgumentsError("submit needs --tenant TENANT")
-    changes = (given.deadline, given.performance, given.budget, given.replenishment)
-    if any(change is not None for change in changes) != (what == "update"):
+    if any(vars(given)[name] is not None for name in _CHANGEABLE) != (what == "update"):
         options = "--deadline, --performance, --budget or --replenishment"
         raise ConflictingArgumentsError(
             f"{options}: update needs at least one, other verbs accept none"

@@ -213,6 +213,7 @@ def _observation(
         ailing=pools.ailing,
         pin_policy=frozenset(vm.id for vm in vms if vm.pinned),
         constraints=judged.constraints,
+        vm_boots_mib=np.array([vm.boots_mib for vm in vms], dtype=np.float64),
         vm_priority=np.array([vm.priority for vm in vms], dtype=np.float64),
         vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
         vm_stays=np.array([place.stays for place in places], dtype=bool),

@@ -9,7 +9,7 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
-from tests.abuse.memory import USE_MIB, Memory
+from tests.abuse.memory import SIZE_MIB, USE_MIB, Memory
 from tests.lengths import SOAK, pair, shorten
 from tests.long_texts import TOO_LONG, lower_limit
 from tests.scheduler.frontend import PASSWORD
@@ -144,3 +144,14 @@ def test_an_unreadable_template_makes_no_start_cheaper(cycle: Cycle) -> None:
     """The VM's history and the number of its last record are still read."""
     with lower_limit():
         assert price_ratio(cycle, PriceRule.CLEARING, LONG=TOO_LONG) >= LEAST
+
+
+@pytest.mark.parametrize("text", ["x", TOO_LONG], ids=["readable", "too long"])
+@pytest.mark.parametrize(
+    "cycle", [off_for_a_moment, off_at_each_look] if SOAK else [off_at_each_look]
+)
+def test_memory_beyond_the_size_makes_no_start_cheaper(cycle: Cycle, text: str) -> None:
+    """A guest starts with MEMORY_MAX, which may be unreadable; a balloon shrinks it to MEMORY."""
+    rule = PriceRule.CLEARING
+    with lower_limit():
+        assert price_ratio(cycle, rule, MEMORY=512, MEMORY_MAX=SIZE_MIB, LONG=text) >= LEAST

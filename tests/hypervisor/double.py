@@ -180,7 +180,7 @@ class DoubleDomain:
     kinds: dict[str, str] = field(default_factory=dict)
     """By name: interfaces of another kind than bridges."""
     disks: dict[str, int] = field(default_factory=dict)
-    """By name: bytes/s; 0 for unlimited."""
+    """By name: bytes/s; 0 for unlimited. A name that begins with `hd` is a CD-ROM."""
     connection: Any = None
 
     def __post_init__(self) -> None:
@@ -245,11 +245,13 @@ class DoubleDomain:
             yield f"<interface type='{kind}'><target dev='{name}'/>{bandwidth}</interface>"
 
     def disks_xml(self) -> Iterator[str]:
-        """Yield the disks in libvirt's XML, after the context image."""
-        yield "<disk type='file' device='cdrom'><target dev='hdb' bus='ide'/><readonly/></disk>"
+        """Yield the disks in libvirt's XML, after an empty CD-ROM."""
+        yield "<disk type='file' device='cdrom'><target dev='hdz' bus='ide'/><readonly/></disk>"
         for name, limit in self.disks.items():
             tune = f"<iotune><total_bytes_sec>{limit}</total_bytes_sec></iotune>" if limit else ""
-            yield f"<disk type='file' device='disk'><target dev='{name}'/>{tune}</disk>"
+            kind = "cdrom" if name.startswith("hd") else "disk"
+            shown = f"<target dev='{name}'/><source file='{name}.img'/>{tune}"
+            yield f"<disk type='file' device='{kind}'>{shown}</disk>"
 
     def name(self) -> str:
         """Return the name without calling the host."""

@@ -36,13 +36,57 @@ def limits(bed: Bed) -> dict[str, int]:
 
 
 def test_all_devices_share_a_limit() -> None:
-    """Devices share it evenly, receiving equals sending, and CD-ROMs do not count."""
+    """Devices share it evenly, receiving equals sending, and an empty CD-ROM does not count."""
     bed, domain = one_guest()
     assert limits(bed) == {"network": UNSET, "disk": UNSET}
     assert bed.apply(throttle(1, 1000, 2048)) == {}
     assert domain.nics == {"one-1-0": (500, 500), "one-1-1": (500, 500)}
     assert domain.disks == {"vda": 1 << 20, "vdb": 1 << 20}
     assert limits(bed) == {"network": 1000, "disk": 2048}
+
+
+def guest_with_cdroms(*cdroms: str) -> tuple[Bed, DoubleDomain]:
+    """Return VM 1 with a disk and these CD-ROMs, read once."""
+    host = DoubleHost("qemu")
+    domain = host.start(1, disks=dict.fromkeys(["vda", *cdroms], 0))
+    bed = Bed({0: host}, EVERY_PERIOD, goods=("disk",))
+    bed.read()
+    return bed, domain
+
+
+@pytest.mark.parametrize(("limit_kib_s", "cdrom"), [(40 << 10, 2 << 20), (1024, 1 << 20)])
+def test_the_only_cdrom_has_a_small_limit_of_its_own(limit_kib_s: int, cdrom: int) -> None:
+    """It is a twentieth of the VM's and at least a MiB/s; the disk has the whole limit."""
+    bed, domain = guest_with_cdroms("hda")
+    assert bed.apply(throttle(1, disk_kib_s=limit_kib_s)) == {}
+    assert domain.disks == {"vda": limit_kib_s << 10, "hda": cdrom}
+    assert limits(bed)["disk"] == limit_kib_s
+
+
+def test_several_cdroms_share_the_limit_like_disks() -> None:
+    """An owner attaches a second one, which has no limit until the next period."""
+    bed, domain = guest_with_cdroms("hda")
+    bed.apply(throttle(1, disk_kib_s=3 << 10))
+    domain.disks["hdb"] = 0
+    assert limits(bed)["disk"] == UNSET
+    assert bed.apply(throttle(1, disk_kib_s=3 << 10)) == {}
+    assert domain.disks == dict.fromkeys(["vda", "hda", "hdb"], 1 << 20)
+    assert limits(bed)["disk"] == 3 << 10
+    del domain.disks["hdb"]
+    assert limits(bed)["disk"] == 1 << 10
+    assert bed.apply(throttle(1, disk_kib_s=3 << 10)) == {}
+    assert domain.disks == {"vda": 3 << 20, "hda": 1 << 20}
+    whole = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
+    run_now(bed.adapter.release([whole]))
+    assert domain.disks == {"vda": 0, "hda": 0}
+
+
+def test_a_reattached_cdrom_is_limited_in_the_next_period() -> None:
+    """The only CD-ROM counts as unlimited too."""
+    bed, domain = guest_with_cdroms("hda")
+    bed.apply(throttle(1, disk_kib_s=1024))
+    domain.disks["hda"] = 0
+    assert limits(bed)["disk"] == UNSET
 
 
 @settings(deadline=None)

@@ -232,6 +232,25 @@ def test_garbage_in_a_vm_causes_no_other_error(nonsense: str) -> None:
     assert {3, 1} <= {row.id for row in page.vms}
 
 
+@pytest.mark.parametrize(
+    ("template", "boots_mib"),
+    [
+        ("", 0),
+        ("<MEMORY_MAX>4096</MEMORY_MAX>", 4096),
+        ("<MEMORY_MAX>4096</MEMORY_MAX><MEMORY_MAX>64</MEMORY_MAX>", 4096),
+        ("<MEMORY_MAX>many</MEMORY_MAX>", 0),
+        ("<MEMORY_MAX>9</MEMORY_MAX><MEMORY_RESIZE_MODE>HOTPLUG</MEMORY_RESIZE_MODE>", 0),
+        ("<MEMORY_MAX>9</MEMORY_MAX><MEMORY_RESIZE_MODE>BALLOONING</MEMORY_RESIZE_MODE>", 9),
+    ],
+)
+def test_a_guest_boots_with_the_most_memory_that_it_may_have(
+    template: str, boots_mib: float
+) -> None:
+    """Unless OpenNebula adds it by hotplug; its size is MEMORY in any case."""
+    row = read_vm(vm(template=template))
+    assert (row.boots_mib, row.memory_mib) == (boots_mib, 512)
+
+
 # -- hosts --------------------------------------------------------------------------------------
 
 

@@ -38,12 +38,18 @@ _PARTS = {
 
 
 def plugged(host: RealHost) -> Guest:
-    """Return a guest with two taps and a disk."""
+    """Return a guest with two taps, a disk, and a CD-ROM."""
     path = host.directory / "disk"
     path.write_bytes(disk())
+    image = host.directory / "context"
+    image.write_bytes(disk())
     taps = "".join(f"<interface type='ethernet'><target dev='{nic}'/></interface>" for nic in NICS)
+    cdrom = (
+        f"<disk type='file' device='cdrom'><source file='{image}'/>"
+        "<target dev='hda' bus='ide'/><readonly/></disk>"
+    )
     text = described(GuestKind.QEMU, VM, 1, 32, str(path)).replace(
-        "</devices>", f"{taps}</devices>"
+        "</devices>", f"{taps}{cdrom}</devices>"
     )
     host.connection().createXML(text, 0)
     return Guest(host, VM)
@@ -91,9 +97,11 @@ def test_a_disks_limit_stands_and_goes(real_time: RealTime, mortal_hosts: list[R
         assert in_force(port) == {"network": UNSET, "disk": UNSET}
         port.apply(Throttle(period=1, vm=VM, reason="", disk_kib_s=DISK_KIB_S))
         assert guest.domain.blockIoTune("vda")["total_bytes_sec"] == DISK_KIB_S * 1024
+        assert guest.domain.blockIoTune("hda")["total_bytes_sec"] == 1 << 20
         assert in_force(port) == {"network": UNSET, "disk": DISK_KIB_S}
         release(real_time, port)
-        assert guest.domain.blockIoTune("vda")["total_bytes_sec"] == 0
+        for device in ("vda", "hda"):
+            assert guest.domain.blockIoTune(device)["total_bytes_sec"] == 0
 
 
 def test_a_disks_limit_is_what_is_really_got(

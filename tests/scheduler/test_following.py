@@ -58,9 +58,9 @@ def record_reads(frontend: Frontend) -> list[list[int]]:
     hypervisors = frontend.scheduler.world.hypervisors
     real = hypervisors.read
 
-    async def read(vms: Any) -> Any:
+    async def read(vms: Any, *, to_show: bool = False) -> Any:
         found.append(sorted(vms))
-        return await real(vms)
+        return await real(vms, to_show=to_show)
 
     hypervisors.read = read  # type: ignore[method-assign]
     return found

@@ -135,8 +135,8 @@ class HostSimulation:
         guest.advance(self._world.now(), self._settings)
         guest.behaviour = behaviour_of(vm, self._settings)
         guest.vcpus = vm.vcpus
-        if guest.size_mib != vm.memory_mib:
-            guest.size_mib = vm.memory_mib
+        if guest.size_mib != vm.boots_mib:
+            guest.size_mib = vm.boots_mib
             guest.limits = replace(guest.limits, memory_mib=vm.memory_mib)
         guest.limits = replace(guest.limits, pins=guest.limits.pins[: guest.vcpus])
         self._keep(guest)
@@ -211,11 +211,11 @@ class HostSimulation:
             guest = SimulatedGuest(
                 vm.id,
                 vm.vcpus,
-                vm.memory_mib,
+                vm.boots_mib,
                 behaviour_of(vm, self._settings),
                 self._limits(vm),
                 at_s=self._world.now(),
-                balloon_mib=vm.memory_mib,
+                balloon_mib=vm.boots_mib,
             )
             self.guests[vm.id] = guest
         elif before is Lcm.HOTPLUG_RESIZE:
@@ -223,8 +223,8 @@ class HostSimulation:
             self.described(vm)
         elif before.name.startswith("BOOT"):
             guest.limits = self._limits(vm)
-            guest.size_mib, guest.vcpus = vm.memory_mib, vm.vcpus
-            guest.balloon_mib = vm.memory_mib
+            guest.size_mib, guest.vcpus = vm.boots_mib, vm.vcpus
+            guest.balloon_mib = vm.boots_mib
             guest.cpu_s = 0.0  # a new domain
             if not before.name.startswith(_RESTORES):
                 guest.reboot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from merkatd.embedded.model.template_text import Template
+from merkatd.embedded.model.template_text import Template, number
 from merkatd.embedded.model.vm_states import Lcm, OneHostState, OneVmState, VmAction
 
 Permissions: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
@@ -96,6 +96,13 @@ class Vm:
     def memory_mib(self) -> int:
         """The memory charged on its host, in MiB."""
         return int(self.template.get("MEMORY", "0"))
+
+    @property
+    def boots_mib(self) -> int:
+        """The memory that its guest boots with, before its balloon shrinks it to `memory_mib`."""
+        if self.template.get("MEMORY_RESIZE_MODE") == "HOTPLUG":
+            return self.memory_mib
+        return max(self.memory_mib, int(number(self.template.get("MEMORY_MAX"), float, 0)))
 
     @property
     def vcpus(self) -> int:

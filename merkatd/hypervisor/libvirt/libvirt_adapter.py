@@ -157,12 +157,12 @@ class LibvirtHypervisors:
 
         def columns() -> GuestUse:
             rows: list[Row] = []
-            for host, one in known.items():
+            for host, host_state in known.items():
                 some, answer = by_host[host], answers[host]
                 if not isinstance(answer, Exception):
-                    others = one.rows.keys() - some if to_show else ()
-                    kept = {vm: one.rows[vm] for vm in others}
-                    one.rows = kept | {row.vm: row for row in answer}
+                    others = host_state.rows.keys() - some if to_show else ()
+                    kept = {vm: host_state.rows[vm] for vm in others}
+                    host_state.rows = kept | {row.vm: row for row in answer}
                 rows += [host_state.rows[vm] for vm in some if vm in host_state.rows]
             return use_of(rows, pinned, away)
 

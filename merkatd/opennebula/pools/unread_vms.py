@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from html import unescape
-from math import ceil
+from math import ceil, inf
 
 from merkatd.base.backoff import Backoff
 from merkatd.cluster.columns import NO_HOST, NO_OWNER
@@ -81,6 +81,7 @@ def read_record(
         leaves=match["resched"] == "1",
         made_s=float(match["made"]),
         record=RunRecord(_last_number(end)),
+        boots_mib=inf,
         by_record=why,
     )
     if kept is None:
@@ -95,6 +96,7 @@ def read_record(
         stay=kept.stay,
         priority=kept.priority,
         actions=kept.actions,
+        boots_mib=kept.boots_mib,
     )
 
 

@@ -123,6 +123,8 @@ class VmRow(NamedTuple):
     """The last error that OpenNebula reported for the VM."""
     record: RunRecord = NO_RECORD
     """When the VM ran, by its last history record."""
+    boots_mib: float = 0.0
+    """The memory that the guest boots with, if it is more than MEMORY; infinite if unknown."""
     by_record: str = ""
     """Why OpenNebula's own record replaces the VM's texts; empty if the texts were read."""
 
@@ -257,7 +259,20 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         made_s=measured(optional_text(parts, "STIME")),
         error=optional_text(user, ERROR)[:_MOST_OF_AN_ERROR],
         record=record_of(last),
+        boots_mib=_boots_mib(parts["TEMPLATE"]) if "MEMORY_MAX" in template else 0.0,
     )
+
+
+def _boots_mib(template: Element) -> float:
+    """Return MEMORY_MAX, unless oned adds that memory by hotplug.
+
+    Otherwise a guest boots with all of it, and its balloon then shrinks it to MEMORY. If there are
+    several values, the largest counts.
+    """
+    modes = {one.text for one in template.iterchildren("MEMORY_RESIZE_MODE")}
+    if modes == {"HOTPLUG"}:
+        return 0.0
+    return max(measured(one.text) for one in template.iterchildren("MEMORY_MAX"))
 
 
 def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:

@@ -163,6 +163,9 @@ class Observation:
     """The ids of the VMs that OpenNebula pins to cores (PIN_POLICY)."""
     constraints: Constraints | None = None
     """The cloud's placement rules; None if any VM may be on any host."""
+    vm_boots_mib: Floats | None = None
+    """[vms]: the memory that the guest boots with, if it is more than its size; infinite if it is
+    unknown."""
     vm_priority: Floats | None = None
     """[vms]: USER_PRIORITY."""
     vm_leaves: Bools | None = None

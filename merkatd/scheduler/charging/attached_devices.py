@@ -12,10 +12,10 @@ with more than three starts or attached devices within an hour.
 
 from collections.abc import Mapping
 
+from merkatd.scheduler.base.guests import by_guest
 from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, UNKNOWN, Histories
 from merkatd.scheduler.observation.looks import Look
 from merkatd.scheduler.observation.running_time import (
-    by_guest,
     changed_rows,
     records_since,
     time_of,

@@ -274,8 +274,15 @@ def _count(before: GuestRecord, now: int, history: Sequence[GuestRecord] | None)
 
 
 def _boots_with(observed: Observed) -> Floats:
-    """[vms]: MiB at boot; a cap limits only the memory that a guest keeps."""
-    return observed.in_force.boots_with(observed.snapshot.vms.cap[:, COLUMN])
+    """[vms]: MiB at boot; a cap limits only the memory that a guest keeps.
+
+    With MEMORY_MAX a guest boots with that, and its balloon then shrinks it to MEMORY. No guest has
+    more than the largest host.
+    """
+    snapshot, boots = observed.snapshot, observed.observation.vm_boots_mib
+    found = observed.in_force.boots_with(snapshot.vms.cap[:, COLUMN])
+    largest = float(snapshot.hosts.capacity[:, COLUMN].max(initial=0.0))
+    return found if boots is None else np.fmax(found, np.minimum(boots, largest))
 
 
 def _is_squeezed(observed: Observed) -> Bools:

@@ -10,13 +10,14 @@ observations. If they don't, the observations are shifted by the smallest amount
 fit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import is_one_of
+from merkatd.scheduler.base.guests import by_guest
 from merkatd.scheduler.base.ports import NO_RECORD, GuestRecord, Histories, VmChange
 from merkatd.scheduler.observation.looks import Look, are_hidden, rested
 
@@ -201,26 +202,15 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
 
 def recorded_starts(before: Look, now: Look, histories: Histories) -> Mapping[int, int]:
     """Return the number of starts in the records of VMs, by `before`'s row; migrations included."""
-    found = {}
+    counts = {}
     for row in changed_rows(before, now, histories):
         vm = int(before.vm[row])
         old = before.records.get(vm)
         records = records_since(old, now.records.get(vm), histories.get(vm)) or ()
-        guests = by_guest(one for one in records if one.ran_from_s > 0)
+        guests = by_guest(record for record in records if record.ran_from_s > 0)
         old = old or NO_RECORD
-        found[row] = sum(not one[0].goes_on and _began_since(old, one[0]) for one in guests)
-    return found
-
-
-def by_guest(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
-    """Return the records of each guest, which has several if its VM was changed while it ran."""
-    guests: list[list[GuestRecord]] = []
-    for record in records:
-        if record.goes_on and guests:
-            guests[-1].append(record)
-        else:
-            guests.append([record])
-    return guests
+        counts[row] = sum(not guest[0].goes_on and _began_since(old, guest[0]) for guest in guests)
+    return counts
 
 
 def time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:

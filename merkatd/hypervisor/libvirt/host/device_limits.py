@@ -2,6 +2,14 @@
 
 One call for the running domain's XML reads the limits of all devices. Limits are set with one call
 per device that differs. libvirt supports this for QEMU guests only.
+
+# Note [CD-ROMs]
+
+Owners can attach CD-ROMs of any size, and a guest that reads one uses the host's disks. Nearly
+every VM has one, its context, which it reads once. If that counted as a disk, a VM with one disk
+could use only half of its limit there, and libvirt does not show which CD-ROM is the context. So a
+VM's only CD-ROM has a small limit of its own, a twentieth of the VM's, and at least a MiB/s:
+otherwise a guest with a small limit would boot slowly. Several CD-ROMs count as disks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,6 +24,10 @@ from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError
 from merkatd.limits import BEYOND, UNSET
 
 _BYTES_PER_KIB = 1024
+_CDROM_PART = 20
+"""Divisor of the VM's limit that gives the limit of its only CD-ROM."""
+_CDROM_LEAST = 1 << 20
+"""The least limit of the only CD-ROM, in bytes/s."""
 _NONE = DeviceRates()
 
 
@@ -29,7 +41,7 @@ class AllowedRates(NamedTuple):
 def read_devices(host: HostConnection, driver: GuestDriver, guest: Guest) -> Devices:
     """Return the devices that can be limited, with their limits."""
     if not driver.throttles:
-        return Devices({}, {})
+        return Devices({}, {}, {})
     return devices_in(host.call(host.handle(guest).XMLDesc, 0))
 
 
@@ -38,8 +50,16 @@ def allowed(devices: Devices | None) -> AllowedRates:
     if devices is None:
         return AllowedRates()
     network = [min(nic) if nic.inbound == nic.outbound else 0 for nic in devices.nics.values()]
-    disk = list(devices.disks.values())
-    return AllowedRates(_together(network), _together(disk, _BYTES_PER_KIB))
+    return AllowedRates(_together(network), _disk_kib_s(devices))
+
+
+def _disk_kib_s(devices: Devices) -> int:
+    disks, cdroms = list(devices.disks.values()), list(devices.cdroms.values())
+    if len(cdroms) > 1:
+        disks += cdroms
+    elif disks and not all(cdroms):
+        return UNSET
+    return _together(disks, _BYTES_PER_KIB)
 
 
 def _together(limits: list[int], unit: int = 1) -> int:
@@ -55,6 +75,7 @@ def changed(there: Devices, known: Devices | None) -> Iterator[tuple[str, object
     pairs: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (
         (there.nics, known.nics),
         (there.disks, known.disks),
+        (there.cdroms, known.cdroms),
     )
     for now, before in pairs:
         for name in sorted(now.keys() & before.keys()):
@@ -70,16 +91,20 @@ def throttle(host: HostConnection, driver: GuestDriver, guest: Guest, step: Thro
     devices = guest.devices or read_devices(host, driver, guest)
     # The limits in force are unknown until the calls have succeeded.
     guest.devices = None
-    nics, disks = devices.nics, devices.disks
+    nics, disks, cdroms = devices.nics, devices.disks, devices.cdroms
     try:
         if step.network_kb_s is not None:
             part = _part(step.network_kb_s, len(nics), "interface")
             nics = _set_nics(host, guest, nics, DeviceRates(part, part))
     finally:
         if step.disk_kib_s is not None:
-            part = _part(step.disk_kib_s * _BYTES_PER_KIB, len(disks), "disk")
+            limit = step.disk_kib_s * _BYTES_PER_KIB
+            several = len(cdroms) > 1
+            part = _part(limit, len(disks) + (len(cdroms) if several else 0), "disk")
+            alone = part if several else max(limit // _CDROM_PART, _CDROM_LEAST)
             disks = _set_disks(host, guest, disks, part)
-    guest.devices = Devices(nics, disks)
+            cdroms = _set_disks(host, guest, cdroms, alone)
+    guest.devices = Devices(nics, disks, cdroms)
 
 
 def unthrottle(
@@ -91,7 +116,7 @@ def unthrottle(
     if "network" in goods:
         _set_nics(host, guest, devices.nics, _NONE)
     if "disk" in goods:
-        _set_disks(host, guest, devices.disks, 0)
+        _set_disks(host, guest, {**devices.disks, **devices.cdroms}, 0)
 
 
 def _part(limit: int, devices: int, what: str) -> int:

@@ -68,6 +68,8 @@ class Devices:
     """The interfaces' limits by the name of the interface on the host."""
     disks: Mapping[str, int]
     """The disks' limits by name in the domain: bytes/s, reads plus writes; 0 for none."""
+    cdroms: Mapping[str, int]
+    """The same for CD-ROMs with a medium (Note [CD-ROMs] in `device_limits.py`)."""
 
 
 _SHAPED = frozenset({"bridge", "network", "direct", "ethernet"})
@@ -79,16 +81,19 @@ _WRITABLE = frozenset({"disk", "lun"})
 def devices_in(xml: str) -> Devices:
     """Return the devices in a domain's XML. Raise LibvirtRefusedError if it is invalid."""
     root = etree.fromstring(xml.encode())
-    nics, disks = {}, {}
+    nics, disks, cdroms = {}, {}, {}
     for nic in root.iterfind("devices/interface"):
         name = _target(nic)
         if name and nic.get("type") in _SHAPED:
             nics[name] = DeviceRates(_average(nic, "inbound"), _average(nic, "outbound"))
     for disk in root.iterfind("devices/disk"):
-        name = _target(disk)
-        if name and disk.get("device", "disk") in _WRITABLE:
-            disks[name] = int(disk.findtext("iotune/total_bytes_sec") or 0)
-    return Devices(nics, disks)
+        name, kind = _target(disk), disk.get("device", "disk")
+        limit = int(disk.findtext("iotune/total_bytes_sec") or 0)
+        if name and kind in _WRITABLE:
+            disks[name] = limit
+        elif name and kind == "cdrom" and disk.find("source") is not None:
+            cdroms[name] = limit
+    return Devices(nics, disks, cdroms)
 
 
 def _target(device: etree._Element) -> str:
