@@ -106,16 +106,23 @@ def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     one, nobody = np.array([VM]), np.zeros(0, dtype=np.int64)
     records = SimpleNamespace(seq=np.array([0]), ran_from_s=one, ran_until_s=np.array([0]))
     look = SimpleNamespace(
-        at_s=1e6, vm_id=one, vm_owner=np.array([5]), records=records, by_record={}, ended={}
+        at_s=1e6,
+        vm_id=one,
+        vm_owner=np.array([5]),
+        vm_boots_mib=None,
+        records=records,
+        by_record={},
+        ended={},
     )
     sizes = np.array([[100.0, 512.0]])
     vms = SimpleNamespace(
         id=one, owner=np.array([5]), host=np.array([0]), state=one, held=sizes, cap=sizes
     )
+    hosts = SimpleNamespace(capacity=sizes)
     observed: Any = SimpleNamespace(
         observation=look,
         use=SimpleNamespace(vm_id=nobody, run=nobody),
-        snapshot=SimpleNamespace(vms=vms, resources=("cpu", "memory")),
+        snapshot=SimpleNamespace(vms=vms, hosts=hosts, resources=("cpu", "memory")),
         in_force=SimpleNamespace(boots_with=lambda cap: cap),
         histories={},
     )
