@@ -42,8 +42,8 @@ check: venv  ## layers, types, lint, names and sizes
 test: packages libvirt  ## everything; Debian packages that it lacks are installed first
 	@# The compiler and mypy use one core each.
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target compile check
-	@# One more than there are cores: many tests wait for processes and clocks.
-	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+	@# More than there are cores: many tests wait for processes and clocks.
+	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) * 5 / 2)) --dist loadfile --no-loadscope-reorder
 
 compile: venv  ## machine code of the strategies, beside their sources; with gcc and python3-dev
 	@$(BIN)/python packaging/compile_functions.py \
