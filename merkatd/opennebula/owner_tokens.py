@@ -108,7 +108,7 @@ class Owners:
         """The owners read since the latest observation, by user id."""
 
     async def read(self, user: int, shown: object) -> Owner:
-        """Return a user, who is read once for all creations after an observation (`shown`)."""
+        """Return a user; one reading serves all creations after an observation (`shown`)."""
         if shown is None or shown is not self._since:
             self._since, self._read = shown, {}
         known = self._read.get(user)

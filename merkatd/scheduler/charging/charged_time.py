@@ -162,8 +162,8 @@ def unrecorded(
         return {}
     counts = recorded_starts(before, now, observed.histories)
     rows: list[int] = np.flatnonzero(is_one_of(arrays["vm"], replaced)).tolist()
-    found = {row: replaced[int(arrays["vm"][row])] - counts.get(row, 0) for row in rows}
-    return {row: count for row, count in found.items() if count > 0}
+    without = {row: replaced[int(arrays["vm"][row])] - counts.get(row, 0) for row in rows}
+    return {row: count for row, count in without.items() if count > 0}
 
 
 def attached(

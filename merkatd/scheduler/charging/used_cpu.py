@@ -238,9 +238,9 @@ def _lost_s(
     hosts = arrays["host"][rows].tolist() if "host" in arrays else []
     slack_s = np.full(len(rows), CLOCK_STEP_S)
     slack_s[: len(hosts)] += [limited.gap_s.get(host, 0.0) for host in hosts]
-    found = time_s - age_s - np.where(recorded, slack_s, 0.0)
-    found = np.where(np.isnan(age_s) & went_back & ~recorded, time_s, found)
-    lost_s: Floats = np.where(anew.moved[rows], 0.0, np.maximum(np.nan_to_num(found), 0.0))
+    earlier_s = time_s - age_s - np.where(recorded, slack_s, 0.0)
+    earlier_s = np.where(np.isnan(age_s) & went_back & ~recorded, time_s, earlier_s)
+    lost_s: Floats = np.where(anew.moved[rows], 0.0, np.maximum(np.nan_to_num(earlier_s), 0.0))
     return lost_s
 
 
@@ -303,10 +303,10 @@ def _is_often(arrays: Mapping[str, Any], row: int) -> bool:
 
 def _seen_s(vm: int, now: CpuCounters, limited: NewlyLimited) -> float:
     """Return the core-seconds that a VM's new guests used until they were found."""
-    found = sum(limited.core_s.get(vm, ()))
+    core_s = sum(limited.core_s.get(vm, ()))
     if limited.age_s.get(vm) == 0.0:  # the present guest was found at the observation
-        found += float(np.nan_to_num(now.of(np.array([vm])))[0])
-    return found
+        core_s += float(np.nan_to_num(now.of(np.array([vm])))[0])
+    return core_s
 
 
 def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> list[float]:

@@ -131,16 +131,16 @@ class GuestWatch:
             return
         records = look.records
         times = (records.seq.tolist(), records.ran_from_s.tolist(), records.ran_until_s.tolist())
-        last = [GuestRecord(*one) for one in zip(*times, strict=True)]
+        last = [GuestRecord(*record) for record in zip(*times, strict=True)]
         record_of = dict(zip(look.vm_id.tolist(), last, strict=True))
         host_of = dict(zip(look.vm_id.tolist(), look.vm_host.tolist(), strict=True))
         for vm, run in zip(use.vm_id.tolist(), use.run.tolist(), strict=True):
             if vm in record_of:
                 self._note_domain(vm, _Domain(host_of[vm], record_of[vm], run), now_s)
         self._last = {
-            vm: one._replace(record=record_of[vm])
-            for vm, one in self._last.items()
-            if host_of.get(vm) == one.host and one.may_be_of(record_of[vm])
+            vm: domain._replace(record=record_of[vm])
+            for vm, domain in self._last.items()
+            if host_of.get(vm) == domain.host and domain.may_be_of(record_of[vm])
         }
 
     def _note_domain(self, vm: int, now: _Domain, now_s: float) -> None:

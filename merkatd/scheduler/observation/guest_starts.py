@@ -280,9 +280,9 @@ def _boots_with(observed: Observed) -> Floats:
     more than the largest host.
     """
     snapshot, boots = observed.snapshot, observed.observation.vm_boots_mib
-    found = observed.in_force.boots_with(snapshot.vms.cap[:, COLUMN])
+    sizes = observed.in_force.boots_with(snapshot.vms.cap[:, COLUMN])
     largest = float(snapshot.hosts.capacity[:, COLUMN].max(initial=0.0))
-    return found if boots is None else np.fmax(found, np.minimum(boots, largest))
+    return sizes if boots is None else np.fmax(sizes, np.minimum(boots, largest))
 
 
 def _is_squeezed(observed: Observed) -> Bools:
