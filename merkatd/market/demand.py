@@ -102,6 +102,39 @@ class Demand:
         first, behind = int(self.start[pool]), int(self.first_bend[pool])
         return math.fsum((high[behind], -high[first], low[behind], -low[first]))
 
+    def asked(self, pool: int, levels: Floats) -> Floats:
+        """Return what a pool's rows ask for at each of these levels."""
+        bend, last = self.first_bend.item(pool), self.start.item(pool + 1)
+        behind = bend + np.searchsorted(self.at[bend:last], levels, side="right")
+        slope, fixed = self._lines_before(pool, behind)
+        # At an infinite level all rows have their tops.
+        rising = np.multiply(slope, levels, out=np.zeros_like(fixed), where=behind < last)
+        asked: Floats = fixed + rising
+        return asked
+
+    def levels(self, pool: int, capacities: Floats) -> Floats:
+        """Return the level for each of these capacities, as `level` does for one."""
+        bend, last = self.first_bend.item(pool), self.start.item(pool + 1)
+        at = self.at[bend:last]
+        slope, fixed = self._lines_before(pool, np.arange(bend, last + 1))
+        asked = np.maximum.accumulate(fixed[1:] + slope[1:] * at)
+        below = np.searchsorted(asked, capacities, side="left")
+        low = np.concatenate([[0.0], at])[below]
+        high = np.concatenate([at, [np.inf]])[below]
+        rest = capacities - fixed[below]
+        found = np.divide(rest, slope[below], out=low.copy(), where=slope[below] > 0)
+        levels = np.where(fixed[0] >= capacities, 0.0, np.clip(found, low, high))
+        return np.where(fixed[-1] <= capacities * ENOUGH, np.inf, levels)
+
+    def _lines_before(self, pool: int, behind: Ints) -> tuple[Floats, Floats]:
+        """Return the slopes and offsets of the lines before these of a pool."""
+        first = self.start.item(pool)
+        slope, fixed = (
+            (high[behind] - high[first]) + (low[behind] - low[first])
+            for high, low in (self.slope, self.fixed)
+        )
+        return slope, fixed
+
     def level(
         self,
         pool: int,
