@@ -1,6 +1,7 @@
 """Limit orders beside proportional bids: the example, and the promises of the market."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,6 +115,36 @@ def test_orders_that_nobody_competes_with_pay_the_reserve_price() -> None:
     assert cleared.runs.tolist() == [True, False]
     assert cleared.cost == pytest.approx([45, 0])
     assert cleared.price == pytest.approx([0.75])
+
+
+def test_a_running_order_counts_with_more_than_its_limit_and_pays_at_most_that() -> None:
+    """One that has not had its least run stays beside a slightly higher limit, not a far higher."""
+    for rival, stays in ((110, True), (210, False)):
+        book = book_of([], [(100, 60), (rival, 60)], 100)
+        counted = np.array([200.0, rival])
+        cleared = replace(book, orders=book.orders._replace(counted=counted)).clear()
+        assert cleared.runs.tolist() == [stays, not stays]
+        assert cleared.cost[0] == (100 if stays else 0)
+
+
+def test_the_price_is_that_of_the_highest_order_without_room() -> None:
+    """Lower ones offer less for the same units."""
+    cleared = book_of([], [(120, 60), (90, 60), (60, 60)], 100).clear()
+    assert cleared.price == pytest.approx([1.5])
+
+
+def test_an_order_raises_only_the_prices_of_the_goods_that_it_lacks() -> None:
+    """It needs little of the second good, of which there is enough."""
+    none = np.zeros((0, 2))
+    limit = np.array([120.0, 90.0])
+    book = OrderBook(
+        Bids(none, none, none),
+        LimitOrders(limit, np.array([[60.0, 1.0], [60.0, 1.0]]), limit),
+        np.array([100.0, 100.0]),
+        np.array([1.0, 1.0]),
+        np.array([0.0, 0.25]),
+    )
+    assert book.clear().price == pytest.approx([90 / 61, 0.25])
 
 
 def test_a_capped_bid_is_not_a_cheaper_order() -> None:

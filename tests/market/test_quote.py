@@ -123,6 +123,27 @@ def test_one_changed_row_equals_a_full_division(
         assert agrees(new.gets(level), expected.allocation[0], capacity)
 
 
+@settings(max_examples=shorten(300, 60))
+@given(rows=st.lists(bidder(), min_size=1, max_size=12), part=st.floats(0.0, 1.2))
+def test_levels_of_many_capacities_are_those_of_each(
+    rows: list[tuple[float, float, float]], part: float
+) -> None:
+    """Also for all floors or tops, and a little more or less; and what is asked there adds up."""
+    bid, floor, cap = np.array(rows).T.copy()
+    pool = np.zeros(len(rows), dtype=np.int64)
+    tops = np.where(bid > 0, cap, floor).sum()
+    floors = floor.sum()
+    capacities = np.array(
+        [floors, floors * 1.001, tops * 0.999, tops, tops * 1.001, tops * part, 0.0]
+    )
+    demand = Demand.of(bid, floor, cap, pool, np.array([tops]))
+    levels = demand.levels(0, capacities)
+    for level, capacity in zip(levels.tolist(), capacities.tolist(), strict=True):
+        assert level == pytest.approx(demand.level(0, capacity), rel=1e-6)
+        asked = demand.asked(0, np.array([level]))[0]
+        assert asked == pytest.approx(min(max(capacity, floors), tops), rel=1e-6, abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(shorten(12, 5)))
 def test_bid_for_a_share_gets_that_share(seed: int) -> None:
     """The returned bid gets any usable share; if no bid is returned, no bid gets it."""
