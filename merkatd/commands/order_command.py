@@ -191,27 +191,30 @@ def _lines(what: str, order: Any, cells: int | None) -> Sequence[str]:
 
 
 def _texts(what: str, order: Any) -> Iterator[str]:
-    vms = order["vms"]
+    vms, alone = order["vms"], len(order["vms"]) == 1
+    which = f"VM{'' if alone else 's'} {', '.join(map(str, vms))}"
     if len(vms) > _FEW:
         which = f"{len(vms):,} VMs"
-    else:
-        which = f"VM{'s' if len(vms) > 1 else ''} {', '.join(map(str, vms))}"
     if what == "delete":
-        yield f"Limit order {order['id']} of {which} is deleted: their own bids count again."
+        again = "its own bid counts again" if alone else "their own bids count again"
+        yield f"Limit order {order['id']} of {which} is deleted: {again}."
         return
-    limit = order["limit"]
-    after = ""
+    runs = "runs while it costs" if alone else "run together while they cost"
+    limit, after = order["limit"], ""
     if order["factor"] > 1 and order["least_run_s"] > 0:
         longest = duration_text(order["least_run_s"])
         after = f", and at most {credits_text(limit * order['factor'])} for {longest} after a start"
     yield (
-        f"Limit order {order['id']}: {which} run together while they cost at most"
+        f"Limit order {order['id']}: {which} {runs} at most"
         f" {credits_text(limit)} credits a period{after}."
     )
+    if order["since_s"] is None and order["cost"] is None:
+        yield f"The next period decides whether {'it runs' if alone else 'they run'}."
+        return
     since = "" if order["since_s"] is None else f" since {time_text(order['since_s'])}"
     why = f": {order['why']}" if order["why"] else ""
     state = "runs" if order["runs"] else "waits"
-    yield f"It {state}{since}{why}. A change applies from the next period on."
+    yield f"The order {state}{since}{why}. A change applies from the next period on."
 
 
 def order_note(vm: int, order: int | None) -> str | None:

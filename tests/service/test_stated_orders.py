@@ -486,6 +486,8 @@ def test_names_of_vms_are_accepted_by_the_control_socket(asked: Interfaces) -> N
     asked.periods(1)
     assert "2 VMs have the name" in asked.control("limit_order_set", vms=["vm-2"], limit=1.0)
     assert "no VM has the id" in asked.control("limit_order_set", vms=["98"], limit=1.0)
+    # Too many names are not looked up.
+    assert "1 to 1000 VMs" in asked.control("limit_order_set", vms=["x"] * 1_001, limit=1.0)
 
 
 def test_a_daemon_without_a_period_states_nothing() -> None:

@@ -102,6 +102,7 @@ class Method:
             values.append(parameter.default)
         for parameter, value in zip(self.parameters, values, strict=True):
             large = type(value) is int and not -MAX_NUMBER <= value < MAX_NUMBER
+            large = large and parameter.kind != "double"
             if large or type(value) not in KINDS[parameter.kind]:
                 raise RpcFault(
                     FaultCode.WRONG_TYPE,
