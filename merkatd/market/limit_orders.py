@@ -11,7 +11,7 @@ single price may leave some capacity that is too small for the next order. Three
    to the lowest, an order runs if, at prices of its height, there is room for its bundle, the
    orders that run already, and the demand of all bids. An order that lacks room is skipped, and a
    smaller one below it may still run. The weights don't depend on this period's limits, so a
-   higher limit never stops an order.
+   higher limit never stops an order. An order whose VMs fit on no hosts counts as absent.
 2. *What an order pays.* The least limit with which it would still run, computed without it: the
    height of the first order or bid below it whose demand leaves it no room. A higher limit doesn't
    change this cost, and a lower limit either doesn't or stops the order. So a tenant states what
@@ -28,6 +28,7 @@ credits. A pays 90, as at any lower height B would run before it. C pays 30 x 1 
 height of 1 the bid would ask for more than the 10 units.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -54,9 +55,6 @@ class LimitOrders(NamedTuple):
     """[orders]: the most credits a period for the whole bundle."""
     bundle: Floats
     """[orders, resources]"""
-    counted: Floats
-    """[orders]: the limit as it counts against other orders. It is above the limit where the order
-    has not yet had its least run."""
 
 
 class Clearing(NamedTuple):
@@ -64,10 +62,18 @@ class Clearing(NamedTuple):
 
     runs: Bools
     """[orders]"""
+    placeless: Bools
+    """[orders]: whether there is capacity for the order, but no hosts for its VMs."""
     cost: Floats
     """[orders]: credits a period; 0 for orders that wait."""
     price: Floats
     """[resources]: credits per unit and period."""
+    lacking: Floats
+    """[resources]: the part of the price that the highest order without room offers."""
+
+
+def _anywhere(_order: int) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -81,11 +87,14 @@ class OrderBook:
     """[resources]: prices that make the goods of a bundle comparable, above zero."""
     reserve: Floats
     """[resources]"""
+    take_places: Callable[[int], bool] = _anywhere
+    """A function that takes hosts for an order's VMs, and returns whether there are any. It is
+    called from the highest order to the lowest, for those with room."""
 
     @cached_property
     def height(self) -> Floats:
         """Return [orders]: the multiple of the weights that each order can pay."""
-        return self.orders.counted / (self.orders.bundle @ self.weights)
+        return self.orders.limit / (self.orders.bundle @ self.weights)
 
     def clear(self) -> Clearing:
         """Return the orders that run, their costs and the prices."""
@@ -97,20 +106,23 @@ class OrderBook:
         bounds = [self._bound(self._bundles[place], place) for place in places.tolist()]
         cost = np.zeros(len(runs))
         cost[rows] = self._limits_at(bounds, self.orders.bundle[rows])
-        np.minimum(cost, self.orders.limit, out=cost)
-        return Clearing(runs, cost, self._prices(runs, walk.lacking))
+        np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
+        placeless = np.zeros(len(runs), dtype=bool)
+        placeless[self._ranked[walk.placeless]] = True
+        lacking = self.weights * walk.lacking
+        return Clearing(runs, placeless, cost, self._prices(runs, lacking), lacking)
 
     def limit_that_runs(self, bundle: Floats) -> float:
         """Return the least limit with which one more order would run; infinite if none would."""
         return float(self._limits_at([self._bound(bundle.tolist(), None)], bundle[np.newaxis])[0])
 
-    def _prices(self, runs: Bools, lacking: list[float]) -> Floats:
+    def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
         left = self.capacity - self.orders.bundle[runs].sum(axis=0)
         levels = [self._demand.level(good, room) for good, room in enumerate(left.tolist())]
         with np.errstate(divide="ignore"):
             paid = 1.0 / np.array(levels)
-        prices: Floats = np.maximum(np.maximum(paid, self.weights * lacking), self.reserve)
+        prices: Floats = np.maximum(np.maximum(paid, lacking), self.reserve)
         return prices
 
     @cached_property
@@ -157,23 +169,26 @@ class OrderBook:
         goods = range(len(self.capacity))
         used = [0.0] * len(self.capacity)
         lacking = [0.0] * len(self.capacity)
-        before, runs = [], []
-        for bundle, room, height in zip(self._bundles, self._rooms, self._heights, strict=True):
+        before, runs, placeless = [], [], []
+        for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
             before.append(tuple(used))
             lacks = [good for good in goods if used[good] + bundle[good] > room[good]]
-            runs.append(not lacks)
-            if lacks:
-                for good in lacks:
-                    lacking[good] = lacking[good] or height
-            else:
+            placed = not lacks and self.take_places(int(self._ranked[place]))
+            runs.append(placed)
+            placeless.append(not lacks and not placed)
+            for good in lacks:
+                lacking[good] = lacking[good] or self._heights[place]
+            if placed:
                 used = [used[good] + bundle[good] for good in goods]
         before.append(tuple(used))
-        return _Walk(np.array(runs, dtype=bool), before, lacking)
+        return _Walk(
+            np.array(runs, dtype=bool), np.array(placeless, dtype=bool), before, np.array(lacking)
+        )
 
     @cached_property
     def _first_lacking(self) -> int:
         """Return the place of the first order that lacks room."""
-        lacking = np.flatnonzero(~self._walk.runs)
+        lacking = np.flatnonzero(~self._walk.runs & ~self._walk.placeless)
         return int(lacking[0]) if len(lacking) else len(self._heights)
 
     def _bound(self, bundle: list[float], place: int | None) -> "_Bound":
@@ -187,13 +202,16 @@ class OrderBook:
         if place is not None:
             start, own = max(self._first_lacking, place + 1), bundle
         # What the orders above and this one use.
-        before = self._walk.before[start]
+        before, placeless = self._walk.before[start], self._walk.placeless
         used = [before[good] - own[good] + bundle[good] for good in goods]
         for at in range(start, len(self._heights)):
             room, other = self._rooms[at], self._bundles[at]
             if any(used[good] > room[good] for good in goods):
                 break
-            if all(used[good] - bundle[good] + other[good] <= room[good] for good in goods):
+            without = (used[good] - bundle[good] + other[good] for good in goods)
+            if not placeless[at] and all(
+                units <= limit for units, limit in zip(without, room, strict=True)
+            ):
                 used = [used[good] + other[good] for good in goods]
                 if any(used[good] > room[good] for good in goods):
                     return _Bound(self._heights[at], None)
@@ -226,7 +244,8 @@ class _Walk(NamedTuple):
     """The result of a look at every order, by its place among the ranked ones."""
 
     runs: Bools
+    placeless: Bools
     before: list[tuple[float, ...]]
     """[orders + 1]: what the orders above use of each good."""
-    lacking: list[float]
+    lacking: Floats
     """[resources]: the height of the first order that lacks room in the good; 0 for none."""
