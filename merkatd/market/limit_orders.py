@@ -103,7 +103,7 @@ class OrderBook:
         places = np.flatnonzero(walk.runs)
         rows = self._ranked[places]
         runs[rows] = True
-        bounds = [self._bound(self._bundles[place], place) for place in places.tolist()]
+        bounds = [self._bound(place) for place in places.tolist()]
         cost = np.zeros(len(runs))
         cost[rows] = self._limits_at(bounds, self.orders.bundle[rows])
         np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
@@ -112,9 +112,13 @@ class OrderBook:
         lacking = self.weights * walk.lacking
         return Clearing(runs, placeless, cost, self._prices(runs, lacking), lacking)
 
-    def limit_that_runs(self, bundle: Floats) -> float:
-        """Return the least limit with which one more order would run; infinite if none would."""
-        return float(self._limits_at([self._bound(bundle.tolist(), None)], bundle[np.newaxis])[0])
+    def limits_that_run(self, bundles: Floats) -> Floats:
+        """Return the least limit with which one more order, of each bundle, would run.
+
+        `bundles` is [bundles, resources]. The limit is infinite if no limit is enough. For an order
+        that waits this is the limit that it lacks.
+        """
+        return self._limits_at([self._bound_of_another(bundle) for bundle in bundles], bundles)
 
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
@@ -191,19 +195,14 @@ class OrderBook:
         lacking = np.flatnonzero(~self._walk.runs & ~self._walk.placeless)
         return int(lacking[0]) if len(lacking) else len(self._heights)
 
-    def _bound(self, bundle: list[float], place: int | None) -> "_Bound":
-        """Return the order or the bids that stop an order of this bundle at a lower height.
+    def _bound(self, place: int) -> "_Bound":
+        """Return the order or the bids that stop the order at this place at a lower height.
 
-        `place` is the order's own place, if it is among those that run. Down to the first order
-        that lacks room, all orders run with it, so they do without it.
+        Down to the first order that lacks room, all orders run with it, so they do without it.
         """
-        goods = range(len(self.capacity))
-        start, own = 0, [0.0] * len(bundle)
-        if place is not None:
-            start, own = max(self._first_lacking, place + 1), bundle
-        # What the orders above and this one use.
-        before, placeless = self._walk.before[start], self._walk.placeless
-        used = [before[good] - own[good] + bundle[good] for good in goods]
+        goods, bundle = range(len(self.capacity)), self._bundles[place]
+        start, placeless = max(self._first_lacking, place + 1), self._walk.placeless
+        used = list(self._walk.before[start])  # by the orders above and this one
         for at in range(start, len(self._heights)):
             room, other = self._rooms[at], self._bundles[at]
             if any(used[good] > room[good] for good in goods):
@@ -216,6 +215,38 @@ class OrderBook:
                 if any(used[good] > room[good] for good in goods):
                     return _Bound(self._heights[at], None)
         return _Bound(0.0, used)
+
+    def _bound_of_another(self, bundle: Floats) -> "_Bound":
+        """Return the order or the bids that stop an order which is not among those that run.
+
+        Orders that lack room without it lack it beside it, too.
+        """
+        before, room = self._used_above, self._room_left
+        stopped_by_bids = (bundle > room).any(axis=1)
+        beside = room - self._of_running
+        stops = stopped_by_bids | ((bundle > beside).any(axis=1) & self._walk.runs)
+        if not stops.any():
+            return _Bound(0.0, (before[-1] + bundle).tolist())
+        at = int(np.argmax(stops))
+        if stopped_by_bids[at]:
+            return _Bound(0.0, (before[at] + bundle).tolist())
+        return _Bound(self._heights[at], None)
+
+    @cached_property
+    def _used_above(self) -> Floats:
+        return np.array(self._walk.before)
+
+    @cached_property
+    def _room_left(self) -> Floats:
+        """Return [ranked orders, resources]: the room beside bids and the orders above."""
+        left: Floats = np.array(self._rooms).reshape(-1, len(self.capacity))
+        return left - self._used_above[:-1]
+
+    @cached_property
+    def _of_running(self) -> Floats:
+        """Return [ranked orders, resources]: the bundles of those that run, else 0."""
+        bundles = np.array(self._bundles).reshape(-1, len(self.capacity))
+        return np.where(self._walk.runs[:, np.newaxis], bundles, 0.0)
 
     def _limits_at(self, bounds: list["_Bound"], bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""

@@ -224,7 +224,7 @@ def test_the_quoted_limit_is_the_least_that_runs(rng: np.random.Generator) -> No
     bundle = np.resize(more, len(book.capacity))
     if not bundle.any():
         return
-    quoted = book.limit_that_runs(bundle)
+    quoted = float(book.limits_that_run(bundle[np.newaxis])[0])
     for factor, expected in ((1.000001, True), (0.999999, False)):
         limit = min(quoted, 1e9) * factor
         orders = LimitOrders(
@@ -233,6 +233,18 @@ def test_the_quoted_limit_is_the_least_that_runs(rng: np.random.Generator) -> No
         )
         both = replace(book, orders=orders)
         assert both.clear().runs[-1] == (expected and quoted < np.inf) or quoted == 0
+
+
+@settings(max_examples=EXAMPLES)
+@given(NUMBERS)
+def test_a_waiting_order_runs_with_the_limit_that_it_lacks(rng: np.random.Generator) -> None:
+    """With a little less it still waits."""
+    book = drawn(rng)
+    lacked = book.limits_that_run(book.orders.bundle)
+    for order in np.flatnonzero(~book.clear().runs).tolist():
+        assert lacked[order] >= book.orders.limit[order] * (1 - 1e-9)
+        if np.isfinite(lacked[order]):
+            assert with_limit(book, order, lacked[order] * 1.000001).clear().runs[order]
 
 
 @settings(max_examples=EXAMPLES)

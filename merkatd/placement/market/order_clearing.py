@@ -1,0 +1,325 @@
+"""Clearing of a market's limit orders, before its strategy places and moves VMs.
+
+# Note [Orders and places]
+
+An order runs if the market has room for it (`market/limit_orders.py`), and if hosts have room for
+each of its VMs at full size. Orders are looked at from the highest to the lowest:
+
+- VMs on a host stay there, if orders above have not taken its room.
+- VMs that wait get hosts on which all of them fit now. If there are none, they get hosts on which
+  they will fit once the orders below have left. The VMs of those are suspended in this period, and
+  the waiting VMs start in a later one.
+- If the VMs fit on no hosts at all, the order counts as absent: it raises no price and displaces
+  nobody.
+
+The strategy then sees the VMs of running orders with their full size as floor and without bids, and
+no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
+
+Example: two hosts with 100 units, and three orders of two VMs with 40 units each. Order 1 runs on
+host 0 for 6 credits, order 2 on host 1 for 2. Order 3 offers 4, and its VMs fit beside no other
+order's. There is no room for order 2 at the height of order 3: its VMs are suspended, and those of
+order 3 start on host 1 in the next period. It pays 2 credits, which order 2 would pay.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from merkatd.base.quantities import amount_text
+from merkatd.cluster import (
+    BIDDING,
+    Decision,
+    Deploy,
+    Floats,
+    Ints,
+    Plan,
+    Resume,
+    Snapshot,
+    Stop,
+    VmState,
+)
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
+from merkatd.cluster.left_out import without_arrivals, without_places
+from merkatd.cluster.orders import OrderOutcome, OrderTerms, joined, with_order_terms
+from merkatd.cluster.plan import Step
+from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
+from merkatd.market.market_view import MarketView, market_view
+from merkatd.placement.base.board import Board
+from merkatd.placement.base.gangs import GangBoard
+from merkatd.placement.base.hard_constraints import HardConstraints
+from merkatd.placement.base.strategy import Pricing
+
+FIRST = 1e12
+"""The priority of VMs in orders over all others; tenants' priorities are far below."""
+_MOST_ROUNDS = 8
+"""The most decisions because of orders whose VMs did not all get hosts."""
+_LEAST_PART = 1e-3
+"""The least part of a market's value that a good has among the weights, at no price."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClearedOrders:
+    """The limit orders of a cloud, or of one market, in a period."""
+
+    terms: OrderTerms | None
+    outcomes: Mapping[int, OrderOutcome]
+    steps: tuple[Step, ...]
+    reasons: Mapping[int, str]
+    lacking: Floats
+    """[markets, resources], or [resources]: the least prices because of orders without room."""
+
+
+def decide_with_orders(
+    snapshot: Snapshot, pricing: Pricing, strategy: Callable[[Snapshot], Decision]
+) -> Decision:
+    """Return the decision of a strategy that sees the limit orders' VMs with their terms.
+
+    Orders whose VMs did not all get hosts count as absent, and all is decided again.
+    """
+    late: dict[int, str] = {}
+    for _ in range(_MOST_ROUNDS):
+        cleared = clear_orders(snapshot, pricing)
+        seen = with_order_terms(snapshot, cleared.terms)
+        decision = strategy(seen)
+        split = split_orders(seen, decision.plan)
+        if not split:
+            break
+        late |= split
+        snapshot = without_places(snapshot, late.keys())
+    else:
+        decision = replace(decision, plan=without_arrivals(decision.plan, late))
+    decision = with_orders(decision, cleared)
+    return replace(decision, reasons={**decision.reasons, **late})
+
+
+def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
+    """Return which orders run, and what that means for their VMs."""
+    parts = {row: _clear_market(snapshot, row, pricing) for row in _markets_with_orders(snapshot)}
+    lacking = np.zeros((len(snapshot.markets), len(snapshot.resources)))
+    for row, part in parts.items():
+        lacking[row] = part.lacking
+    return ClearedOrders(
+        terms=joined([part.terms for part in parts.values() if part.terms is not None]),
+        outcomes={order: its for part in parts.values() for order, its in part.outcomes.items()},
+        steps=tuple(step for part in parts.values() for step in part.steps),
+        reasons={vm: why for part in parts.values() for vm, why in part.reasons.items()},
+        lacking=lacking,
+    )
+
+
+def with_orders(decision: Decision, cleared: ClearedOrders) -> Decision:
+    """Return a strategy's decision with the results of limit orders."""
+    return replace(
+        decision,
+        plan=Plan.ordered([*cleared.steps, *decision.plan]),
+        prices=np.maximum(decision.prices, cleared.lacking),
+        reasons={**decision.reasons, **cleared.reasons},
+        orders=cleared.outcomes,
+        order_terms=cleared.terms,
+    )
+
+
+def _markets_with_orders(snapshot: Snapshot) -> list[int]:
+    market = snapshot.vms.market[snapshot.vms.order != NO_ROW]
+    rows: list[int] = np.unique(market[market != NO_MARKET]).tolist()
+    return rows
+
+
+def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedOrders:
+    vms = snapshot.vms
+    ordered = (vms.order != NO_ROW) & (vms.market == market)
+    rows = np.flatnonzero(ordered & is_one_of(vms.state, BIDDING))
+    view = _at_full_size(snapshot, market, rows)
+    places = _OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
+    book = _book(snapshot, places, pricing)
+    cleared = _results(snapshot, places, book, book.clear())
+    # A saved VM without a host must be made pending before it can be placed again.
+    again = vms.id[ordered & vms.saved & (vms.state == VmState.ABSENT)].tolist()
+    resumed = (Resume(period=snapshot.period, vm=vm, reason=_RESUMED) for vm in again)
+    return replace(cleared, steps=(*cleared.steps, *resumed))
+
+
+def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
+    """Return the view of a market in which all VMs of orders have their full size as floor."""
+    count = len(rows)
+    whole = OrderTerms(
+        rows=rows,
+        state=snapshot.vms.state[rows],
+        movable=snapshot.vms.movable[rows],
+        cost=np.zeros((count, len(snapshot.resources))),
+        priority=np.zeros(count),
+    )
+    return market_view(with_order_terms(snapshot, whole), market)
+
+
+class _OrderPlaces:
+    """The hosts that orders take, from the highest to the lowest."""
+
+    def __init__(self, snapshot: Snapshot, view: MarketView, members: Ints) -> None:
+        """`members` are the rows in the view of the VMs in orders."""
+        self.view, self.members = view, members
+        order = snapshot.vms.order[view.vms[members]]
+        self.orders, self.order = np.unique(order, return_inverse=True)
+        """Rows of the snapshot's orders, and the order of each member."""
+        by_order = np.argsort(self.order, kind="stable")
+        ends = np.cumsum(np.bincount(self.order, minlength=len(self.orders)))
+        self.vms: list[Ints] = np.split(members[by_order], ends[:-1])
+        """By order: the rows of its VMs in the view."""
+        self.later = np.zeros(len(self.orders), dtype=bool)
+        """[orders]: whether it gets its hosts only once orders below it have left."""
+        rules = HardConstraints(snapshot, view)
+        others = view.place.copy()
+        others[members] = NO_HOST
+        self._then = GangBoard(view, Board(view, others), rules)
+        self._now = GangBoard(view, Board(view, view.place), rules)
+
+    def take(self, order: int) -> bool:
+        """Take hosts for the VMs of an order; return whether there are any."""
+        vms, place = self.vms[order], self.view.place
+        there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
+        if not self._then.keep(there, place[there]):
+            return False
+        if not len(waiting):
+            return True
+        if self._now.take(waiting):
+            if self._then.keep(waiting, self._now.hosts(waiting)):
+                return True
+            self._now.leave(waiting.tolist())
+        if self._then.take(waiting):
+            self.later[order] = True
+            return True
+        self._then.leave(there.tolist())
+        return False
+
+
+def _book(snapshot: Snapshot, places: _OrderPlaces, pricing: Pricing) -> OrderBook:
+    view, vms = places.view, places.members
+    reserve = pricing.reserve_prices(snapshot.resources)
+    count, goods = len(places.orders), len(snapshot.resources)
+    bundle = np.zeros((count, goods))
+    np.add.at(bundle, places.order, view.size[vms])
+    limit = np.zeros(count)
+    np.add.at(limit, places.order, snapshot.vms.bid[view.vms[vms]].sum(axis=1))
+    placed = view.place != NO_HOST
+    placed[vms] = False
+    others = np.flatnonzero(placed)
+    bid, floor, cap = (of[others] for of in view.counted(pricing.rule, view.place))
+    total = view.total
+    return OrderBook(
+        Bids(bid, floor, cap),
+        LimitOrders(limit, bundle),
+        total,
+        _weights(snapshot, view.market, total, reserve),
+        reserve,
+        places.take,
+    )
+
+
+def _weights(snapshot: Snapshot, market: int, total: Floats, reserve: Floats) -> Floats:
+    """Return [resources]: the prices announced last, or something like them for a free good."""
+    announced = snapshot.markets.announced
+    last = announced[market] if announced.shape[1] else np.zeros(len(total))
+    known: Floats = np.maximum(np.where(np.isfinite(last), last, 0.0), reserve)
+    capacity = np.maximum(total, 1.0)
+    most = float((known * capacity).max())
+    weights: Floats = np.maximum(known, (most * _LEAST_PART if most > 0 else 1.0) / capacity)
+    return weights
+
+
+def _results(
+    snapshot: Snapshot, places: _OrderPlaces, book: OrderBook, cleared: Clearing
+) -> ClearedOrders:
+    view, order = places.view, places.order
+    vms = view.vms[places.members]
+    runs, waiting = cleared.runs[order], view.place[places.members] == NO_HOST
+    state = snapshot.vms.state[vms].copy()
+    state[waiting & (~runs | places.later[order])] = VmState.ABSENT
+    displaced = ~runs & ~waiting
+    # A displaced VM pays its limit until it has left.
+    paid = np.where(cleared.runs, cleared.cost, book.orders.limit)
+    share = view.size[places.members] * book.weights
+    whole = book.orders.bundle @ book.weights
+    rank = np.empty(len(places.orders))
+    rank[np.argsort(-book.height, kind="stable")] = np.arange(len(places.orders), 0, -1)
+    terms = OrderTerms(
+        rows=vms,
+        state=state,
+        movable=snapshot.vms.movable[vms] & ~displaced,
+        cost=share * (paid / whole)[order][:, np.newaxis],
+        priority=FIRST + rank[order],
+    )
+    why = _why_waiting(snapshot, places, book, cleared)
+    ids = snapshot.orders.id[places.orders].tolist()
+    outcomes = {
+        order: OrderOutcome(order, bool(runs), float(cost), why.get(at, ""))
+        for at, (order, runs, cost) in enumerate(
+            zip(ids, cleared.runs.tolist(), cleared.cost.tolist(), strict=True)
+        )
+    }
+    asked = snapshot.vms.state[vms] == VmState.RUNNING
+    return ClearedOrders(
+        terms=terms,
+        outcomes=outcomes,
+        steps=tuple(
+            Stop(period=snapshot.period, vm=int(snapshot.vms.id[vm]), reason=why[at])
+            for vm, at in zip(vms[displaced & asked], order[displaced & asked], strict=True)
+        ),
+        reasons={
+            int(snapshot.vms.id[vm]): why[at]
+            for vm, at in zip(vms[waiting], order[waiting], strict=True)
+            if at in why
+        },
+        lacking=cleared.lacking,
+    )
+
+
+_RESUMED = "its limit order starts it once the price allows it"
+
+
+def _why_waiting(
+    snapshot: Snapshot, places: _OrderPlaces, book: OrderBook, cleared: Clearing
+) -> dict[int, str]:
+    """Return, by order, why it waits."""
+    waits = np.flatnonzero(~cleared.runs | places.later)
+    lacked = book.limits_that_run(book.orders.bundle[waits])
+    why: dict[int, str] = {}
+    for at, needed in zip(waits.tolist(), lacked.tolist(), strict=True):
+        limit, units = book.orders.limit[at], book.orders.bundle[at]
+        name = f"limit order {snapshot.orders.id[places.orders[at]]}"
+        if cleared.runs[at]:
+            why[at] = f"{name} starts once the VMs that it displaces have left their hosts"
+        elif cleared.placeless[at]:
+            why[at] = (
+                f"{name} waits: no hosts have room for all of its VMs, {_amounts(snapshot, units)} together"
+            )
+        elif needed < inf:
+            why[at] = (
+                f"{name} waits: its limit is {amount_text(limit)} credits per period, and it would"
+                f" start with {amount_text(needed)}"
+            )
+        else:
+            why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
+    return why
+
+
+def _amounts(snapshot: Snapshot, units: Floats) -> str:
+    pairs = zip(snapshot.resources, units.tolist(), strict=True)
+    return ", ".join(f"{value:g} {name}" for name, value in pairs)
+
+
+def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
+    """Return, by id, the waiting VMs of orders of which the plan starts some and not others."""
+    vms = snapshot.vms
+    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
+    if not len(waits):
+        return {}
+    starts = is_one_of(vms.id[waits], [step.vm for step in plan.of(Deploy)])
+    order = vms.order[waits]
+    split = is_one_of(order, np.intersect1d(order[starts], order[~starts]))
+    names = snapshot.orders.id[order[split]].tolist()
+    return {
+        vm: f"limit order {name} waits: no room was found for all of its VMs"
+        for vm, name in zip(vms.id[waits[split]].tolist(), names, strict=True)
+    }
