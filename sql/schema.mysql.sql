@@ -69,6 +69,22 @@ CREATE TABLE leases (
 	CONSTRAINT pk_leases PRIMARY KEY (name)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
+CREATE TABLE limit_orders (
+	id BIGINT NOT NULL AUTO_INCREMENT,
+	owner INTEGER NOT NULL,
+	limit_credits DOUBLE NOT NULL,
+	least_run_s DOUBLE NOT NULL,
+	factor DOUBLE NOT NULL,
+	stated_s DOUBLE NOT NULL,
+	runs BOOL NOT NULL,
+	since_s DOUBLE,
+	cost DOUBLE,
+	why MEDIUMTEXT NOT NULL,
+	CONSTRAINT pk_limit_orders PRIMARY KEY (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_limit_orders_owner ON limit_orders (owner);
+
 CREATE TABLE notes (
 	id BIGINT NOT NULL AUTO_INCREMENT,
 	at_s DOUBLE NOT NULL,
@@ -228,6 +244,15 @@ CREATE TABLE entries (
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE INDEX ix_entries_transaction_id ON entries (transaction_id);
+
+CREATE TABLE limit_order_vms (
+	vm INTEGER NOT NULL,
+	limit_order BIGINT NOT NULL,
+	CONSTRAINT pk_limit_order_vms PRIMARY KEY (vm),
+	CONSTRAINT fk_limit_order_vms_limit_order FOREIGN KEY(limit_order) REFERENCES limit_orders (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_limit_order_vms_limit_order ON limit_order_vms (limit_order);
 
 CREATE TABLE platforms (
 	id BIGINT NOT NULL AUTO_INCREMENT,
@@ -405,4 +430,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0014');
+INSERT INTO alembic_version VALUES ('0015');

@@ -15,11 +15,11 @@ from merkatd.cluster.snapshot import SnapshotError
 from merkatd.cluster.snapshot_json import loads
 from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, user
-from merkatd.commands.plan_text import plan_lines
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
+from merkatd.commands.terminal.plan_text import plan_lines
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT, warm_up
 from merkatd.service.market.plans import PlanCosts, at_price, preview_of

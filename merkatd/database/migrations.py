@@ -35,6 +35,7 @@ from merkatd.database.ledger.usage_store import DETAILS, USES
 from merkatd.database.scheduler.bid_store import BIDS, WORDS
 from merkatd.database.scheduler.comparison_store import COMPARISONS
 from merkatd.database.scheduler.lease_store import LEASES
+from merkatd.database.scheduler.limit_order_store import LIMIT_ORDER_VMS, LIMIT_ORDERS
 from merkatd.database.scheduler.order_store import ORDERS
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.plan_store import PLANS
@@ -60,6 +61,8 @@ TABLES = (
     GROUPS,
     GROUP_VMS,
     LEASES,
+    LIMIT_ORDERS,
+    LIMIT_ORDER_VMS,
     MEMBERS,
     NOTES,
     ORDERS,

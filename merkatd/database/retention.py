@@ -77,6 +77,8 @@ KEPT: Mapping[str, RetentionTimes] = {
     "details": RetentionTimes.DETAILS,
     "entries": RetentionTimes.HISTORY,
     "leases": RetentionTimes.PRESENT,
+    "limit_order_vms": RetentionTimes.PRESENT,
+    "limit_orders": RetentionTimes.PRESENT,
     "notes": RetentionTimes.HISTORY,
     "orders": RetentionTimes.HISTORY,
     "periods": RetentionTimes.HISTORY,

@@ -13,7 +13,7 @@ from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.errors import NotAuthenticatedError, TooManyRequestsError, TryAgainError
 from merkatd.service.base.identity import LONGEST_SESSION, Identity
 from merkatd.service.base.period_view import QuotedView
-from merkatd.service.market.visibility import own_vm_rows
+from merkatd.service.base.visibility import own_vm_rows
 from merkatd.web import pages
 from merkatd.web.base.error_statuses import status_of, text_of
 from merkatd.web.base.form_reader import MOST_FORM_BYTES

@@ -15,6 +15,7 @@ from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.ledger.entry_store import audit
 from merkatd.database.migrations import TABLES
+from merkatd.database.scheduler import limit_order_store
 from merkatd.scheduler import retain
 from merkatd.scheduler.base.settings import Rhythm
 from tests.lengths import SOAK, shorten
@@ -34,6 +35,7 @@ def churn(site: Site, day: int, living: list[tuple[int, int]], rng: np.random.Ge
         living.append((site.vm(owner=BOB), site.submit(top=f'name = "weather{day}"')))
     at_s = site.clock.seconds()
     site.wait(site.scheduler.world.database.run(lambda c: group(c, day, at_s, site.bob)))
+    site.wait(site.scheduler.world.database.run(lambda c: limit_order(c, day, at_s, site.bob)))
     if len(living) > 1:
         vm, platform = living.pop(0)
         site.bench.ok("one.vm.action", "terminate-hard", vm)
@@ -51,6 +53,19 @@ def group(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
     made = group_store.add(connection, GroupRow(**said, nvm=1, created_s=at_s, ended_s=at_s))
     one = GroupMember(key=f"g{day}", vm_group=made.id, owner=owner, number=1, gone_s=at_s)
     GROUP_MEMBERS.add(connection, [one])
+
+
+def limit_order(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
+    """Store a limit order of a VM that is gone."""
+    limit_order_store.add(
+        connection,
+        owner=owner,
+        vms=[10**6 + day],
+        limit=1.0,
+        least_run_s=0.0,
+        factor=1.0,
+        stated_s=at_s,
+    )
 
 
 def rows(connection: sa.Connection) -> dict[str, int]:

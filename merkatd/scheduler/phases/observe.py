@@ -12,7 +12,13 @@ from merkatd.cluster import ACTIVE, Step
 from merkatd.cluster.columns import is_one_of
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
-from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
+from merkatd.database.scheduler import (
+    bid_store,
+    journal,
+    limit_order_store,
+    migration_history,
+    period_store,
+)
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.scheduler.base.ports import Observation
@@ -167,6 +173,8 @@ def _store(
     present = bid_store.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
     bid_store.forget(connection, gone)
+    left = limit_order_store.lost_vms(connection, owners, observation.ailing.keys())
+    limit_order_store.remove_vms(connection, left)
     if number is None:
         number = period_store.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)

@@ -16,8 +16,8 @@ from merkatd.service.base.arguments import checked_amount
 from merkatd.service.base.callers import MANAGE, USE, Caller, CallerRights
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.base.visibility import permitted_vm_row
 from merkatd.service.market.quotes import Amounts, bidder_place, require_sold
-from merkatd.service.market.visibility import permitted_vm_row
 
 
 @dataclass(frozen=True, slots=True)

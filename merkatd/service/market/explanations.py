@@ -18,8 +18,8 @@ from merkatd.service.base.callers import USE, Caller, CallerRights, permits_tena
 from merkatd.service.base.payer_balances import payer_credits
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
+from merkatd.service.base.visibility import permitted_vm_row
 from merkatd.service.market.explanation_text import sentence, why_not_more
-from merkatd.service.market.visibility import permitted_vm_row
 
 _PLACING = ("deploy", "migrate")
 _FAILED = (StepState.REFUSED, StepState.EXPIRED)

@@ -17,7 +17,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.payer_balances import PayerBalances, payer_balances
 from merkatd.service.base.period_view import PeriodView
-from merkatd.service.market.visibility import visible_host_rows, visible_vm_rows
+from merkatd.service.base.visibility import visible_host_rows, visible_vm_rows
 
 HOST_STATES = {
     HostState.ON: "on",

@@ -15,7 +15,7 @@ from merkatd.service.base.arguments import checked_amount, one_of
 from merkatd.service.base.callers import USE, Caller, CallerRights
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import QuotedView
-from merkatd.service.market.visibility import permitted_vm_row
+from merkatd.service.base.visibility import permitted_vm_row
 
 Amounts = Mapping[str, float]
 """Bids or amounts by resource; a missing resource is not given."""

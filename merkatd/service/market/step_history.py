@@ -18,7 +18,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import USE, Caller, CallerRights
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
-from merkatd.service.market.visibility import own_vm_ids
+from merkatd.service.base.visibility import own_vm_ids
 
 MOST_STEPS = 100_000
 DEFAULT_STEPS = 50

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
+from merkatd.service.base.visibility import visible_host_row
 from merkatd.service.market.listings import HostUse, ListedHost
-from merkatd.service.market.visibility import visible_host_row
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, route
 from merkatd.web.layout.html import Markup, Part, element

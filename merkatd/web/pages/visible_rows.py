@@ -10,11 +10,11 @@ import numpy as np
 from merkatd.cluster import Bools, Ints
 from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.service.base.period_view import PeriodView
+from merkatd.service.base.visibility import own_vm_rows, visible_hosts, visible_vm_rows
 from merkatd.service.market.explanations import ExplainedVm
 from merkatd.service.market.listings import host_state
 from merkatd.service.market.prices import PastPriceRow
 from merkatd.service.market.step_history import StepQuery, StepRow
-from merkatd.service.market.visibility import own_vm_rows, visible_hosts, visible_vm_rows
 from merkatd.web.base.routes import PageRequest
 
 

@@ -1,0 +1,276 @@
+"""The tables of limit orders: VMs that run together while they cost at most a limit.
+
+A VM is in at most one limit order. An order without VMs is deleted, so each stored order has some.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import LONG_TEXT, SERIAL, chunks, table
+from merkatd.database.base.transactions import LostRaceError
+
+
+class LimitOrderColumns(TypedColumns):
+    """The columns of `limit_orders`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    owner: Named[int] = Column(sa.Integer())
+    limit_credits: Named[float] = Column(sa.Double())
+    least_run_s: Named[float] = Column(sa.Double())
+    factor: Named[float] = Column(sa.Double())
+    stated_s: Named[float] = Column(sa.Double())
+    runs: Named[bool] = Column(sa.Boolean())
+    since_s: Named[float | None] = Column(sa.Double())
+    cost: Named[float | None] = Column(sa.Double())
+    why: Named[str] = Column(LONG_TEXT)
+
+
+class LimitOrderVmColumns(TypedColumns):
+    """The columns of `limit_order_vms`."""
+
+    vm: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    limit_order: Named[int] = Column(sa.BigInteger(), sa.ForeignKey("limit_orders.id"))
+
+
+LIMIT_ORDERS = table("limit_orders", LimitOrderColumns, sa.Index(None, "owner"))
+LIMIT_ORDER_VMS = table("limit_order_vms", LimitOrderVmColumns, sa.Index(None, "limit_order"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOrder:
+    """A limit order of a tenant, and the outcome of the latest period."""
+
+    id: int
+    owner: int
+    vms: tuple[int, ...]
+    """The ids of its VMs, ascending."""
+    limit: float
+    """The most credits a period for all its VMs together."""
+    least_run_s: float = 0.0
+    """The time after each start for which `factor` applies."""
+    factor: float = 1.0
+    """The multiple of the limit that applies for `least_run_s`."""
+    stated_s: float
+    runs: bool = False
+    since_s: float | None = None
+    """The time of the last change of `runs`; None if it never ran."""
+    cost: float | None = None
+    """The credits a period that it pays, or would pay; None if unknown."""
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.vms or any(a >= b for a, b in zip(self.vms, self.vms[1:], strict=False)):
+            raise self._wrong("vms", "different ids in ascending order", self.vms)
+        if not (math.isfinite(self.limit) and self.limit > 0):
+            raise self._wrong("limit", "a finite number above 0", self.limit)
+        if not (math.isfinite(self.least_run_s) and self.least_run_s >= 0):
+            raise self._wrong("least_run_s", "a finite number of at least 0", self.least_run_s)
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise self._wrong("factor", "a finite number of at least 1", self.factor)
+        if self.cost is not None and not (math.isfinite(self.cost) and self.cost >= 0):
+            raise self._wrong("cost", "a finite number of at least 0, or None", self.cost)
+
+    def _wrong(self, name: str, accepted: str, value: object) -> ValueError:
+        return ValueError(f"limit order {self.id}: {name} must be {accepted} (got {value})")
+
+    def limit_at(self, now_s: float) -> float:
+        """Return the limit in force: for `least_run_s` after a start it is larger."""
+        new = self.runs and self.since_s is not None and now_s < self.since_s + self.least_run_s
+        return self.limit * self.factor if new else self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOutcome:
+    """The result of a period for a limit order."""
+
+    id: int
+    runs: bool
+    cost: float | None
+    why: str
+
+
+def add(
+    connection: sa.Connection,
+    *,
+    owner: int,
+    vms: Iterable[int],
+    limit: float,
+    least_run_s: float,
+    factor: float,
+    stated_s: float,
+) -> LimitOrder:
+    """Store a limit order of VMs that are in no other, and return it."""
+    order = LimitOrder(
+        id=0,
+        owner=owner,
+        vms=tuple(sorted(vms)),
+        limit=limit,
+        least_run_s=least_run_s,
+        factor=factor,
+        stated_s=stated_s,
+    )
+    row = {"owner": owner, **_terms(order), "stated_s": stated_s, "runs": False, "why": ""}
+    given = connection.execute(sa.insert(LIMIT_ORDERS).values(**row)).inserted_primary_key
+    if given is None:
+        raise LookupError(f"the database assigned no id to a limit order of user {owner}")
+    stored = replace(order, id=int(given[0]))
+    rows = [{"vm": vm, "limit_order": stored.id} for vm in order.vms]
+    try:
+        connection.execute(sa.insert(LIMIT_ORDER_VMS), rows)
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError("another transaction put a VM into a limit order") from error
+    return stored
+
+
+def change(connection: sa.Connection, order: LimitOrder) -> None:
+    """Store the limit, the least run and the factor of a limit order."""
+    query = sa.update(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id == order.id)
+    connection.execute(query.values(**_terms(order)))
+
+
+def withdraw(connection: sa.Connection, ids: Iterable[int]) -> None:
+    """Delete limit orders; the bids of their VMs count again."""
+    for some in chunks(sorted(ids)):
+        of_orders = LIMIT_ORDER_VMS.c.limit_order.in_(some)
+        connection.execute(sa.delete(LIMIT_ORDER_VMS).where(of_orders))
+        connection.execute(sa.delete(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id.in_(some)))
+
+
+def living(connection: sa.Connection, owner: int | None = None) -> tuple[LimitOrder, ...]:
+    """Return all limit orders, or those of an owner, by id."""
+    query, vms = sa.select(LIMIT_ORDERS), _VMS
+    if owner is not None:
+        query = query.where(LIMIT_ORDERS.c.owner == owner)
+        ids = sa.select(LIMIT_ORDERS.c.id).where(LIMIT_ORDERS.c.owner == owner)
+        vms = vms.where(LIMIT_ORDER_VMS.c.limit_order.in_(ids))
+    rows = connection.execute(query.order_by(LIMIT_ORDERS.c.id)).all()
+    return tuple(_orders(rows, connection.execute(vms)))
+
+
+def of_vms(
+    connection: sa.Connection, vms: Iterable[int], *, lock: bool = False
+) -> dict[int, LimitOrder]:
+    """Return the limit order of each of these VMs that is in one, by VM.
+
+    With `lock`, the rows are current, and locked until the transaction ends.
+    """
+    found: dict[int, int] = {}
+    for some in chunks(sorted(vms)):
+        query = sa.select(LIMIT_ORDER_VMS).where(LIMIT_ORDER_VMS.c.vm.in_(some))
+        for row in connection.execute(query.with_for_update() if lock else query):
+            found[row.vm] = row.limit_order
+    by_id = {order.id: order for order in _some(connection, set(found.values()), lock=lock)}
+    return {vm: by_id[id_] for vm, id_ in found.items() if id_ in by_id}
+
+
+def locked(connection: sa.Connection, id_: int) -> LimitOrder | None:
+    """Return a limit order, if it exists, and lock it until the transaction ends."""
+    return next(_some(connection, {id_}, lock=True), None)
+
+
+def lock_owner(connection: sa.Connection, owner: int) -> int:
+    """Return the number of an owner's limit orders; no other transaction can add one meanwhile."""
+    query = sa.select(LIMIT_ORDERS.c.id).where(LIMIT_ORDERS.c.owner == owner).with_for_update()
+    return len(connection.scalars(query).all())
+
+
+def lost_vms(
+    connection: sa.Connection, owners: Mapping[int, int], unread: AbstractSet[int]
+) -> frozenset[int]:
+    """Return the VMs of limit orders that are gone, or have another owner than their order.
+
+    `owners` are the present owners by VM id; `unread` VMs exist too, but can't be read.
+    """
+    return frozenset(
+        vm
+        for vm, owner in connection.execute(_OWNERS)
+        if owners.get(vm, owner if vm in unread else None) != owner
+    )
+
+
+def remove_vms(connection: sa.Connection, vms: Iterable[int]) -> None:
+    """Remove VMs from their limit orders, and delete the orders that have none left."""
+    touched: set[int] = set()
+    for some in chunks(sorted(vms)):
+        rows = LIMIT_ORDER_VMS.c.vm.in_(some)
+        touched |= set(connection.scalars(sa.select(LIMIT_ORDER_VMS.c.limit_order).where(rows)))
+        connection.execute(sa.delete(LIMIT_ORDER_VMS).where(rows))
+    for some in chunks(sorted(touched)):
+        left = sa.select(LIMIT_ORDER_VMS.c.limit_order)
+        kept = set(connection.scalars(left.where(LIMIT_ORDER_VMS.c.limit_order.in_(some))))
+        withdraw(connection, set(some) - kept)
+
+
+def record_outcomes(
+    connection: sa.Connection, outcomes: Sequence[OrderOutcome], at_s: float
+) -> None:
+    """Store the outcomes of a period; rows without a change are not written."""
+    if not outcomes:
+        return
+    stored = {row.id: row for row in connection.execute(sa.select(LIMIT_ORDERS))}
+    changed = []
+    for new in outcomes:
+        old = stored.get(new.id)
+        if old is None or (old.runs, old.cost, old.why) == (new.runs, new.cost, new.why):
+            continue
+        since_s = old.since_s if old.runs == new.runs else at_s
+        values = {"runs": new.runs, "since_s": since_s, "cost": new.cost, "why": new.why}
+        changed.append({"which": new.id, **values})
+    if changed:
+        names: dict[str, Any] = {n: sa.bindparam(n) for n in ("runs", "since_s", "cost", "why")}
+        query = sa.update(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id == sa.bindparam("which"))
+        connection.execute(query.values(names), changed)
+
+
+_VMS = sa.select(LIMIT_ORDER_VMS).order_by(LIMIT_ORDER_VMS.c.vm)
+_OWNERS = sa.select(LIMIT_ORDER_VMS.c.vm, LIMIT_ORDERS.c.owner).join(
+    LIMIT_ORDERS, LIMIT_ORDERS.c.id == LIMIT_ORDER_VMS.c.limit_order
+)
+
+
+def _some(connection: sa.Connection, ids: AbstractSet[int], *, lock: bool) -> Iterator[LimitOrder]:
+    """Yield the limit orders with these ids, by id."""
+    for some in chunks(sorted(ids)):
+        query = sa.select(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id.in_(some))
+        query = query.order_by(LIMIT_ORDERS.c.id)
+        vms = _VMS.where(LIMIT_ORDER_VMS.c.limit_order.in_(some))
+        if lock:
+            query, vms = query.with_for_update(), vms.with_for_update()
+        rows = connection.execute(query).all()
+        yield from _orders(rows, connection.execute(vms))
+
+
+def _orders(rows: Iterable[Any], vms: Iterable[Any]) -> Iterator[LimitOrder]:
+    by_order: dict[int, list[int]] = {}
+    for vm, order in vms:
+        by_order.setdefault(order, []).append(vm)
+    for row in rows:
+        if row.id in by_order:
+            yield LimitOrder(
+                id=row.id,
+                owner=row.owner,
+                vms=tuple(by_order[row.id]),
+                limit=row.limit_credits,
+                least_run_s=row.least_run_s,
+                factor=row.factor,
+                stated_s=row.stated_s,
+                runs=bool(row.runs),
+                since_s=row.since_s,
+                cost=row.cost,
+                why=row.why,
+            )
+
+
+def _terms(order: LimitOrder) -> dict[str, float]:
+    """Return the columns of the terms that its tenant can change."""
+    return {
+        "limit_credits": order.limit,
+        "least_run_s": order.least_run_s,
+        "factor": order.factor,
+    }

@@ -1,0 +1,60 @@
+"""Tables of limit orders and of their VMs."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+revision = "0015"
+down_revision = "0014"
+
+# Copies of the code's definitions: a migration must not change when the code does.
+SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+STORAGE: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+    "mariadb_collate": "utf8mb4_bin",
+}
+
+
+def upgrade() -> None:
+    """Create the tables."""
+    op.create_table(
+        "limit_orders",
+        sa.Column("id", SERIAL, nullable=False),
+        sa.Column("owner", sa.Integer(), nullable=False),
+        sa.Column("limit_credits", sa.Double(), nullable=False),
+        sa.Column("least_run_s", sa.Double(), nullable=False),
+        sa.Column("factor", sa.Double(), nullable=False),
+        sa.Column("stated_s", sa.Double(), nullable=False),
+        sa.Column("runs", sa.Boolean(), nullable=False),
+        sa.Column("since_s", sa.Double(), nullable=True),
+        sa.Column("cost", sa.Double(), nullable=True),
+        sa.Column("why", LONG_TEXT, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_limit_orders"),
+        **STORAGE,
+    )
+    op.create_index("ix_limit_orders_owner", "limit_orders", ["owner"])
+
+    op.create_table(
+        "limit_order_vms",
+        sa.Column("vm", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("limit_order", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["limit_order"], ["limit_orders.id"], name="fk_limit_order_vms_limit_order"
+        ),
+        sa.PrimaryKeyConstraint("vm", name="pk_limit_order_vms"),
+        **STORAGE,
+    )
+    op.create_index("ix_limit_order_vms_limit_order", "limit_order_vms", ["limit_order"])
+
+
+def downgrade() -> None:
+    """Drop the tables."""
+    for name in ("limit_order_vms", "limit_orders"):
+        op.drop_table(name)
