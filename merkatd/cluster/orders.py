@@ -14,10 +14,10 @@ from merkatd.cluster.snapshot import Snapshot
 class OrderOutcome:
     """The result of a limit order in a period."""
 
-    order: int
+    id: int
     runs: bool
-    cost: float
-    """Credits per period while its VMs run; 0 if it waits."""
+    cost: float | None
+    """Credits per period while its VMs run, 0 if it waits, None if it took part in no market."""
     why: str
     """Why it waits; empty if it runs."""
 

@@ -222,9 +222,9 @@ class OrderBook:
         Orders that lack room without it lack it beside it, too.
         """
         before, room = self._used_above, self._room_left
-        stopped_by_bids = (bundle > room).any(axis=1)
+        stopped_by_bids: Bools = np.any(bundle > room, axis=1)
         beside = room - self._of_running
-        stops = stopped_by_bids | ((bundle > beside).any(axis=1) & self._walk.runs)
+        stops: Bools = stopped_by_bids | (np.any(bundle > beside, axis=1) & self._walk.runs)
         if not stops.any():
             return _Bound(0.0, (before[-1] + bundle).tolist())
         at = int(np.argmax(stops))

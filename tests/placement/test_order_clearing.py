@@ -160,7 +160,7 @@ def test_a_gang_is_never_split(seed: int, name: str) -> None:
     decision = decided(snapshot, name)
     vms = snapshot.vms
     for outcome in decision.orders.values():
-        members = np.flatnonzero(vms.order == outcome.order - 100)
+        members = np.flatnonzero(vms.order == outcome.id - 100)
         waits = members[vms.state[members] == VmState.PENDING]
         runs = members[(vms.state[members] == VmState.RUNNING) & (host_on(snapshot, members))]
         started = is_one_of(vms.id[waits], starts(decision))

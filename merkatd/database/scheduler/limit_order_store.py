@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
+from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.base.schema import LONG_TEXT, SERIAL, chunks, table
 from merkatd.database.base.transactions import LostRaceError
 
@@ -81,18 +82,11 @@ class LimitOrder:
 
     def limit_at(self, now_s: float) -> float:
         """Return the limit in force: for `least_run_s` after a start it is larger."""
-        new = self.runs and self.since_s is not None and now_s < self.since_s + self.least_run_s
-        return self.limit * self.factor if new else self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class OrderOutcome:
-    """The result of a period for a limit order."""
-
-    id: int
-    runs: bool
-    cost: float | None
-    why: str
+        if not self.runs or self.since_s is None:
+            return self.limit
+        # A start that a wrong clock dated far into the future is no new one.
+        is_new = abs(now_s - self.since_s) < self.least_run_s
+        return self.limit * self.factor if is_new else self.limit
 
 
 def add(

@@ -292,7 +292,8 @@ def _why_waiting(
             why[at] = f"{name} starts once the VMs that it displaces have left their hosts"
         elif cleared.placeless[at]:
             why[at] = (
-                f"{name} waits: no hosts have room for all of its VMs, {_amounts(snapshot, units)} together"
+                f"{name} waits: no hosts have room for all of its VMs, "
+                f" {_amounts(snapshot, units)} together"
             )
         elif needed < inf:
             why[at] = (

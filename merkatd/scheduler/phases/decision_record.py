@@ -1,17 +1,24 @@
 """The stored record of a decision: its steps, its prices, and the columns for its charge."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import ACTIVE, Decision, Ints, OnHost, Plan, VmState
+from merkatd.cluster import ACTIVE, Decision, Floats, Ints, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of
+from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
-from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler import (
+    journal,
+    limit_order_store,
+    period_store,
+    price_store,
+)
 from merkatd.database.scheduler.journal import Recorded
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
@@ -25,6 +32,7 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.permission import Permission, permitted_steps
+from merkatd.scheduler.terms.ordered_vms import outcomes_of_all
 
 
 def _of_this_period(plan: Plan) -> list[Step]:
@@ -47,6 +55,16 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
     return {"goods": np.array([ALL_GOODS.index(name) for name in goods.resources])}
 
 
+def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]:
+    """Return the column of what VMs in limit orders cost per period, if there are any."""
+    terms = decision.order_terms
+    if terms is None:
+        return {}
+    costs = np.full(snapshot.vms.bid.shape, np.nan)
+    costs[terms.rows] = terms.cost
+    return {"order_cost": costs}
+
+
 def record_decision(
     connection: sa.Connection,
     context: PeriodContext,
@@ -64,8 +82,13 @@ def record_decision(
     recorded = journal.record(connection, steps, at_s)
     if period_store.decided_at(connection, observed.period, at_s):
         return recorded
-    arrays = _columns_for_charge(connection, context, observed, decision, limits)
-    snapshot = observed.snapshot
+    snapshot = with_order_terms(observed.snapshot, decision.order_terms)
+    seen = replace(observed, snapshot=snapshot)
+    # The bid of a VM in a limit order stays its part of the limit.
+    arrays = {
+        **_columns_for_charge(connection, context, seen, decision, limits),
+        "bid": observed.snapshot.vms.bid,
+    }
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(context.markets, decision.prices, strict=True)
@@ -77,6 +100,8 @@ def record_decision(
         most = most_owed(arrays, context.markets, context.rhythm.most_periods_charged)
         ledger.reserve(connection, observed.period, most, at_s)
         arrays = with_means(connection, context, arrays)
+        outcomes = outcomes_of_all(snapshot.orders.id.tolist(), decision.orders)
+        limit_order_store.record_outcomes(connection, outcomes, at_s)
         period_store.decided(connection, observed.period, at_s, label, decision.memory)
     price_store.store_allocations(connection, observed.period, arrays)
     return recorded
@@ -123,6 +148,7 @@ def _columns_for_charge(
             None if observed.claims is None else observed.claims.kept,
         ),
         **_goods(context.goods),
+        **_order_costs(observed.snapshot, decision),
         **terms_of(context.markets, observed.snapshot.resources),
         **guest_starts.start_columns(observed),
         **unlimited_time.unlimited_column(observed),
