@@ -44,12 +44,12 @@ from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.cluster.left_out import without_arrivals, without_places
 from merkatd.cluster.orders import OrderOutcome, OrderTerms, joined, with_order_terms
 from merkatd.cluster.plan import Step
+from merkatd.market.explanation import hosts_after
 from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
-from merkatd.placement.base.board import Board
-from merkatd.placement.base.gangs import GangBoard
-from merkatd.placement.base.hard_constraints import HardConstraints
+from merkatd.market.price import price
 from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.market.order_places import OrderPlaces
 
 FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
@@ -90,7 +90,7 @@ def decide_with_orders(
         snapshot = without_places(snapshot, late.keys())
     else:
         decision = replace(decision, plan=without_arrivals(decision.plan, late))
-    decision = with_orders(decision, cleared)
+    decision = _with_orders(seen, pricing, decision, cleared)
     return replace(decision, reasons={**decision.reasons, **late})
 
 
@@ -109,16 +109,32 @@ def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
     )
 
 
-def with_orders(decision: Decision, cleared: ClearedOrders) -> Decision:
+def _with_orders(
+    seen: Snapshot, pricing: Pricing, decision: Decision, cleared: ClearedOrders
+) -> Decision:
     """Return a strategy's decision with the results of limit orders."""
     return replace(
         decision,
         plan=Plan.ordered([*cleared.steps, *decision.plan]),
-        prices=np.maximum(decision.prices, cleared.lacking),
+        prices=np.maximum(_prices(seen, decision, cleared, pricing), cleared.lacking),
         reasons={**decision.reasons, **cleared.reasons},
         orders=cleared.outcomes,
         order_terms=cleared.terms,
     )
+
+
+def _prices(seen: Snapshot, decision: Decision, cleared: ClearedOrders, pricing: Pricing) -> Floats:
+    """Return the prices of a strategy's decision as if displaced VMs had left already."""
+    prices = decision.prices.copy()
+    host = hosts_after(seen, Plan((*cleared.steps, *decision.plan)))
+    leaves = [seen.vm_row(step.vm) for step in cleared.steps if isinstance(step, Stop)]
+    for market in np.unique(seen.vms.market[leaves]).tolist():
+        view = market_view(seen, market)
+        local = np.full(len(seen.hosts) + 1, NO_ROW)
+        local[view.hosts] = np.arange(len(view.hosts))
+        level = view.price_level(pricing.rule, local[host[view.vms]])
+        prices[market] = price(level, pricing.reserve_prices(seen.resources))
+    return prices
 
 
 def _markets_with_orders(snapshot: Snapshot) -> list[int]:
@@ -132,7 +148,7 @@ def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedO
     ordered = (vms.order != NO_ROW) & (vms.market == market)
     rows = np.flatnonzero(ordered & is_one_of(vms.state, BIDDING))
     view = _at_full_size(snapshot, market, rows)
-    places = _OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
+    places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
     book = _book(snapshot, places, pricing)
     cleared = _results(snapshot, places, book, book.clear())
     # A saved VM without a host must be made pending before it can be placed again.
@@ -154,47 +170,7 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
     return market_view(with_order_terms(snapshot, whole), market)
 
 
-class _OrderPlaces:
-    """The hosts that orders take, from the highest to the lowest."""
-
-    def __init__(self, snapshot: Snapshot, view: MarketView, members: Ints) -> None:
-        """`members` are the rows in the view of the VMs in orders."""
-        self.view, self.members = view, members
-        order = snapshot.vms.order[view.vms[members]]
-        self.orders, self.order = np.unique(order, return_inverse=True)
-        """Rows of the snapshot's orders, and the order of each member."""
-        by_order = np.argsort(self.order, kind="stable")
-        ends = np.cumsum(np.bincount(self.order, minlength=len(self.orders)))
-        self.vms: list[Ints] = np.split(members[by_order], ends[:-1])
-        """By order: the rows of its VMs in the view."""
-        self.later = np.zeros(len(self.orders), dtype=bool)
-        """[orders]: whether it gets its hosts only once orders below it have left."""
-        rules = HardConstraints(snapshot, view)
-        others = view.place.copy()
-        others[members] = NO_HOST
-        self._then = GangBoard(view, Board(view, others), rules)
-        self._now = GangBoard(view, Board(view, view.place), rules)
-
-    def take(self, order: int) -> bool:
-        """Take hosts for the VMs of an order; return whether there are any."""
-        vms, place = self.vms[order], self.view.place
-        there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
-        if not self._then.keep(there, place[there]):
-            return False
-        if not len(waiting):
-            return True
-        if self._now.take(waiting):
-            if self._then.keep(waiting, self._now.hosts(waiting)):
-                return True
-            self._now.leave(waiting.tolist())
-        if self._then.take(waiting):
-            self.later[order] = True
-            return True
-        self._then.leave(there.tolist())
-        return False
-
-
-def _book(snapshot: Snapshot, places: _OrderPlaces, pricing: Pricing) -> OrderBook:
+def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBook:
     view, vms = places.view, places.members
     reserve = pricing.reserve_prices(snapshot.resources)
     count, goods = len(places.orders), len(snapshot.resources)
@@ -229,7 +205,7 @@ def _weights(snapshot: Snapshot, market: int, total: Floats, reserve: Floats) ->
 
 
 def _results(
-    snapshot: Snapshot, places: _OrderPlaces, book: OrderBook, cleared: Clearing
+    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing
 ) -> ClearedOrders:
     view, order = places.view, places.order
     vms = view.vms[places.members]
@@ -279,7 +255,7 @@ _RESUMED = "its limit order starts it once the price allows it"
 
 
 def _why_waiting(
-    snapshot: Snapshot, places: _OrderPlaces, book: OrderBook, cleared: Clearing
+    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing
 ) -> dict[int, str]:
     """Return, by order, why it waits."""
     waits = np.flatnonzero(~cleared.runs | places.later)
@@ -293,7 +269,7 @@ def _why_waiting(
         elif cleared.placeless[at]:
             why[at] = (
                 f"{name} waits: no hosts have room for all of its VMs, "
-                f" {_amounts(snapshot, units)} together"
+                f"{_amounts(snapshot, units)} together"
             )
         elif needed < inf:
             why[at] = (

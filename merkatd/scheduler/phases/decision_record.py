@@ -56,12 +56,18 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
 
 
 def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]:
-    """Return the column of what VMs in limit orders cost per period, if there are any."""
+    """Return the column of what VMs in limit orders cost per period, if there are any.
+
+    Until displaced VMs have left, the VMs of running orders may get less than their full size, and
+    pay for as much.
+    """
     terms = decision.order_terms
     if terms is None:
         return {}
+    size, given = snapshot.vms.cap[terms.rows], decision.allocations[terms.rows]
+    part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
     costs = np.full(snapshot.vms.bid.shape, np.nan)
-    costs[terms.rows] = terms.cost
+    costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
     return {"order_cost": costs}
 
 
@@ -85,7 +91,7 @@ def record_decision(
     snapshot = with_order_terms(observed.snapshot, decision.order_terms)
     seen = replace(observed, snapshot=snapshot)
     # The bid of a VM in a limit order stays its part of the limit.
-    arrays = {
+    arrays: Mapping[str, Any] = {
         **_columns_for_charge(connection, context, seen, decision, limits),
         "bid": observed.snapshot.vms.bid,
     }
