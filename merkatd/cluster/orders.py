@@ -35,6 +35,8 @@ class OrderTerms:
     """[rows, resources]: credits per period of running."""
     priority: Floats
     """[rows]: VMs of orders are placed first, with the dearest order first of all."""
+    leaving: Ints
+    """Snapshot rows of VMs that must leave their hosts, to make room for an order."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -50,7 +52,17 @@ def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
     movable, priority = vms.movable.copy(), vms.priority.copy()
     bid[rows], floor[rows], state[rows] = 0.0, vms.cap[rows], terms.state
     movable[rows], priority[rows] = terms.movable, terms.priority
-    changed = replace(vms, bid=bid, floor=floor, state=state, movable=movable, priority=priority)
+    leaves = vms.leaves.copy()
+    leaves[terms.leaving] = True
+    changed = replace(
+        vms,
+        bid=bid,
+        floor=floor,
+        state=state,
+        movable=movable,
+        priority=priority,
+        leaves=leaves,
+    )
     return replace(snapshot, vms=changed)
 
 

@@ -14,6 +14,7 @@ from merkatd.cluster import (
     HostState,
     Ints,
     Markets,
+    Migrate,
     Orders,
     Resume,
     Snapshot,
@@ -95,9 +96,7 @@ def test_the_example_of_the_note() -> None:
     }
     assert decision.orders[12].cost == pytest.approx(2.0)
     assert decision.prices[0, 0] == pytest.approx(2.0 / 80)
-    assert decision.reasons[4] == (
-        "limit order 12 starts once the VMs that it displaces have left their hosts"
-    )
+    assert decision.reasons[4] == ("limit order 12 starts once other VMs have left its hosts")
     later = decided(halls(2, [*before[:2], *new, (NO_HOST, 1.0, 40.0, 1)]))
     assert starts(later) == [2, 3]
 
@@ -142,6 +141,38 @@ def test_an_order_that_fits_on_no_hosts_raises_no_price() -> None:
     assert decision.orders[11].cost == pytest.approx(80 * 0.001)
     assert decision.prices[0, 0] == pytest.approx(0.001)
     assert starts(decision) == [4]
+
+
+def test_bids_make_room_by_migrations() -> None:
+    """The floors of 30 leave 70 units on each of two hosts: one VM moves, then all 80 fit."""
+    bids = [(0, 1.0, 50.0, NO_ROW), (1, 1.0, 50.0, NO_ROW)]
+    snapshot = halls(2, [*bids, (NO_HOST, 8.0, 80.0, 0)])
+    floor = np.array([[30.0], [30.0], [0.0]])
+    snapshot = replace(snapshot, vms=replace(snapshot.vms, floor=floor))
+    decision = decided(snapshot)
+    assert [(type(step), step.vm) for step in decision.plan] == [(Migrate, 0)]
+    assert decision.orders[10].runs
+    vms = replace(snapshot.vms, host=placed(snapshot, decision))
+    assert starts(decided(replace(snapshot, vms=vms))) == [2]
+
+
+def test_a_vm_that_was_just_moved_makes_no_room() -> None:
+    """The order waits, and raises no price."""
+    bids = [(0, 1.0, 50.0, NO_ROW), (1, 1.0, 50.0, NO_ROW)]
+    snapshot = halls(2, [*bids, (NO_HOST, 8.0, 80.0, 0)])
+    floor, moved_at_s = np.array([[30.0], [30.0], [0.0]]), np.array([-10.0, -10.0, np.nan])
+    snapshot = replace(snapshot, vms=replace(snapshot.vms, floor=floor, moved_at_s=moved_at_s))
+    decision = decided(snapshot)
+    assert (decision.plan.steps, decision.orders[10].runs) == ((), False)
+    assert decision.prices[0, 0] == pytest.approx(0.001)
+
+
+def test_vms_of_an_order_that_have_no_room_move_to_other_hosts() -> None:
+    """They ran by bids on one host before the order was stated; at full size they need two."""
+    vms = [(0, 20.0, 80.0, 0), (0, 20.0, 80.0, 0)]
+    decision = decided(halls(2, vms))
+    assert [type(step) for step in decision.plan] == [Migrate]
+    assert decision.orders[10].runs
 
 
 def test_saved_vms_of_an_order_are_made_pending() -> None:

@@ -7,8 +7,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
 
 - VMs on a host stay there, if orders above have not taken its room.
 - VMs that wait get hosts on which all of them fit now. If there are none, they get hosts on which
-  they will fit once the orders below have left. The VMs of those are suspended in this period, and
-  the waiting VMs start in a later one.
+  they will fit once others have left: VMs of orders below, which are suspended in this period, or
+  VMs that bid, which are migrated. The waiting VMs start in a later period.
 - If the VMs fit on no hosts at all, the order counts as absent: it raises no price and displaces
   nobody.
 
@@ -166,6 +166,7 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
         movable=snapshot.vms.movable[rows],
         cost=np.zeros((count, len(snapshot.resources))),
         priority=np.zeros(count),
+        leaving=np.zeros(0, dtype=np.int64),
     )
     return market_view(with_order_terms(snapshot, whole), market)
 
@@ -225,6 +226,7 @@ def _results(
         movable=snapshot.vms.movable[vms] & ~displaced,
         cost=share * (paid / whole)[order][:, np.newaxis],
         priority=FIRST + rank[order],
+        leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
     )
     why = _why_waiting(snapshot, places, book, cleared)
     ids = snapshot.orders.id[places.orders].tolist()
@@ -265,7 +267,7 @@ def _why_waiting(
         limit, units = book.orders.limit[at], book.orders.bundle[at]
         name = f"limit order {snapshot.orders.id[places.orders[at]]}"
         if cleared.runs[at]:
-            why[at] = f"{name} starts once the VMs that it displaces have left their hosts"
+            why[at] = f"{name} starts once other VMs have left its hosts"
         elif cleared.placeless[at]:
             why[at] = (
                 f"{name} waits: no hosts have room for all of its VMs, "
