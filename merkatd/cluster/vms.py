@@ -93,6 +93,8 @@ class Orders(Table):
 
     key: ClassVar[str] = "id"
     id: Ints = whole()
+    funded_s: Floats = number(default=0.0, later=True)
+    """The time for which the payer must have the limit: the rest of the order's least run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -82,11 +82,17 @@ class LimitOrder:
 
     def limit_at(self, now_s: float) -> float:
         """Return the limit in force: for `least_run_s` after a start it is larger."""
-        if not self.runs or self.since_s is None:
-            return self.limit
-        # A start that a wrong clock dated far into the future is no new one.
-        is_new = abs(now_s - self.since_s) < self.least_run_s
+        is_new = self.runs and self.rest_s(now_s) > 0
         return self.limit * self.factor if is_new else self.limit
+
+    def rest_s(self, now_s: float) -> float:
+        """Return the rest of the least run, which is all of it before a start.
+
+        A start that a wrong clock dated far into the future is no new one.
+        """
+        if not self.runs or self.since_s is None:
+            return self.least_run_s
+        return max(self.least_run_s - abs(now_s - self.since_s), 0.0)
 
 
 def add(

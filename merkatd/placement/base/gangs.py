@@ -103,7 +103,7 @@ class GangBoard:
                     self._move(other, to)
             if self._fits(vm, host):
                 may[self._board.place != before] = False
-                return host
+                return int(host)
             self._restore(before)
         return NO_HOST
 

@@ -214,8 +214,9 @@ def _results(
     state = snapshot.vms.state[vms].copy()
     state[waiting & (~runs | places.later[order])] = VmState.ABSENT
     displaced = ~runs & ~waiting
-    # A displaced VM pays its limit until it has left.
-    paid = np.where(cleared.runs, cleared.cost, book.orders.limit)
+    # A displaced VM pays its limit until it has left, or the reserve prices if those are more.
+    least = book.orders.bundle @ book.reserve
+    paid = np.where(cleared.runs, cleared.cost, np.maximum(book.orders.limit, least))
     share = view.size[places.members] * book.weights
     whole = book.orders.bundle @ book.weights
     rank = np.empty(len(places.orders))

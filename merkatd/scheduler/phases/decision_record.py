@@ -26,13 +26,13 @@ from merkatd.scheduler.charging import held_memory, unlimited_time
 from merkatd.scheduler.charging.charged_time import columns_of
 from merkatd.scheduler.charging.contended_parts import contended
 from merkatd.scheduler.charging.means_at_rest import with_means
-from merkatd.scheduler.charging.owed_amounts import most_owed, terms_of
+from merkatd.scheduler.charging.owed_amounts import MAX_OWED, most_owed, terms_of, whole
 from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.permission import Permission, permitted_steps
-from merkatd.scheduler.terms.ordered_vms import outcomes_of_all
+from merkatd.scheduler.terms.ordered_vms import funded_periods, outcomes_of_all
 
 
 def _of_this_period(plan: Plan) -> list[Step]:
@@ -71,6 +71,29 @@ def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]
     return {"order_cost": costs}
 
 
+def _with_least_runs(
+    context: PeriodContext,
+    snapshot: Snapshot,
+    decision: Decision,
+    payers: Ints,
+    most: Mapping[int, int],
+) -> Mapping[int, int]:
+    """Return the reservations by account, with the least runs of the limit orders that run."""
+    terms = decision.order_terms
+    if terms is None:
+        return most
+    longest = context.rhythm.most_periods_charged
+    times = funded_periods(snapshot, context.rhythm.interval_s, longest)
+    runs = {order for order, outcome in decision.orders.items() if outcome.runs}
+    rows = terms.rows[is_one_of(snapshot.orders.id[snapshot.vms.order[terms.rows]], runs)]
+    further = whole(snapshot.vms.bid[rows].sum(axis=1) * (times[rows] - 1.0) * longest)
+    totals = dict(most)
+    for account, amount in zip(payers[rows].tolist(), further.tolist(), strict=True):
+        if account >= 0:
+            totals[account] = min(totals.get(account, 0) + amount, MAX_OWED)
+    return totals
+
+
 def record_decision(
     connection: sa.Connection,
     context: PeriodContext,
@@ -104,6 +127,7 @@ def record_decision(
         period_store.watched(connection, observed.period, at_s, label)
     else:
         most = most_owed(arrays, context.markets, context.rhythm.most_periods_charged)
+        most = _with_least_runs(context, observed.snapshot, decision, arrays["account"], most)
         ledger.reserve(connection, observed.period, most, at_s)
         arrays = with_means(connection, context, arrays)
         outcomes = outcomes_of_all(snapshot.orders.id.tolist(), decision.orders)

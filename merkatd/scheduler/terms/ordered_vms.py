@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import BIDDING, Floats, Orders, Snapshot
+from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.scheduler import limit_order_store, price_store
@@ -60,7 +60,7 @@ def with_stated_orders(
         return snapshot
     vms = snapshot.vms
     order = np.full(len(vms), NO_ROW)
-    bid = vms.bid.copy()
+    bid, floor = vms.bid.copy(), vms.floor.copy()
     for row, stated_order in enumerate(stated.orders):
         rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
         rows = rows[rows != NO_ROW]
@@ -69,14 +69,48 @@ def with_stated_orders(
             continue
         order[rows] = row
         active = rows[is_one_of(vms.state[rows], BIDDING)]
+        floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
         bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
     saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
     return replace(
         snapshot,
-        vms=replace(vms, order=order, bid=bid, saved=saved),
-        orders=Orders(id=np.array([order.id for order in stated.orders], dtype=np.int64)),
+        vms=replace(vms, order=order, bid=bid, floor=floor, saved=saved),
+        orders=Orders(
+            id=np.array([order.id for order in stated.orders], dtype=np.int64),
+            funded_s=np.array([order.rest_s(snapshot.now_s) for order in stated.orders]),
+        ),
         markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
     )
+
+
+def as_bids(snapshot: Snapshot) -> Snapshot:
+    """Return the cloud in which a running order's VMs bid the announced price for their size.
+
+    So they count in other VMs' prices as far as they pay, whatever limit was stated. VMs that wait
+    in an order pay nothing.
+    """
+    vms = snapshot.vms
+    ordered = vms.order != NO_ROW
+    announced = snapshot.markets.announced
+    if not ordered.any() or not announced.shape[1]:
+        return snapshot
+    rows = np.flatnonzero(ordered & (vms.market != NO_MARKET))
+    bid = vms.bid.copy()
+    bid[rows] = np.fmin(bid[rows], announced[vms.market[rows]] * vms.cap[rows])
+    state = np.where(ordered & (vms.state == VmState.PENDING), int(VmState.ABSENT), vms.state)
+    return replace(snapshot, vms=replace(vms, bid=bid, state=state))
+
+
+def funded_periods(snapshot: Snapshot, interval_s: float, most: float) -> Floats:
+    """Return [vms]: how many times the longest charge a payer must have the VM's bid.
+
+    That is 1, or more for a VM whose order has a longer least run before it.
+    """
+    times = np.ones(len(snapshot.vms))
+    ordered = np.flatnonzero(snapshot.vms.order != NO_ROW)
+    periods = snapshot.orders.funded_s[snapshot.vms.order[ordered]] / interval_s
+    times[ordered] = np.maximum(periods / most, 1.0)
+    return times
 
 
 def outcomes_of_all(
