@@ -27,7 +27,6 @@ from math import inf
 
 import numpy as np
 
-from merkatd.base.quantities import amount_text
 from merkatd.cluster import (
     BIDDING,
     Decision,
@@ -276,8 +275,8 @@ def _why_waiting(
             )
         elif needed < inf:
             why[at] = (
-                f"{name} waits: its limit is {amount_text(limit)} credits per period, and it would"
-                f" start with {amount_text(needed)}"
+                f"{name} waits: its limit is {limit:g} credits per period, and it would"
+                f" start with {needed:g}"
             )
         else:
             why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
