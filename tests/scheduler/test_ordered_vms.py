@@ -53,8 +53,8 @@ class Site(Frontend):
 
     def limit_order(self, id_: int) -> LimitOrder:
         """Return a limit order with its latest outcome."""
-        found = self.read(limit_order_store.living)
-        return next(order for order in found if order.id == id_)
+        orders: tuple[LimitOrder, ...] = self.read(limit_order_store.living)
+        return next(order for order in orders if order.id == id_)
 
     def states(self, vms: list[int]) -> list[str]:
         """Return the states of these VMs."""
