@@ -43,6 +43,8 @@ class Markets(Table):
     reserve: Floats = vector(default=None, later=True)
     """The least prices, even if capacity is free: they limit what a bid buys. NaN, or no columns at
     all, if bids have no such limit."""
+    announced: Floats = vector(default=None, later=True)
+    """The prices announced last. NaN, or no columns at all, before the first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
 from merkatd.cluster.columns import Floats, read_only
+from merkatd.cluster.orders import OrderOutcome, OrderTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +245,10 @@ class Decision:
     memory: Mapping[str, Any] = field(default_factory=dict)
     """The strategy's own serialisable state; the next period passes it to the strategy again."""
 
+    orders: Mapping[int, OrderOutcome] = field(default_factory=dict)
+    """By id: the limit orders of the period."""
+    order_terms: OrderTerms | None = None
+    """The terms of their VMs; None without any."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """By market: the failure of its strategy. The market's VMs stay where they are."""
 

@@ -22,7 +22,7 @@ from merkatd.cluster.columns import (
     row_of,
 )
 from merkatd.cluster.hosts import Hosts, Markets, Requirements
-from merkatd.cluster.vms import RolePairs, Roles, Vms
+from merkatd.cluster.vms import Orders, RolePairs, Roles, Vms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +71,7 @@ class Snapshot:
     requirements: Requirements = field(default_factory=lambda: no_rows(Requirements))
     roles: Roles = field(default_factory=lambda: no_rows(Roles))
     role_pairs: RolePairs = field(default_factory=lambda: no_rows(RolePairs))
+    orders: Orders = field(default_factory=lambda: no_rows(Orders))
     jobs: Jobs = field(default_factory=lambda: no_rows(Jobs))
     stages: Stages = field(default_factory=lambda: no_rows(Stages))
     services: Services = field(default_factory=lambda: no_rows(Services))

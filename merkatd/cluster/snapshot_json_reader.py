@@ -9,7 +9,7 @@ from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
 from merkatd.cluster.columns import ColumnType, Table, column_types
 from merkatd.cluster.hosts import Hosts, Markets, Requirements
 from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_snapshot
-from merkatd.cluster.vms import RolePairs, Roles, Vms
+from merkatd.cluster.vms import Orders, RolePairs, Roles, Vms
 
 TABLES: Mapping[str, type[Table]] = {
     "markets": Markets,
@@ -17,6 +17,7 @@ TABLES: Mapping[str, type[Table]] = {
     "requirements": Requirements,
     "roles": Roles,
     "role_pairs": RolePairs,
+    "orders": Orders,
     "vms": Vms,
     "jobs": Jobs,
     "stages": Stages,

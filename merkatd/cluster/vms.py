@@ -85,6 +85,19 @@ class RolePairs(Table):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Orders(Table):
+    """The limit orders: VMs that run together at full size, or not at all.
+
+    The limit of an order is the sum of its VMs' bids.
+    """
+
+    key: ClassVar[str] = "id"
+    id: Ints = whole()
+    funded_s: Floats = number(default=0.0, later=True)
+    """The time for which the payer must have the limit: the rest of the order's least run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Vms(Table):
     """The virtual machines, inside and outside markets."""
 
@@ -119,3 +132,7 @@ class Vms(Table):
     source: Ints = reference("hosts", later=True)
     """Host that a migrating VM comes from. `host` is already its destination, and the VM holds its
     memory on both until it has arrived."""
+    order: Ints = reference("orders", later=True)
+    """Row of the VM's limit order."""
+    saved: Bools = flag(default=False, later=True)
+    """Whether the VM is saved without a host, and a resumption makes it wait for one again."""

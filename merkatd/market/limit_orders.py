@@ -11,7 +11,7 @@ single price may leave some capacity that is too small for the next order. Three
    to the lowest, an order runs if, at prices of its height, there is room for its bundle, the
    orders that run already, and the demand of all bids. An order that lacks room is skipped, and a
    smaller one below it may still run. The weights don't depend on this period's limits, so a
-   higher limit never stops an order.
+   higher limit never stops an order. An order whose VMs fit on no hosts counts as absent.
 2. *What an order pays.* The least limit with which it would still run, computed without it: the
    height of the first order or bid below it whose demand leaves it no room. A higher limit doesn't
    change this cost, and a lower limit either doesn't or stops the order. So a tenant states what
@@ -28,6 +28,7 @@ credits. A pays 90, as at any lower height B would run before it. C pays 30 x 1 
 height of 1 the bid would ask for more than the 10 units.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -54,9 +55,6 @@ class LimitOrders(NamedTuple):
     """[orders]: the most credits a period for the whole bundle."""
     bundle: Floats
     """[orders, resources]"""
-    counted: Floats
-    """[orders]: the limit as it counts against other orders. It is above the limit where the order
-    has not yet had its least run."""
 
 
 class Clearing(NamedTuple):
@@ -64,10 +62,18 @@ class Clearing(NamedTuple):
 
     runs: Bools
     """[orders]"""
+    placeless: Bools
+    """[orders]: whether there is capacity for the order, but no hosts for its VMs."""
     cost: Floats
     """[orders]: credits a period; 0 for orders that wait."""
     price: Floats
     """[resources]: credits per unit and period."""
+    lacking: Floats
+    """[resources]: the part of the price that the highest order without room offers."""
+
+
+def _anywhere(_order: int) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -81,11 +87,14 @@ class OrderBook:
     """[resources]: prices that make the goods of a bundle comparable, above zero."""
     reserve: Floats
     """[resources]"""
+    take_places: Callable[[int], bool] = _anywhere
+    """A function that takes hosts for an order's VMs, and returns whether there are any. It is
+    called from the highest order to the lowest, for those with room."""
 
     @cached_property
     def height(self) -> Floats:
         """Return [orders]: the multiple of the weights that each order can pay."""
-        return self.orders.counted / (self.orders.bundle @ self.weights)
+        return self.orders.limit / (self.orders.bundle @ self.weights)
 
     def clear(self) -> Clearing:
         """Return the orders that run, their costs and the prices."""
@@ -94,23 +103,30 @@ class OrderBook:
         places = np.flatnonzero(walk.runs)
         rows = self._ranked[places]
         runs[rows] = True
-        bounds = [self._bound(self._bundles[place], place) for place in places.tolist()]
+        bounds = [self._bound(place) for place in places.tolist()]
         cost = np.zeros(len(runs))
         cost[rows] = self._limits_at(bounds, self.orders.bundle[rows])
-        np.minimum(cost, self.orders.limit, out=cost)
-        return Clearing(runs, cost, self._prices(runs, walk.lacking))
+        np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
+        placeless = np.zeros(len(runs), dtype=bool)
+        placeless[self._ranked[walk.placeless]] = True
+        lacking = self.weights * walk.lacking
+        return Clearing(runs, placeless, cost, self._prices(runs, lacking), lacking)
 
-    def limit_that_runs(self, bundle: Floats) -> float:
-        """Return the least limit with which one more order would run; infinite if none would."""
-        return float(self._limits_at([self._bound(bundle.tolist(), None)], bundle[np.newaxis])[0])
+    def limits_that_run(self, bundles: Floats) -> Floats:
+        """Return the least limit with which one more order, of each bundle, would run.
 
-    def _prices(self, runs: Bools, lacking: list[float]) -> Floats:
+        `bundles` is [bundles, resources]. The limit is infinite if no limit is enough. For an order
+        that waits this is the limit that it lacks.
+        """
+        return self._limits_at([self._bound_of_another(bundle) for bundle in bundles], bundles)
+
+    def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
         left = self.capacity - self.orders.bundle[runs].sum(axis=0)
         levels = [self._demand.level(good, room) for good, room in enumerate(left.tolist())]
         with np.errstate(divide="ignore"):
             paid = 1.0 / np.array(levels)
-        prices: Floats = np.maximum(np.maximum(paid, self.weights * lacking), self.reserve)
+        prices: Floats = np.maximum(np.maximum(paid, lacking), self.reserve)
         return prices
 
     @cached_property
@@ -157,47 +173,80 @@ class OrderBook:
         goods = range(len(self.capacity))
         used = [0.0] * len(self.capacity)
         lacking = [0.0] * len(self.capacity)
-        before, runs = [], []
-        for bundle, room, height in zip(self._bundles, self._rooms, self._heights, strict=True):
+        before, runs, placeless = [], [], []
+        for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
             before.append(tuple(used))
             lacks = [good for good in goods if used[good] + bundle[good] > room[good]]
-            runs.append(not lacks)
-            if lacks:
-                for good in lacks:
-                    lacking[good] = lacking[good] or height
-            else:
+            placed = not lacks and self.take_places(int(self._ranked[place]))
+            runs.append(placed)
+            placeless.append(not lacks and not placed)
+            for good in lacks:
+                lacking[good] = lacking[good] or self._heights[place]
+            if placed:
                 used = [used[good] + bundle[good] for good in goods]
         before.append(tuple(used))
-        return _Walk(np.array(runs, dtype=bool), before, lacking)
+        return _Walk(
+            np.array(runs, dtype=bool), np.array(placeless, dtype=bool), before, np.array(lacking)
+        )
 
     @cached_property
     def _first_lacking(self) -> int:
         """Return the place of the first order that lacks room."""
-        lacking = np.flatnonzero(~self._walk.runs)
+        lacking = np.flatnonzero(~self._walk.runs & ~self._walk.placeless)
         return int(lacking[0]) if len(lacking) else len(self._heights)
 
-    def _bound(self, bundle: list[float], place: int | None) -> "_Bound":
-        """Return the order or the bids that stop an order of this bundle at a lower height.
+    def _bound(self, place: int) -> "_Bound":
+        """Return the order or the bids that stop the order at this place at a lower height.
 
-        `place` is the order's own place, if it is among those that run. Down to the first order
-        that lacks room, all orders run with it, so they do without it.
+        Down to the first order that lacks room, all orders run with it, so they do without it.
         """
-        goods = range(len(self.capacity))
-        start, own = 0, [0.0] * len(bundle)
-        if place is not None:
-            start, own = max(self._first_lacking, place + 1), bundle
-        # What the orders above and this one use.
-        before = self._walk.before[start]
-        used = [before[good] - own[good] + bundle[good] for good in goods]
+        goods, bundle = range(len(self.capacity)), self._bundles[place]
+        start, placeless = max(self._first_lacking, place + 1), self._walk.placeless
+        used = list(self._walk.before[start])  # by the orders above and this one
         for at in range(start, len(self._heights)):
             room, other = self._rooms[at], self._bundles[at]
             if any(used[good] > room[good] for good in goods):
                 break
-            if all(used[good] - bundle[good] + other[good] <= room[good] for good in goods):
+            without = (used[good] - bundle[good] + other[good] for good in goods)
+            if not placeless[at] and all(
+                units <= limit for units, limit in zip(without, room, strict=True)
+            ):
                 used = [used[good] + other[good] for good in goods]
                 if any(used[good] > room[good] for good in goods):
                     return _Bound(self._heights[at], None)
         return _Bound(0.0, used)
+
+    def _bound_of_another(self, bundle: Floats) -> "_Bound":
+        """Return the order or the bids that stop an order which is not among those that run.
+
+        Orders that lack room without it lack it beside it, too.
+        """
+        before, room = self._used_above, self._room_left
+        stopped_by_bids: Bools = np.any(bundle > room, axis=1)
+        beside = room - self._of_running
+        stops: Bools = stopped_by_bids | (np.any(bundle > beside, axis=1) & self._walk.runs)
+        if not stops.any():
+            return _Bound(0.0, (before[-1] + bundle).tolist())
+        at = int(np.argmax(stops))
+        if stopped_by_bids[at]:
+            return _Bound(0.0, (before[at] + bundle).tolist())
+        return _Bound(self._heights[at], None)
+
+    @cached_property
+    def _used_above(self) -> Floats:
+        return np.array(self._walk.before)
+
+    @cached_property
+    def _room_left(self) -> Floats:
+        """Return [ranked orders, resources]: the room beside bids and the orders above."""
+        left: Floats = np.array(self._rooms).reshape(-1, len(self.capacity))
+        return left - self._used_above[:-1]
+
+    @cached_property
+    def _of_running(self) -> Floats:
+        """Return [ranked orders, resources]: the bundles of those that run, else 0."""
+        bundles = np.array(self._bundles).reshape(-1, len(self.capacity))
+        return np.where(self._walk.runs[:, np.newaxis], bundles, 0.0)
 
     def _limits_at(self, bounds: list["_Bound"], bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
@@ -226,7 +275,8 @@ class _Walk(NamedTuple):
     """The result of a look at every order, by its place among the ranked ones."""
 
     runs: Bools
+    placeless: Bools
     before: list[tuple[float, ...]]
     """[orders + 1]: what the orders above use of each good."""
-    lacking: list[float]
+    lacking: Floats
     """[resources]: the height of the first order that lacks room in the good; 0 for none."""

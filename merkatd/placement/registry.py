@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Decision, Floats, Snapshot
+from merkatd.cluster.columns import NO_ROW
 from merkatd.cluster.snapshot_json import loads
 from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.strategy import Strategy
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.cpu_use import limited_to_use, with_leftovers
+from merkatd.placement.market.order_clearing import decide_with_orders
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
 
@@ -49,7 +51,13 @@ class StrategyEntry:
     ) -> Decision:
         """Run the strategy, with its default settings if `settings` is None."""
         chosen = self.settings if settings is None else settings
-        return self.strategy(snapshot, chosen, memory or {}, rng)
+        if not (snapshot.vms.order != NO_ROW).any():
+            return self.strategy(snapshot, chosen, memory or {}, rng)
+        return decide_with_orders(
+            snapshot,
+            chosen.pricing,
+            lambda seen: self.strategy(seen, chosen, memory or {}, rng),
+        )
 
 
 STRATEGIES: Mapping[str, StrategyEntry] = {

@@ -11,7 +11,8 @@ from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.edf import edf
 from simulator.baselines.queue_baselines import Queued, easy, fcfs
 from simulator.experiments.experiment import ExperimentOptions, Row, Task
-from simulator.market.market_run import simulate
+from simulator.market.market_run import MarketRun, simulate
+from simulator.market.order_run import simulate_orders
 from simulator.model.simulated_cloud import SimulatedCloud
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.job_applications import (
@@ -62,9 +63,12 @@ def applications_of(
     return contended(assign(jobs, terms, np.random.default_rng(task.seed)), task.level)
 
 
-FCFS, EASY, EDF, MARKET = "fcfs", "easy", "edf", "market"
+FCFS, EASY, EDF, MARKET, ORDERS = "fcfs", "easy", "edf", "market", "orders"
 HOUR_S = 3600.0
 Queue = Callable[[Sequence[SwfJob], int], Queued]
+Simulation = Callable[
+    [Sequence[Application], SimulatedCloud, PatienceSettings, np.random.Generator], MarketRun
+]
 
 
 def run(
@@ -80,7 +84,8 @@ def run(
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(applications, cloud),
-        MARKET: lambda: _market(applications, cloud, temper, seed),
+        MARKET: lambda: _market(simulate, applications, cloud, temper, seed),
+        ORDERS: lambda: _market(simulate_orders, applications, cloud, temper, seed),
     }[system]()
     return {**row, "cpu_s": time.process_time() - begin_s}
 
@@ -130,9 +135,13 @@ def _edf(applications: Sequence[Application], cloud: SimulatedCloud) -> dict[str
 
 
 def _market(
-    applications: Sequence[Application], cloud: SimulatedCloud, temper: PatienceSettings, seed: int
+    simulated: Simulation,
+    applications: Sequence[Application],
+    cloud: SimulatedCloud,
+    temper: PatienceSettings,
+    seed: int,
 ) -> dict[str, float]:
-    run = simulate(applications, cloud, temper, np.random.default_rng(seed))
+    run = simulated(applications, cloud, temper, np.random.default_rng(seed))
     counts = run.counts
     hours = max(run.span_s, 1.0) / HOUR_S
     return {

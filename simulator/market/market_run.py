@@ -5,8 +5,8 @@ arrival, an end, or the end of an operation. Then a period begins, as in the dae
 application waits, a period begins in every interval.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -73,32 +73,24 @@ def simulate(
 
     `liars` has, by row of dishonest applications, the factor of the announced limit.
     """
+    check_sizes(applications, cloud)
+    return _ClaimRun(applications, cloud, temper, rng, liars or {}).to_the_end()
+
+
+def check_sizes(applications: Sequence[Application], cloud: SimulatedCloud) -> None:
+    """Raise TooLargeError if an application needs more cores than there are."""
     for application in applications:
         if application.tasks > cloud.cores:
             raise TooLargeError(
                 f"job {application.number} needs {application.tasks} of {cloud.cores} cores"
             )
-    return _MarketRun(applications, cloud, temper, rng, liars or {}).to_the_end()
 
 
-@dataclass(slots=True)
-class _Market:
-    """The last decision and its input."""
+class VirtualMarket:
+    """A market in virtual time, and its applications; `period` and `owed` are the market's own."""
 
-    decision: Decision | None = None
-    columns: Any = None
-    bids: Floats = field(default_factory=lambda: np.zeros((0, 2)))
-    memory: Mapping[str, Any] = field(default_factory=dict)
-
-
-class _MarketRun:
     def __init__(
-        self,
-        applications: Sequence[Application],
-        cloud: SimulatedCloud,
-        temper: PatienceSettings,
-        rng: np.random.Generator,
-        liars: Mapping[int, float],
+        self, applications: Sequence[Application], cloud: SimulatedCloud, rng: np.random.Generator
     ) -> None:
         sizes = np.cumsum([0, *(application.tasks for application in applications)])
         self.tenancies = [
@@ -109,7 +101,6 @@ class _MarketRun:
             tenancy.balance = tenancy.initial
         self.cloud, self.rng = cloud, rng
         self.hosts = hosts_of(cloud)
-        self.asking = ApplicationChoices(cloud, temper, liars)
         self.entry = strategy_named(cloud.strategy)
         self.live: list[Tenancy] = []
         self.arrived = 0
@@ -117,7 +108,8 @@ class _MarketRun:
         self.period_s = -inf
         """Start of the last period."""
         self.dirty = False
-        self.market = _Market()
+        self.memory: Mapping[str, Any] = {}
+        """The strategy's memory."""
         self.counts = OperationCounts()
         self.prices: list[tuple[float, float]] = []
         reserve = {RESOURCES[0]: cloud.reserve_cpu, RESOURCES[1]: cloud.reserve_memory}
@@ -131,7 +123,9 @@ class _MarketRun:
         while self.arrived < len(self.tenancies) or self.live:
             self._advance(self._next_s())
             self._handle_events()
-            self._period()
+            self.period_s = self.now_s
+            self.counts.periods += 1
+            self.period()
         return MarketRun(
             tuple(_outcome(tenancy) for tenancy in self.tenancies),
             self.counts,
@@ -147,8 +141,7 @@ class _MarketRun:
             event_s = self.tenancies[self.arrived].application.submit_s
         for tenancy in self.live:
             event_s = min(event_s, tenancy.event_s(self.now_s), self._looks_s(tenancy))
-        if self.dirty:
-            event_s = min(event_s, self.period_s + self.cloud.period_s)
+        event_s = min(event_s, self.due_s())
         return max(event_s, self.period_s + self.cloud.least_interval_s)
 
     def _looks_s(self, tenancy: Tenancy) -> float:
@@ -179,19 +172,7 @@ class _MarketRun:
 
     def _charge(self, elapsed_s: float) -> None:
         """Charge each application for its allocations."""
-        decision, columns = self.market.decision, self.market.columns
-        if decision is None or not columns.tenancies:
-            return
-        owed = charges(
-            self.market.bids,
-            decision.allocations,
-            np.tile(decision.prices[0], (len(self.market.bids), 1)),
-            elapsed_s / self.cloud.period_s,
-            inf,
-            above_bids=self.cloud.rule is PriceRule.PAPER,
-        )
-        sums = np.add.reduceat(owed.sum(axis=1), columns.starts[:-1])
-        for tenancy, credits_ in zip(columns.tenancies, sums.tolist(), strict=True):
+        for tenancy, credits_ in self.owed(elapsed_s):
             if tenancy.phase is Phase.PLACED:
                 paid = min(round(credits_ * MICRO), tenancy.balance)
                 tenancy.balance -= paid
@@ -214,22 +195,19 @@ class _MarketRun:
                 tenancy.phase = Phase.OVER
         self.live = [tenancy for tenancy in self.live if tenancy.phase is not Phase.OVER]
 
-    def _period(self) -> None:
-        """Run a period as the daemon does, with a new decision only after a change."""
-        self.period_s = self.now_s
-        self.counts.periods += 1
-        asked = self.asking(self.live, self.now_s)
-        for tenancy in asked.yielded:
-            self._suspend(tenancy)
-        for tenancy in asked.started:
-            self.counts.resumes += tenancy.on_disk
-            self.counts.vm_resumes += tenancy.application.tasks * tenancy.on_disk
-            tenancy.place()
-        settling = any(tenancy.pending for tenancy in self.live)
-        if self.dirty or settling or asked.started or asked.yielded:
-            self._decide()
+    def owed(self, elapsed_s: float) -> Iterable[tuple[Tenancy, float]]:
+        """Return the credits that applications owe for this time."""
+        raise NotImplementedError
 
-    def _suspend(self, tenancy: Tenancy) -> None:
+    def period(self) -> None:
+        """Decide, and carry the decision out."""
+        raise NotImplementedError
+
+    def due_s(self) -> float:
+        """Return when a period is due, even if nothing happens in the cloud."""
+        return self.period_s + self.cloud.period_s if self.dirty else inf
+
+    def suspend(self, tenancy: Tenancy) -> None:
         """Suspend the application's VMs to disk; VMs that have not started are withdrawn."""
         if tenancy.starting_until_s == inf and (tenancy.host == NO_HOST).all():
             tenancy.phase = Phase.WAITING
@@ -240,6 +218,57 @@ class _MarketRun:
         self.counts.vm_suspensions += int(there.sum())
         on_disk_s = self.now_s + self.cloud.costs.suspend_s(tenancy.application.memory_mib)
         tenancy.busy_until_s = np.full(len(tenancy.host), on_disk_s)
+
+    def note_price(self, price: float) -> None:
+        """Record a price of CPU that has changed."""
+        if not self.prices or self.prices[-1][1] != price:
+            self.prices.append((self.now_s, price))
+
+
+class _ClaimRun(VirtualMarket):
+    """The market in which applications publish claims and yield by themselves."""
+
+    def __init__(
+        self,
+        applications: Sequence[Application],
+        cloud: SimulatedCloud,
+        temper: PatienceSettings,
+        rng: np.random.Generator,
+        liars: Mapping[int, float],
+    ) -> None:
+        super().__init__(applications, cloud, rng)
+        self.asking = ApplicationChoices(cloud, temper, liars)
+        self.decision: Decision | None = None
+        self.columns = columns_of(())
+        self.bids: Floats = np.zeros((0, len(RESOURCES)))
+
+    def owed(self, elapsed_s: float) -> Iterable[tuple[Tenancy, float]]:
+        """Return the charges for the allocations."""
+        if self.decision is None or not self.columns.tenancies:
+            return []
+        owed = charges(
+            self.bids,
+            self.decision.allocations,
+            np.tile(self.decision.prices[0], (len(self.bids), 1)),
+            elapsed_s / self.cloud.period_s,
+            inf,
+            above_bids=self.cloud.rule is PriceRule.PAPER,
+        )
+        sums = np.add.reduceat(owed.sum(axis=1), self.columns.starts[:-1])
+        return zip(self.columns.tenancies, sums.tolist(), strict=True)
+
+    def period(self) -> None:
+        """Run a period as the daemon does, with a new decision only after a change."""
+        asked = self.asking(self.live, self.now_s)
+        for tenancy in asked.yielded:
+            self.suspend(tenancy)
+        for tenancy in asked.started:
+            self.counts.resumes += tenancy.on_disk
+            self.counts.vm_resumes += tenancy.application.tasks * tenancy.on_disk
+            tenancy.place()
+        settling = any(tenancy.pending for tenancy in self.live)
+        if self.dirty or settling or asked.started or asked.yielded:
+            self._decide()
 
     def _decide(self) -> None:
         """Run the strategy, and apply its decision.
@@ -253,15 +282,14 @@ class _MarketRun:
             tenancy.bid = going
         columns = columns_of(self.live)
         snapshot = snapshot_of(self.cloud, self.hosts, columns, self.now_s, self.counts.periods)
-        decision = self.entry.decide(snapshot, self.rng, self.market.memory, self.settings)
+        decision = self.entry.decide(snapshot, self.rng, self.memory, self.settings)
         migrations = act(self.cloud, columns, decision, self.now_s)
         set_speeds(self.cloud, columns, decision.allocations, self.now_s)
         self.counts.decisions += 1
         self.counts.migrations += migrations
-        price = float(decision.prices[0, 0])
-        if not self.prices or self.prices[-1][1] != price:
-            self.prices.append((self.now_s, price))
-        self.market = _Market(decision, columns, snapshot.vms.bid, decision.memory)
+        self.note_price(float(decision.prices[0, 0]))
+        self.decision, self.columns, self.bids = decision, columns, snapshot.vms.bid
+        self.memory = decision.memory
         self.dirty = migrations > 0
 
 

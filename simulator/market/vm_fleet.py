@@ -1,6 +1,6 @@
 """The VMs of all applications as a snapshot, and the effects of a decision on them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,13 +47,15 @@ class Columns:
         return spread
 
 
-def columns_of(tenancies: Sequence[Tenancy]) -> Columns:
+def columns_of(
+    tenancies: Sequence[Tenancy], phases: Collection[Phase] = (Phase.PLACED,)
+) -> Columns:
     """Return the rows of applications that have or need hosts, ascending by their VMs' ids.
 
     VMs that are being saved to disk are left out: as for EDF, their cores and memory are free at
     once, and only their application must wait.
     """
-    there = tuple(tenancy for tenancy in tenancies if tenancy.phase is Phase.PLACED)
+    there = tuple(tenancy for tenancy in tenancies if tenancy.phase in phases)
     size = np.array([tenancy.application.tasks for tenancy in there], dtype=np.int64)
     starts = np.zeros(len(there) + 1, dtype=np.int64)
     np.cumsum(size, out=starts[1:])

@@ -42,7 +42,7 @@ STANDS_FOR: Mapping[str, str] = {
 NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("LISTEN_ADDRESS", "NETWORK = ["),
     "controllers.md": (),
-    "design.md": ("cli      ", "Snapshot (columns", "┌───"),
+    "design.md": ("cli      ", "Snapshot (columns", "┌───", "One good, 100 units"),
     "embedded.md": ("EMBEDDED = [",),
     "install.md": ("SCHED_MAD = [",),
     "platforms.md": ("CONTEXT = [",),

@@ -27,7 +27,7 @@ def book_of(
     limits = np.array(orders, dtype=float).reshape(-1, 2)
     return OrderBook(
         Bids(rows[:, :1], rows[:, 1:2], rows[:, 2:]),
-        LimitOrders(limits[:, 0], limits[:, 1:], limits[:, 0]),
+        LimitOrders(limits[:, 0], limits[:, 1:]),
         np.array([capacity]),
         np.ones(1),
         np.array([reserve]),
@@ -51,7 +51,7 @@ def drawn(rng: np.random.Generator, orders: int = 6, bids: int = 4) -> OrderBook
     reserve = rng.choice([0.0, 0.01, 0.3], goods)
     return OrderBook(
         Bids(bid, floor, cap),
-        LimitOrders(limit, bundle, limit * rng.choice([1.0, 1.5], orders)),
+        LimitOrders(limit, bundle),
         capacity,
         weights,
         reserve,
@@ -59,17 +59,10 @@ def drawn(rng: np.random.Generator, orders: int = 6, bids: int = 4) -> OrderBook
 
 
 def with_limit(book: OrderBook, order: int, limit: float) -> OrderBook:
-    """Return the book with another limit of one order, which counts as it is."""
-    orders = book.orders
-    stated, counted = orders.limit.copy(), orders.counted.copy()
-    stated[order] = counted[order] = limit
-    return OrderBook(
-        book.bids,
-        LimitOrders(stated, orders.bundle, counted),
-        book.capacity,
-        book.weights,
-        book.reserve,
-    )
+    """Return the book with another limit of one order."""
+    limits = book.orders.limit.copy()
+    limits[order] = limit
+    return replace(book, orders=book.orders._replace(limit=limits))
 
 
 def demand_of_bids(book: OrderBook, height: float) -> Floats:
@@ -117,14 +110,29 @@ def test_orders_that_nobody_competes_with_pay_the_reserve_price() -> None:
     assert cleared.price == pytest.approx([0.75])
 
 
-def test_a_running_order_counts_with_more_than_its_limit_and_pays_at_most_that() -> None:
-    """One that has not had its least run stays beside a slightly higher limit, not a far higher."""
-    for rival, stays in ((110, True), (210, False)):
-        book = book_of([], [(100, 60), (rival, 60)], 100)
-        counted = np.array([200.0, rival])
-        cleared = replace(book, orders=book.orders._replace(counted=counted)).clear()
-        assert cleared.runs.tolist() == [stays, not stays]
-        assert cleared.cost[0] == (100 if stays else 0)
+def test_an_order_without_hosts_counts_as_absent() -> None:
+    """It displaces nothing, raises no price, and costs those nothing that run instead."""
+    book = book_of([], [(120, 60), (90, 60), (30, 60)], 100)
+    asked: list[int] = []
+
+    def take_places(order: int) -> bool:
+        asked.append(order)
+        return order != 0
+
+    cleared = replace(book, take_places=take_places).clear()
+    assert asked == [0, 1]  # the third lacks room, hosts or not
+    assert cleared.runs.tolist() == [False, True, False]
+    assert cleared.placeless.tolist() == [True, False, False]
+    assert cleared.cost == pytest.approx([0, 30, 0])
+    assert cleared.price == pytest.approx([0.5])
+
+
+def test_an_order_without_hosts_below_costs_nothing() -> None:
+    """The room that it would have taken is there for the orders below it."""
+    book = book_of([], [(120, 60), (209, 110), (45, 30), (30, 30)], 100)
+    cleared = replace(book, take_places=lambda order: order != 2).clear()
+    assert cleared.runs.tolist() == [True, False, False, True]
+    assert cleared.cost == pytest.approx([0, 0, 0, 0])
 
 
 def test_the_price_is_that_of_the_highest_order_without_room() -> None:
@@ -139,7 +147,7 @@ def test_an_order_raises_only_the_prices_of_the_goods_that_it_lacks() -> None:
     limit = np.array([120.0, 90.0])
     book = OrderBook(
         Bids(none, none, none),
-        LimitOrders(limit, np.array([[60.0, 1.0], [60.0, 1.0]]), limit),
+        LimitOrders(limit, np.array([[60.0, 1.0], [60.0, 1.0]])),
         np.array([100.0, 100.0]),
         np.array([1.0, 1.0]),
         np.array([0.0, 0.25]),
@@ -187,9 +195,6 @@ def test_an_order_pays_the_least_limit_with_which_it_runs(rng: np.random.Generat
     for order in np.flatnonzero(cleared.runs).tolist():
         least = cleared.cost[order]
         more = with_limit(book, order, least * 1.000001 + SLACK).clear()
-        if least == book.orders.limit[order]:  # its counted limit keeps it running
-            assert book.orders.counted[order] > least or more.runs[order]
-            continue
         assert more.runs[order]
         assert more.cost[order] == pytest.approx(least)
         if least > SLACK:
@@ -205,10 +210,9 @@ def test_a_higher_limit_never_stops_an_order_or_costs_more(
     book = drawn(rng)
     cleared = book.clear()
     for order in np.flatnonzero(cleared.runs).tolist():
-        higher = with_limit(book, order, book.orders.counted[order] * factor).clear()
+        higher = with_limit(book, order, book.orders.limit[order] * factor).clear()
         assert higher.runs[order]
-        least = min(higher.cost[order], book.orders.limit[order])
-        assert cleared.cost[order] == pytest.approx(least)
+        assert cleared.cost[order] == pytest.approx(higher.cost[order])
 
 
 @settings(max_examples=EXAMPLES)
@@ -220,16 +224,27 @@ def test_the_quoted_limit_is_the_least_that_runs(rng: np.random.Generator) -> No
     bundle = np.resize(more, len(book.capacity))
     if not bundle.any():
         return
-    quoted = book.limit_that_runs(bundle)
+    quoted = float(book.limits_that_run(bundle[np.newaxis])[0])
     for factor, expected in ((1.000001, True), (0.999999, False)):
         limit = min(quoted, 1e9) * factor
         orders = LimitOrders(
             np.append(book.orders.limit, limit),
             np.vstack([book.orders.bundle, bundle]),
-            np.append(book.orders.counted, limit),
         )
-        both = OrderBook(book.bids, orders, book.capacity, book.weights, book.reserve)
+        both = replace(book, orders=orders)
         assert both.clear().runs[-1] == (expected and quoted < np.inf) or quoted == 0
+
+
+@settings(max_examples=EXAMPLES)
+@given(NUMBERS)
+def test_a_waiting_order_runs_with_the_limit_that_it_lacks(rng: np.random.Generator) -> None:
+    """With a little less it still waits."""
+    book = drawn(rng)
+    lacked = book.limits_that_run(book.orders.bundle)
+    for order in np.flatnonzero(~book.clear().runs).tolist():
+        assert lacked[order] >= book.orders.limit[order] * (1 - 1e-9)
+        if np.isfinite(lacked[order]):
+            assert with_limit(book, order, lacked[order] * 1.000001).clear().runs[order]
 
 
 @settings(max_examples=EXAMPLES)
@@ -238,10 +253,10 @@ def test_another_currency_changes_no_allocation(rng: np.random.Generator, unit: 
     """With all credits in another unit the same orders run, at costs in this unit."""
     book = drawn(rng)
     bid, floor, cap = book.bids
-    limit, bundle, counted = book.orders
+    limit, bundle = book.orders
     other = OrderBook(
         Bids(bid * unit, floor, cap),
-        LimitOrders(limit * unit, bundle, counted * unit),
+        LimitOrders(limit * unit, bundle),
         book.capacity,
         book.weights,
         book.reserve * unit,

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
+from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.base.schema import LONG_TEXT, SERIAL, chunks, table
 from merkatd.database.base.transactions import LostRaceError
 
@@ -87,18 +88,17 @@ class LimitOrder:
 
     def limit_at(self, now_s: float) -> float:
         """Return the limit in force: for `least_run_s` after a start it is larger."""
-        new = self.runs and self.since_s is not None and now_s < self.since_s + self.least_run_s
-        return self.limit * self.factor if new else self.limit
+        is_new = self.runs and self.rest_s(now_s) > 0
+        return self.limit * self.factor if is_new else self.limit
 
+    def rest_s(self, now_s: float) -> float:
+        """Return the rest of the least run, which is all of it before a start.
 
-@dataclass(frozen=True, slots=True)
-class OrderOutcome:
-    """The result of a period for a limit order."""
-
-    id: int
-    runs: bool
-    cost: float | None
-    why: str
+        A start that a wrong clock dated far into the future is no new one.
+        """
+        if not self.runs or self.since_s is None:
+            return self.least_run_s
+        return max(self.least_run_s - abs(now_s - self.since_s), 0.0)
 
 
 def add(

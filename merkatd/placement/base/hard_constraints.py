@@ -33,6 +33,8 @@ class HardConstraints:
         self._rank = classes.rank[:, view.hosts] if ranked else None
         self.priority: Floats = snapshot.vms.priority[view.vms]
         """[vms]: new VMs of the highest priority are placed first."""
+        self.order: Ints = snapshot.vms.order[view.vms]
+        """[vms]: the limit order of the VM, whose VMs start together; NO_ROW for none."""
         self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NO_HOST)
         """[vms]: whether the VM must leave its host."""
         disabled = snapshot.hosts.state[view.hosts] == HostState.DISABLED

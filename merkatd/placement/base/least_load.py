@@ -7,10 +7,11 @@ equal load. Without them the lowest id comes first.
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board, where_floors_fit
 from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.gangs import place_gangs
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.host_shares import terms_of_vms
 from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
@@ -43,9 +44,10 @@ def load_of(rows: Ints, start: int, count: int, capacity: Floats, bid: Floats) -
 def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
     """Put every pending VM that fits on a host on the board, by priority and id.
 
-    Return the pending VMs that fit on no host.
+    VMs of limit orders are placed before, all of an order together. Return the other pending VMs
+    that fit on no host.
     """
-    pending = np.flatnonzero(view.place == NO_HOST)
+    pending = np.flatnonzero((view.place == NO_HOST) & (rules.order == NO_ROW))
     if len(pending) == 0 or len(view.hosts) == 0:
         return pending
     load = load_by_host(view, board)
@@ -97,6 +99,7 @@ def start_market(snapshot: Snapshot, market: int) -> PlacementProblem:
     view = market_view(snapshot, market)
     rules = HardConstraints(snapshot, view)
     board = Board(view, view.place)
+    place_gangs(view, board, rules)
     place_new(view, board, rules)
     started = board.place.copy()
     new = (view.place == NO_HOST) & (started != NO_HOST)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, floors_fit, on_overfull, with_vm
 from merkatd.placement.base.hard_constraints import HardConstraints
@@ -75,7 +75,7 @@ def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves
 
     These are the VMs on a host now and the VMs that move to it, so no move is delayed.
     """
-    waiting = np.flatnonzero(orderly.place == NO_HOST)
+    waiting = np.flatnonzero((orderly.place == NO_HOST) & (rules.order == NO_ROW))
     if not len(waiting):
         return orderly
     free = _free_meanwhile(view, orderly.place)

@@ -73,10 +73,17 @@ def sold(arrays: Arrays) -> tuple[str, ...]:
 
 
 def costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
-    """[rows, resources]: credits that each VM owes for one whole period of running."""
-    return _costs(
+    """[rows, resources]: credits that each VM owes for one whole period of running.
+
+    A VM in a limit order owes its part of what the order cost when it was decided.
+    """
+    owed = _costs(
         arrays, rows, markets, arrays["bid"][rows], held_memory.amounts_given(arrays)[rows]
     )
+    if "order_cost" not in arrays:
+        return owed
+    of_order = arrays["order_cost"][rows]
+    return np.where(np.isnan(of_order), owed, of_order)
 
 
 def finite_prices(arrays: Arrays, markets: Sequence[MarketRules]) -> Floats:

@@ -181,11 +181,11 @@ def _ended(_step: Terminate, vm: _Look | None) -> _Outcome:
     return None if vm.state is VmState.BUSY else f"it is {vm.words}"
 
 
-def _in_state(wanted: VmState) -> Callable[[Step, _Look | None], _Outcome]:
+def _in_state(*wanted: VmState) -> Callable[[Step, _Look | None], _Outcome]:
     def outcome(_step: Step, vm: _Look | None) -> _Outcome:
         if vm is None:
             return "the VM is gone"
-        if vm.state is wanted:
+        if vm.state in wanted:
             return True
         return None if vm.state is VmState.BUSY else f"it is {vm.words}"
 
@@ -196,7 +196,8 @@ _OUTCOMES: Mapping[str, Callable[[Any, _Look | None], _Outcome]] = {
     Deploy.kind: _arrived,
     Migrate.kind: _arrived,
     Suspend.kind: _in_state(VmState.SUSPENDED),
-    Resume.kind: _in_state(VmState.RUNNING),
+    # A saved VM without a host waits for one when it is resumed.
+    Resume.kind: _in_state(VmState.RUNNING, VmState.PENDING),
     Stop.kind: _in_state(VmState.ABSENT),
     Terminate.kind: _ended,
 }

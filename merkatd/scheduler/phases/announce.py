@@ -1,11 +1,12 @@
 """The announcement of a period: prices for listeners, messages for owners, and the outcome."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from twisted.logger import Logger
 
+from merkatd.cluster.orders import with_order_terms
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
@@ -64,7 +65,12 @@ def announcement_of(
     acted: Acted,
     mode: Mode = Mode.ON,
 ) -> Announcement:
-    """Return the announcement of a finished period, and log a summary."""
+    """Return the announcement of a finished period, and log a summary.
+
+    It has the cloud as the markets saw it, with the terms of VMs in limit orders.
+    """
+    terms = decided.decision.order_terms
+    observed = replace(observed, snapshot=with_order_terms(observed.snapshot, terms))
     prices = {
         market.name: dict(zip(observed.snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(context.markets, decided.decision.prices, strict=True)

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
 from merkatd.database.scheduler import period_store
@@ -129,6 +130,7 @@ def _worked_out(
         None if rules is None else rules.stock,
         lambda plan: _must_stay(context, observed, plan),
     )
+    snapshot = with_order_terms(snapshot, decision.order_terms)
     later = withheld_vms(context, snapshot, decision.plan)
     decision = replace(
         decision,

@@ -1,17 +1,24 @@
 """The stored record of a decision: its steps, its prices, and the columns for its charge."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import ACTIVE, Decision, Ints, OnHost, Plan, VmState
+from merkatd.cluster import ACTIVE, Decision, Floats, Ints, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of
+from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
-from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler import (
+    journal,
+    limit_order_store,
+    period_store,
+    price_store,
+)
 from merkatd.database.scheduler.journal import Recorded
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
@@ -19,12 +26,13 @@ from merkatd.scheduler.charging import held_memory, unlimited_time
 from merkatd.scheduler.charging.charged_time import columns_of
 from merkatd.scheduler.charging.contended_parts import contended
 from merkatd.scheduler.charging.means_at_rest import with_means
-from merkatd.scheduler.charging.owed_amounts import most_owed, terms_of
+from merkatd.scheduler.charging.owed_amounts import MAX_OWED, most_owed, terms_of, whole
 from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.permission import Permission, permitted_steps
+from merkatd.scheduler.terms.ordered_vms import funded_periods, outcomes_of_all
 
 
 def _of_this_period(plan: Plan) -> list[Step]:
@@ -47,6 +55,45 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
     return {"goods": np.array([ALL_GOODS.index(name) for name in goods.resources])}
 
 
+def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]:
+    """Return the column of what VMs in limit orders cost per period, if there are any.
+
+    Until displaced VMs have left, the VMs of running orders may get less than their full size, and
+    pay for as much.
+    """
+    terms = decision.order_terms
+    if terms is None:
+        return {}
+    size, given = snapshot.vms.cap[terms.rows], decision.allocations[terms.rows]
+    part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
+    costs = np.full(snapshot.vms.bid.shape, np.nan)
+    costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
+    return {"order_cost": costs}
+
+
+def _with_least_runs(
+    context: PeriodContext,
+    snapshot: Snapshot,
+    decision: Decision,
+    payers: Ints,
+    most: Mapping[int, int],
+) -> Mapping[int, int]:
+    """Return the reservations by account, with the least runs of the limit orders that run."""
+    terms = decision.order_terms
+    if terms is None:
+        return most
+    longest = context.rhythm.most_periods_charged
+    times = funded_periods(snapshot, context.rhythm.interval_s, longest)
+    runs = {order for order, outcome in decision.orders.items() if outcome.runs}
+    rows = terms.rows[is_one_of(snapshot.orders.id[snapshot.vms.order[terms.rows]], runs)]
+    further = whole(snapshot.vms.bid[rows].sum(axis=1) * (times[rows] - 1.0) * longest)
+    totals = dict(most)
+    for account, amount in zip(payers[rows].tolist(), further.tolist(), strict=True):
+        if account >= 0:
+            totals[account] = min(totals.get(account, 0) + amount, MAX_OWED)
+    return totals
+
+
 def record_decision(
     connection: sa.Connection,
     context: PeriodContext,
@@ -64,8 +111,13 @@ def record_decision(
     recorded = journal.record(connection, steps, at_s)
     if period_store.decided_at(connection, observed.period, at_s):
         return recorded
-    arrays = _columns_for_charge(connection, context, observed, decision, limits)
-    snapshot = observed.snapshot
+    snapshot = with_order_terms(observed.snapshot, decision.order_terms)
+    seen = replace(observed, snapshot=snapshot)
+    # The bid of a VM in a limit order stays its part of the limit.
+    arrays: Mapping[str, Any] = {
+        **_columns_for_charge(connection, context, seen, decision, limits),
+        "bid": observed.snapshot.vms.bid,
+    }
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(context.markets, decision.prices, strict=True)
@@ -75,8 +127,11 @@ def record_decision(
         period_store.watched(connection, observed.period, at_s, label)
     else:
         most = most_owed(arrays, context.markets, context.rhythm.most_periods_charged)
+        most = _with_least_runs(context, observed.snapshot, decision, arrays["account"], most)
         ledger.reserve(connection, observed.period, most, at_s)
         arrays = with_means(connection, context, arrays)
+        outcomes = outcomes_of_all(snapshot.orders.id.tolist(), decision.orders)
+        limit_order_store.record_outcomes(connection, outcomes, at_s)
         period_store.decided(connection, observed.period, at_s, label, decision.memory)
     price_store.store_allocations(connection, observed.period, arrays)
     return recorded
@@ -123,6 +178,7 @@ def _columns_for_charge(
             None if observed.claims is None else observed.claims.kept,
         ),
         **_goods(context.goods),
+        **_order_costs(observed.snapshot, decision),
         **terms_of(context.markets, observed.snapshot.resources),
         **guest_starts.start_columns(observed),
         **unlimited_time.unlimited_column(observed),

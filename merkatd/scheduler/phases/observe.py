@@ -29,6 +29,12 @@ from merkatd.scheduler.observation.observed import CloudReading, Observed
 from merkatd.scheduler.observation.snapshot_builder import StoredInputs, in_force_of, snapshot_of
 from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
 from merkatd.scheduler.terms.failed_migrations import resting, window_s
+from merkatd.scheduler.terms.ordered_vms import (
+    NO_ORDERS,
+    StatedOrders,
+    read_orders,
+    with_stated_orders,
+)
 
 _log = Logger()
 
@@ -59,6 +65,7 @@ def observed_from(
     rates: Mapping[int, Rate],
     known_moves: RecentMigrations,
     lost: AbstractSet[int] = frozenset(),
+    stated: StatedOrders = NO_ORDERS,
 ) -> Observed:
     """Return the input of a period with this number.
 
@@ -77,19 +84,20 @@ def observed_from(
         handing=context.handing,
     )
     seen, use = looked.observation, looked.use
+    snapshot = snapshot_of(
+        period,
+        seen,
+        use,
+        known,
+        context.markets,
+        context.goods,
+        context.recent.history(seen, context.goods.resources),
+    )
     return Observed(
         period=period,
         started_s=looked.started_s,
         observation=seen,
-        snapshot=snapshot_of(
-            period,
-            seen,
-            use,
-            known,
-            context.markets,
-            context.goods,
-            context.recent.history(seen, context.goods.resources),
-        ),
+        snapshot=with_stated_orders(snapshot, seen, stated, context.markets, rates),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
         wishes=looked.said,
@@ -122,6 +130,7 @@ async def observe(context: PeriodContext) -> Observed:
             stored.rates,
             stored.moves,
             stored.lost,
+            stored.orders,
         )
     )
     return replace(seen, under_way=stored.under_way)
@@ -141,6 +150,7 @@ class _Stored:
     under_way: tuple[Step, ...]
     moves: RecentMigrations
     lost: frozenset[int]
+    orders: StatedOrders
 
 
 def _store(
@@ -184,7 +194,10 @@ def _store(
     under_way = tuple(stored.step for stored in outstanding)
     known_moves = migration_history.recent(connection, at_s, window_s(context))
     lost = waiting_for_administrator(connection, observation, context.rhythm.boot_retries)
-    return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
+    orders = read_orders(connection)
+    return _Stored(
+        number, verdicts, present, applications, rates, under_way, known_moves, lost, orders
+    )
 
 
 def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:

@@ -18,11 +18,10 @@ from merkatd.cluster import (
     Migrate,
     Plan,
     Snapshot,
-    Step,
-    VmState,
     urgent_vms,
 )
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.left_out import with_their_orders, without_arrivals, without_places
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.ports import CapacityPort
 from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_hopeless_hosts
@@ -49,6 +48,7 @@ def within_capacity(
     decision = decide(snapshot)
     for turn in range(MOST_ROUNDS + 1):
         more = {} if stock is None else vms_left_out(snapshot, decision.plan, stock())
+        more = with_their_orders(snapshot, more)
         held = staying(decision.plan)
         late |= more
         stays |= held
@@ -57,7 +57,7 @@ def within_capacity(
         if turn < MOST_ROUNDS:
             decision = decide(without_places(snapshot, late.keys() | stays))
         else:
-            plan = _without_steps(decision.plan, late.keys() | stays)
+            plan = without_arrivals(decision.plan, late.keys() | stays)
             decision = replace(decision, plan=plan)
     return replace(decision, reasons={**decision.reasons, **late})
 
@@ -87,7 +87,8 @@ def within_memory(
             break
         now, elsewhere = without_hopeless_hosts(now, limits.hopeless, must - late.keys())
         tried |= {vm: limits.postponed[vm] for vm in elsewhere}
-        late |= {vm: limits.postponed[vm] for vm in (new | hopeless) - elsewhere}
+        more = {vm: limits.postponed[vm] for vm in (new | hopeless) - elsewhere}
+        late |= with_their_orders(now, more)
         to = _hosts_of(decision.plan, new - hopeless)
         coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in hopeless}
         now = without_places(now, late.keys())
@@ -118,19 +119,6 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     return replace(snapshot, hosts=replace(hosts, state=state))
 
 
-def _without_steps(plan: Plan, late: AbstractSet[int]) -> Plan:
-    """Return the plan without the arrivals of these VMs and all steps that depend on them."""
-    kept: list[Step] = []
-    dropped: set[str] = set()
-    for step in plan:
-        arrives = isinstance(step, Deploy | Migrate) and step.vm in late
-        if arrives or dropped & set(step.after):
-            dropped.add(step.id)
-        else:
-            kept.append(step)
-    return Plan(tuple(kept))
-
-
 def vms_left_out(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int, str]:
     """Return, by id, the VMs for which nothing is left, with the resource that is missing.
 
@@ -144,20 +132,3 @@ def vms_left_out(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping
 
     answers = ((step.vm, stock.take(step.vm, step.host)) for step in sorted(steps, key=turn))
     return {vm: why for vm, why in answers if why is not None}
-
-
-def without_places(snapshot: Snapshot, late: AbstractSet[int]) -> Snapshot:
-    """Return the cloud in which these VMs get no other place."""
-    if not late:
-        return snapshot
-    vms = snapshot.vms
-    out = is_one_of(vms.id, late)
-    waits = out & (vms.state == int(VmState.PENDING))
-    return replace(
-        snapshot,
-        vms=replace(
-            vms,
-            state=np.where(waits, int(VmState.ABSENT), vms.state),
-            movable=vms.movable & ~out,
-        ),
-    )

@@ -29,6 +29,7 @@ from merkatd.scheduler.charging.used_cpu import CPU, full_rates, is_charged_by_u
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
+from merkatd.scheduler.terms.ordered_vms import funded_periods
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +75,15 @@ def afford_bids(context: PeriodContext, observed: Observed, purse: PayerFunds) -
 def _parts(
     context: PeriodContext, observed: Observed, purse: PayerFunds, there: Bools, waits: Bools
 ) -> Floats:
-    """[vms, 1]: the part of its bids that each VM can pay for the longest charged time."""
+    """[vms, 1]: the part of its bids that each VM can pay for the longest charged time.
+
+    A VM that waits in a limit order must be able to pay for the order's least run.
+    """
     payer, balance = _payers(context, observed.snapshot, purse)
+    rhythm = context.rhythm
+    times = funded_periods(observed.snapshot, rhythm.interval_s, rhythm.most_periods_charged)
     most = _most(context, observed)
+    most[waits] *= times[waits, np.newaxis]
     price = reserve_prices(context, observed.snapshot)
     floors = observed.snapshot.vms.floor
     running = np.where(there, payer, NO_HOST)

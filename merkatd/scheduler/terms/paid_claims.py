@@ -20,6 +20,7 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
 from merkatd.scheduler.observation.under_way import kept_from, reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
+from merkatd.scheduler.terms.ordered_vms import as_bids
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
 
@@ -164,6 +165,7 @@ def present_prices(context: PeriodContext, snapshot: Snapshot) -> Floats:
     VM has no host yet: `waiting_claims.py` judges its claim by the hosts it may use.
     """
     prices = reserve_prices(context, snapshot)
+    snapshot = as_bids(snapshot)
     for row in range(len(snapshot.markets)):
         view = market_view(snapshot, row)
         if not len(view.hosts) or not len(view.vms):

@@ -34,6 +34,7 @@ from merkatd.scheduler.phases.observe import changed_templates, observed_from, r
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.failed_migrations import window_s
+from merkatd.scheduler.terms.ordered_vms import read_orders
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.errors import InvalidRequestError
@@ -259,9 +260,10 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
             _rates(connection, looked),
             migration_history.recent(connection, looked.observation.at_s, window_s(context)),
             waiting_for_administrator(connection, looked.observation, context.rhythm.boot_retries),
+            read_orders(connection),
         )
     )
-    present, outstanding, memory, newest, purse, applications, rates, known_moves, lost = stored
+    present, outstanding, memory, newest, purse, applications, rates, moves, lost, orders = stored
     number = 1 if newest is None else newest.number + 1
     own = replace(
         context, rng=copy.deepcopy(context.rng)
@@ -276,7 +278,7 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
             in_flight=frozenset(own.in_flight),
         )
         look_from = observed_from(
-            own, number, looked, verdicts, present, applications, rates, known_moves, lost
+            own, number, looked, verdicts, present, applications, rates, moves, lost, orders
         )
         return affordable_cloud(own, look_from, purse)
 

@@ -1,0 +1,64 @@
+"""VMs that a decision leaves out: they get no other place, and steps that need theirs are dropped.
+
+The VMs of a limit order start together. So if one that waits is left out, all that wait are.
+"""
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster.columns import NO_ROW, is_one_of
+from merkatd.cluster.plan import Deploy, Migrate, Plan, Step
+from merkatd.cluster.snapshot import Snapshot
+from merkatd.cluster.vms import VmState
+
+
+def without_places(snapshot: Snapshot, late: AbstractSet[int]) -> Snapshot:
+    """Return the cloud in which these VMs get no other place."""
+    if not late:
+        return snapshot
+    vms = snapshot.vms
+    out = is_one_of(vms.id, late | waiting_with(snapshot, late).keys())
+    waits = out & (vms.state == int(VmState.PENDING))
+    return replace(
+        snapshot,
+        vms=replace(
+            vms,
+            state=np.where(waits, int(VmState.ABSENT), vms.state),
+            movable=vms.movable & ~out,
+        ),
+    )
+
+
+def waiting_with(snapshot: Snapshot, late: AbstractSet[int]) -> dict[int, int]:
+    """Return the further VMs that wait in limit orders of these VMs, each with one of these VMs."""
+    vms = snapshot.vms
+    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    if not len(waits):
+        return {}
+    out = is_one_of(vms.id[waits], late)
+    first = dict(zip(vms.order[waits[out]].tolist(), vms.id[waits[out]].tolist(), strict=True))
+    others = waits[~out]
+    pairs = zip(vms.id[others].tolist(), vms.order[others].tolist(), strict=True)
+    return {vm: first[order] for vm, order in pairs if order in first}
+
+
+def with_their_orders(snapshot: Snapshot, late: Mapping[int, str]) -> dict[int, str]:
+    """Return these VMs, each with its reason, and the further VMs that wait in their orders."""
+    others = waiting_with(snapshot, late.keys())
+    return {vm: f"its limit order waits with VM {first}" for vm, first in others.items()} | {**late}
+
+
+def without_arrivals(plan: Plan, late: Collection[int]) -> Plan:
+    """Return the plan without the arrivals of these VMs and all steps that depend on them."""
+    kept: list[Step] = []
+    dropped: set[str] = set()
+    for step in plan:
+        arrives = isinstance(step, Deploy | Migrate) and step.vm in late
+        if arrives or dropped & set(step.after):
+            dropped.add(step.id)
+        else:
+            kept.append(step)
+    return Plan(tuple(kept))

@@ -1,0 +1,77 @@
+"""Results of limit orders: which run, at what cost, and the terms of their VMs for the period."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster.columns import Bools, Floats, Ints, read_only
+from merkatd.cluster.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOutcome:
+    """The result of a limit order in a period."""
+
+    id: int
+    runs: bool
+    cost: float | None
+    """Credits per period while its VMs run, 0 if it waits, None if it took part in no market."""
+    why: str
+    """Why it waits; empty if it runs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderTerms:
+    """The terms of the VMs in limit orders, in this period: full size, or nothing."""
+
+    rows: Ints
+    """Snapshot rows of these VMs."""
+    state: Ints
+    """[rows]: ABSENT for a VM that waits with its order."""
+    movable: Bools
+    cost: Floats
+    """[rows, resources]: credits per period of running."""
+    priority: Floats
+    """[rows]: VMs of orders are placed first, with the dearest order first of all."""
+    leaving: Ints
+    """Snapshot rows of VMs that must leave their hosts, to make room for an order."""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            object.__setattr__(self, entry.name, read_only(getattr(self, entry.name)))
+
+
+def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
+    """Return the cloud in which VMs of orders have their full size as floor, and bid nothing."""
+    if terms is None:
+        return snapshot
+    vms, rows = snapshot.vms, terms.rows
+    bid, floor, state = vms.bid.copy(), vms.floor.copy(), vms.state.copy()
+    movable, priority = vms.movable.copy(), vms.priority.copy()
+    bid[rows], floor[rows], state[rows] = 0.0, vms.cap[rows], terms.state
+    movable[rows], priority[rows] = terms.movable, terms.priority
+    leaves = vms.leaves.copy()
+    leaves[terms.leaving] = True
+    changed = replace(
+        vms,
+        bid=bid,
+        floor=floor,
+        state=state,
+        movable=movable,
+        priority=priority,
+        leaves=leaves,
+    )
+    return replace(snapshot, vms=changed)
+
+
+def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:
+    """Return the terms of several markets together; None without any."""
+    if not parts:
+        return None
+
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return OrderTerms(**{entry.name: column(entry.name) for entry in fields(OrderTerms)})

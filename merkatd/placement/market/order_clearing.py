@@ -1,0 +1,304 @@
+"""Clearing of a market's limit orders, before its strategy places and moves VMs.
+
+# Note [Orders and places]
+
+An order runs if the market has room for it (`market/limit_orders.py`), and if hosts have room for
+each of its VMs at full size. Orders are looked at from the highest to the lowest:
+
+- VMs on a host stay there, if orders above have not taken its room.
+- VMs that wait get hosts on which all of them fit now. If there are none, they get hosts on which
+  they will fit once others have left: VMs of orders below, which are suspended in this period, or
+  VMs that bid, which are migrated. The waiting VMs start in a later period.
+- If the VMs fit on no hosts at all, the order counts as absent: it raises no price and displaces
+  nobody.
+
+The strategy then sees the VMs of running orders with their full size as floor and without bids, and
+no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
+
+Example: two hosts with 100 units, and three orders of two VMs with 40 units each. Order 1 runs on
+host 0 for 6 credits, order 2 on host 1 for 2. Order 3 offers 4, and its VMs fit beside no other
+order's. There is no room for order 2 at the height of order 3: its VMs are suspended, and those of
+order 3 start on host 1 in the next period. It pays 2 credits, which order 2 would pay.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from merkatd.cluster import (
+    BIDDING,
+    Decision,
+    Deploy,
+    Floats,
+    Ints,
+    Plan,
+    Resume,
+    Snapshot,
+    Stop,
+    VmState,
+)
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
+from merkatd.cluster.left_out import without_arrivals, without_places
+from merkatd.cluster.orders import OrderOutcome, OrderTerms, joined, with_order_terms
+from merkatd.cluster.plan import Step
+from merkatd.market.explanation import hosts_after
+from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
+from merkatd.market.market_view import MarketView, market_view
+from merkatd.market.price import price
+from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.market.order_places import OrderPlaces
+
+FIRST = 1e12
+"""The priority of VMs in orders over all others; tenants' priorities are far below."""
+_MOST_ROUNDS = 8
+"""The most decisions because of orders whose VMs did not all get hosts."""
+_LEAST_PART = 1e-3
+"""The least part of a market's value that a good has among the weights, at no price."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClearedOrders:
+    """The limit orders of a cloud, or of one market, in a period."""
+
+    terms: OrderTerms | None
+    outcomes: Mapping[int, OrderOutcome]
+    steps: tuple[Step, ...]
+    reasons: Mapping[int, str]
+    lacking: Floats
+    """[markets, resources], or [resources]: the least prices because of orders without room."""
+
+
+def decide_with_orders(
+    snapshot: Snapshot, pricing: Pricing, strategy: Callable[[Snapshot], Decision]
+) -> Decision:
+    """Return the decision of a strategy that sees the limit orders' VMs with their terms.
+
+    Orders whose VMs did not all get hosts count as absent, and all is decided again.
+    """
+    late: dict[int, str] = {}
+    for _ in range(_MOST_ROUNDS):
+        cleared = clear_orders(snapshot, pricing)
+        seen = with_order_terms(snapshot, cleared.terms)
+        decision = strategy(seen)
+        split = split_orders(seen, decision.plan)
+        if not split:
+            break
+        late |= split
+        snapshot = without_places(snapshot, late.keys())
+    else:
+        decision = replace(decision, plan=without_arrivals(decision.plan, late))
+    decision = _with_orders(seen, pricing, decision, cleared)
+    return replace(decision, reasons={**decision.reasons, **late})
+
+
+def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
+    """Return which orders run, and what that means for their VMs."""
+    parts = {row: _clear_market(snapshot, row, pricing) for row in _markets_with_orders(snapshot)}
+    lacking = np.zeros((len(snapshot.markets), len(snapshot.resources)))
+    for row, part in parts.items():
+        lacking[row] = part.lacking
+    return ClearedOrders(
+        terms=joined([part.terms for part in parts.values() if part.terms is not None]),
+        outcomes={order: its for part in parts.values() for order, its in part.outcomes.items()},
+        steps=tuple(step for part in parts.values() for step in part.steps),
+        reasons={vm: why for part in parts.values() for vm, why in part.reasons.items()},
+        lacking=lacking,
+    )
+
+
+def _with_orders(
+    seen: Snapshot, pricing: Pricing, decision: Decision, cleared: ClearedOrders
+) -> Decision:
+    """Return a strategy's decision with the results of limit orders."""
+    return replace(
+        decision,
+        plan=Plan.ordered([*cleared.steps, *decision.plan]),
+        prices=np.maximum(_prices(seen, decision, cleared, pricing), cleared.lacking),
+        reasons={**decision.reasons, **cleared.reasons},
+        orders=cleared.outcomes,
+        order_terms=cleared.terms,
+    )
+
+
+def _prices(seen: Snapshot, decision: Decision, cleared: ClearedOrders, pricing: Pricing) -> Floats:
+    """Return the prices of a strategy's decision as if displaced VMs had left already."""
+    prices = decision.prices.copy()
+    host = hosts_after(seen, Plan((*cleared.steps, *decision.plan)))
+    leaves = [seen.vm_row(step.vm) for step in cleared.steps if isinstance(step, Stop)]
+    for market in np.unique(seen.vms.market[leaves]).tolist():
+        view = market_view(seen, market)
+        local = np.full(len(seen.hosts) + 1, NO_ROW)
+        local[view.hosts] = np.arange(len(view.hosts))
+        level = view.price_level(pricing.rule, local[host[view.vms]])
+        prices[market] = price(level, pricing.reserve_prices(seen.resources))
+    return prices
+
+
+def _markets_with_orders(snapshot: Snapshot) -> list[int]:
+    market = snapshot.vms.market[snapshot.vms.order != NO_ROW]
+    rows: list[int] = np.unique(market[market != NO_MARKET]).tolist()
+    return rows
+
+
+def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedOrders:
+    vms = snapshot.vms
+    ordered = (vms.order != NO_ROW) & (vms.market == market)
+    rows = np.flatnonzero(ordered & is_one_of(vms.state, BIDDING))
+    view = _at_full_size(snapshot, market, rows)
+    places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
+    book = _book(snapshot, places, pricing)
+    cleared = _results(snapshot, places, book, book.clear())
+    # A saved VM without a host must be made pending before it can be placed again.
+    again = vms.id[ordered & vms.saved & (vms.state == VmState.ABSENT)].tolist()
+    resumed = (Resume(period=snapshot.period, vm=vm, reason=_RESUMED) for vm in again)
+    return replace(cleared, steps=(*cleared.steps, *resumed))
+
+
+def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
+    """Return the view of a market in which all VMs of orders have their full size as floor."""
+    count = len(rows)
+    whole = OrderTerms(
+        rows=rows,
+        state=snapshot.vms.state[rows],
+        movable=snapshot.vms.movable[rows],
+        cost=np.zeros((count, len(snapshot.resources))),
+        priority=np.zeros(count),
+        leaving=np.zeros(0, dtype=np.int64),
+    )
+    return market_view(with_order_terms(snapshot, whole), market)
+
+
+def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBook:
+    view, vms = places.view, places.members
+    reserve = pricing.reserve_prices(snapshot.resources)
+    count, goods = len(places.orders), len(snapshot.resources)
+    bundle = np.zeros((count, goods))
+    np.add.at(bundle, places.order, view.size[vms])
+    limit = np.zeros(count)
+    np.add.at(limit, places.order, snapshot.vms.bid[view.vms[vms]].sum(axis=1))
+    placed = view.place != NO_HOST
+    placed[vms] = False
+    others = np.flatnonzero(placed)
+    bid, floor, cap = (of[others] for of in view.counted(pricing.rule, view.place))
+    total = view.total
+    return OrderBook(
+        Bids(bid, floor, cap),
+        LimitOrders(limit, bundle),
+        total,
+        _weights(snapshot, view.market, total, reserve),
+        reserve,
+        places.take,
+    )
+
+
+def _weights(snapshot: Snapshot, market: int, total: Floats, reserve: Floats) -> Floats:
+    """Return [resources]: the prices announced last, or something like them for a free good."""
+    announced = snapshot.markets.announced
+    last = announced[market] if announced.shape[1] else np.zeros(len(total))
+    known: Floats = np.maximum(np.where(np.isfinite(last), last, 0.0), reserve)
+    capacity = np.maximum(total, 1.0)
+    most = float((known * capacity).max())
+    weights: Floats = np.maximum(known, (most * _LEAST_PART if most > 0 else 1.0) / capacity)
+    return weights
+
+
+def _results(
+    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing
+) -> ClearedOrders:
+    view, order = places.view, places.order
+    vms = view.vms[places.members]
+    runs, waiting = cleared.runs[order], view.place[places.members] == NO_HOST
+    state = snapshot.vms.state[vms].copy()
+    state[waiting & (~runs | places.later[order])] = VmState.ABSENT
+    displaced = ~runs & ~waiting
+    # A displaced VM pays its limit until it has left, or the reserve prices if those are more.
+    least = book.orders.bundle @ book.reserve
+    paid = np.where(cleared.runs, cleared.cost, np.maximum(book.orders.limit, least))
+    share = view.size[places.members] * book.weights
+    whole = book.orders.bundle @ book.weights
+    rank = np.empty(len(places.orders))
+    rank[np.argsort(-book.height, kind="stable")] = np.arange(len(places.orders), 0, -1)
+    terms = OrderTerms(
+        rows=vms,
+        state=state,
+        movable=snapshot.vms.movable[vms] & ~displaced,
+        cost=share * (paid / whole)[order][:, np.newaxis],
+        priority=FIRST + rank[order],
+        leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
+    )
+    why = _why_waiting(snapshot, places, book, cleared)
+    ids = snapshot.orders.id[places.orders].tolist()
+    outcomes = {
+        order: OrderOutcome(order, bool(runs), float(cost), why.get(at, ""))
+        for at, (order, runs, cost) in enumerate(
+            zip(ids, cleared.runs.tolist(), cleared.cost.tolist(), strict=True)
+        )
+    }
+    asked = snapshot.vms.state[vms] == VmState.RUNNING
+    return ClearedOrders(
+        terms=terms,
+        outcomes=outcomes,
+        steps=tuple(
+            Stop(period=snapshot.period, vm=int(snapshot.vms.id[vm]), reason=why[at])
+            for vm, at in zip(vms[displaced & asked], order[displaced & asked], strict=True)
+        ),
+        reasons={
+            int(snapshot.vms.id[vm]): why[at]
+            for vm, at in zip(vms[waiting], order[waiting], strict=True)
+            if at in why
+        },
+        lacking=cleared.lacking,
+    )
+
+
+_RESUMED = "its limit order starts it once the price allows it"
+
+
+def _why_waiting(
+    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing
+) -> dict[int, str]:
+    """Return, by order, why it waits."""
+    waits = np.flatnonzero(~cleared.runs | places.later)
+    lacked = book.limits_that_run(book.orders.bundle[waits])
+    why: dict[int, str] = {}
+    for at, needed in zip(waits.tolist(), lacked.tolist(), strict=True):
+        limit, units = book.orders.limit[at], book.orders.bundle[at]
+        name = f"limit order {snapshot.orders.id[places.orders[at]]}"
+        if cleared.runs[at]:
+            why[at] = f"{name} starts once other VMs have left its hosts"
+        elif cleared.placeless[at]:
+            why[at] = (
+                f"{name} waits: no hosts have room for all of its VMs, "
+                f"{_amounts(snapshot, units)} together"
+            )
+        elif needed < inf:
+            why[at] = (
+                f"{name} waits: its limit is {limit:g} credits per period, and it would"
+                f" start with {needed:g}"
+            )
+        else:
+            why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
+    return why
+
+
+def _amounts(snapshot: Snapshot, units: Floats) -> str:
+    pairs = zip(snapshot.resources, units.tolist(), strict=True)
+    return ", ".join(f"{value:g} {name}" for name, value in pairs)
+
+
+def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
+    """Return, by id, the waiting VMs of orders of which the plan starts some and not others."""
+    vms = snapshot.vms
+    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
+    if not len(waits):
+        return {}
+    starts = is_one_of(vms.id[waits], [step.vm for step in plan.of(Deploy)])
+    order = vms.order[waits]
+    split = is_one_of(order, np.intersect1d(order[starts], order[~starts]))
+    names = snapshot.orders.id[order[split]].tolist()
+    return {
+        vm: f"limit order {name} waits: no room was found for all of its VMs"
+        for vm, name in zip(vms.id[waits[split]].tolist(), names, strict=True)
+    }

@@ -1,0 +1,75 @@
+"""The hosts that limit orders take, from the highest order to the lowest."""
+
+import numpy as np
+
+from merkatd.cluster import Ints, Snapshot
+from merkatd.cluster.columns import NO_HOST
+from merkatd.market.market_view import MarketView
+from merkatd.placement.base.board import Board
+from merkatd.placement.base.gangs import GangBoard
+from merkatd.placement.base.hard_constraints import HardConstraints
+from merkatd.placement.base.placement_problem import are_held
+
+HOLD_S = 600.0
+"""The time after a migration for which a VM makes no room for orders."""
+
+
+class OrderPlaces:
+    """The orders of a market, and the places that they take."""
+
+    def __init__(self, snapshot: Snapshot, view: MarketView, members: Ints) -> None:
+        """`members` are the rows in the view of the VMs in orders."""
+        self.view, self.members = view, members
+        order = snapshot.vms.order[view.vms[members]]
+        self.orders, self.order = np.unique(order, return_inverse=True)
+        """Rows of the snapshot's orders, and the order of each member."""
+        by_order = np.argsort(self.order, kind="stable")
+        ends = np.cumsum(np.bincount(self.order, minlength=len(self.orders)))
+        self.vms: list[Ints] = np.split(members[by_order], ends[:-1])
+        """By order: the rows of its VMs in the view."""
+        self.later = np.zeros(len(self.orders), dtype=bool)
+        """[orders]: whether it gets its hosts only once other VMs have left."""
+        self.leaving: list[int] = []
+        """The rows of running VMs that must leave their hosts to make room."""
+        rules = HardConstraints(snapshot, view)
+        held = are_held(snapshot, HOLD_S)[view.vms]
+        self._may_leave = view.movable & ~held & ~rules.stays
+        self._may_leave[members] = False
+        others = view.place.copy()
+        others[members] = NO_HOST
+        self._then = GangBoard(view, Board(view, others), rules)
+        self._now = GangBoard(view, Board(view, view.place), rules)
+
+    def take(self, order: int) -> bool:
+        """Take hosts for the VMs of an order; return whether there are any."""
+        vms, place = self.vms[order], self.view.place
+        there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
+        if not self._then.keep(there, place[there]):
+            return self._move_all(order)
+        if not len(waiting):
+            return True
+        if self._now.take(waiting):
+            if self._then.keep(waiting, self._now.hosts(waiting)):
+                return True
+            self._now.leave(waiting)
+        self.later[order] = True
+        if self._then.take(waiting):
+            return True
+        moved = self._then.take_with_moves(waiting, self._may_leave)
+        if moved is not None:
+            self.leaving += moved
+            self._may_leave[moved] = False
+            return True
+        self.later[order] = False
+        self._then.leave(there)
+        return False
+
+    def _move_all(self, order: int) -> bool:
+        """Take other hosts for an order whose VMs have no room where they are; return success."""
+        vms, place = self.vms[order], self.view.place
+        runs = vms[place[vms] != NO_HOST]
+        if not self.view.movable[runs].all() or not self._then.take(vms):
+            return False
+        self.leaving += runs[self._then.hosts(runs) != place[runs]].tolist()
+        self.later[order] = len(runs) < len(vms)
+        return True

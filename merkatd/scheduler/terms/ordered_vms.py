@@ -1,0 +1,147 @@
+"""VMs in limit orders: their bids are parts of their order's limit.
+
+An order takes part in a market with those of its VMs that run or wait there. So the funds of its
+payer lower its limit as they lower bids (`affordability.py`), and a charge is at most the limit.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
+from merkatd.cluster.orders import OrderOutcome
+from merkatd.database.scheduler import limit_order_store, price_store
+from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.market.price import PriceRule
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import MarketRules
+
+SAVED = "STOPPED"
+"""OpenNebula's word for a VM that is saved without a host."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatedOrders:
+    """The limit orders in force, and the prices that were announced last."""
+
+    orders: Sequence[LimitOrder] = ()
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By market and resource."""
+
+
+NO_ORDERS = StatedOrders()
+
+
+def read_orders(connection: sa.Connection) -> StatedOrders:
+    """Read the limit orders; without any, the prices are not needed."""
+    orders = limit_order_store.living(connection)
+    newest = price_store.newest(connection) if orders else None
+    prices = {} if newest is None else price_store.load_prices(connection, newest)
+    return StatedOrders(orders, prices)
+
+
+def takes_orders(market: MarketRules) -> bool:
+    """Return whether a market has limit orders: its bids clear, and nothing is charged by use."""
+    return market.pricing.rule is PriceRule.CLEARING and not market.by_use
+
+
+def with_stated_orders(
+    snapshot: Snapshot,
+    seen: Observation,
+    stated: StatedOrders,
+    markets: Sequence[MarketRules],
+    grouped: Collection[int] = (),
+) -> Snapshot:
+    """Return the cloud with its limit orders; `grouped` VMs bid for their group and are in none."""
+    if not stated.orders:
+        return snapshot
+    vms = snapshot.vms
+    order = np.full(len(vms), NO_ROW)
+    bid, floor = vms.bid.copy(), vms.floor.copy()
+    for row, stated_order in enumerate(stated.orders):
+        rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
+        rows = rows[rows != NO_ROW]
+        rows = rows[~is_one_of(vms.id[rows], grouped)]
+        if _market_of(snapshot, rows, markets) == NO_MARKET:
+            continue
+        order[rows] = row
+        active = rows[is_one_of(vms.state[rows], BIDDING)]
+        floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
+        bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
+    saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
+    return replace(
+        snapshot,
+        vms=replace(vms, order=order, bid=bid, floor=floor, saved=saved),
+        orders=Orders(
+            id=np.array([order.id for order in stated.orders], dtype=np.int64),
+            funded_s=np.array([order.rest_s(snapshot.now_s) for order in stated.orders]),
+        ),
+        markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
+    )
+
+
+def as_bids(snapshot: Snapshot) -> Snapshot:
+    """Return the cloud in which a running order's VMs bid the announced price for their size.
+
+    So they count in other VMs' prices as far as they pay, whatever limit was stated. VMs that wait
+    in an order pay nothing.
+    """
+    vms = snapshot.vms
+    ordered = vms.order != NO_ROW
+    announced = snapshot.markets.announced
+    if not ordered.any() or not announced.shape[1]:
+        return snapshot
+    rows = np.flatnonzero(ordered & (vms.market != NO_MARKET))
+    bid = vms.bid.copy()
+    bid[rows] = np.fmin(bid[rows], announced[vms.market[rows]] * vms.cap[rows])
+    state = np.where(ordered & (vms.state == VmState.PENDING), int(VmState.ABSENT), vms.state)
+    return replace(snapshot, vms=replace(vms, bid=bid, state=state))
+
+
+def funded_periods(snapshot: Snapshot, interval_s: float, most: float) -> Floats:
+    """Return [vms]: how many times the longest charge a payer must have the VM's bid.
+
+    That is 1, or more for a VM whose order has a longer least run before it.
+    """
+    times = np.ones(len(snapshot.vms))
+    ordered = np.flatnonzero(snapshot.vms.order != NO_ROW)
+    periods = snapshot.orders.funded_s[snapshot.vms.order[ordered]] / interval_s
+    times[ordered] = np.maximum(periods / most, 1.0)
+    return times
+
+
+def outcomes_of_all(
+    stated: Collection[int], outcomes: Mapping[int, OrderOutcome]
+) -> list[OrderOutcome]:
+    """Return the outcomes of all stated orders, also of those that took part in no market."""
+    why = "none of its VMs runs or waits, or they are not all in one market with limit orders"
+    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in sorted(stated)]
+
+
+def _market_of(snapshot: Snapshot, rows: np.ndarray, markets: Sequence[MarketRules]) -> int:
+    """Return the row of the market in which all these VMs are; NO_MARKET if there is none."""
+    found = np.unique(snapshot.vms.market[rows])
+    if len(found) != 1 or found[0] == NO_MARKET or not takes_orders(markets[int(found[0])]):
+        return NO_MARKET
+    return int(found[0])
+
+
+def _parts(size: Floats) -> Floats:
+    """Return [vms, resources]: each VM's part of an order's limit, by its part of the bundle."""
+    whole = size.sum(axis=0)
+    goods = np.count_nonzero(whole > 0)
+    parts: Floats = np.divide(size, whole * max(goods, 1), out=np.zeros_like(size), where=whole > 0)
+    return parts
+
+
+def _announced(snapshot: Snapshot, prices: Mapping[str, Mapping[str, float]]) -> Floats:
+    """Return [markets, resources]: the announced prices; NaN for none, or an infinite one."""
+    rows = [
+        [prices.get(market, {}).get(name, np.nan) for name in snapshot.resources]
+        for market in snapshot.markets.name
+    ]
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(snapshot.resources))
+    return np.where(np.isfinite(table), table, np.nan)

@@ -1,0 +1,117 @@
+"""Applications with limit orders in virtual time, on clouds that can be computed by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from merkatd.policies.patience import PatienceSettings
+from simulator.baselines.edf import edf
+from simulator.baselines.queue_baselines import TooLargeError
+from simulator.market.market_run import MarketRun
+from simulator.market.order_run import simulate_orders
+from simulator.model.simulated_cloud import OperationCosts, SimulatedCloud
+from simulator.workloads.job_applications import (
+    Application,
+    TaskAssignment,
+    assign,
+    contended,
+    met_part,
+)
+from simulator.workloads.lublin import lublin
+
+CLOUD = SimulatedCloud(
+    nodes=2,
+    cpu=200.0,
+    memory_mib=2000.0,
+    strategy="tabu",
+    costs=OperationCosts(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05),
+)
+
+
+def application(
+    submit_s: float, run_s: float, tasks: int, due_s: float, budget: float = 600.0
+) -> Application:
+    """Return an application that needs all its work by its deadline, with 100 MiB a task."""
+    return Application(
+        number=0,
+        submit_s=submit_s,
+        run_s=run_s,
+        tasks=tasks,
+        memory_mib=100.0,
+        ideal_s=run_s + 2.0,
+        deadline_s=due_s - submit_s,
+        budget=budget,
+    )
+
+
+def run(*applications: Application, liars: dict[int, float] | None = None) -> MarketRun:
+    """Run applications with the default patience."""
+    rng = np.random.default_rng(0)
+    return simulate_orders(applications, CLOUD, PatienceSettings(), rng, liars)
+
+
+def test_an_application_alone_takes_its_ideal_time_and_pays_the_reserve_price() -> None:
+    """It takes a boot and its work at full speed, with one core or with all."""
+    for tasks in (1, 4):
+        result = run(application(10.0, 300.0, tasks, 1000.0))
+        (outcome,) = result.outcomes
+        assert outcome.end_s == pytest.approx(10.0 + outcome.application.ideal_s)
+        per_period = tasks * (100 * CLOUD.reserve_cpu + 100 * CLOUD.reserve_memory)
+        assert result.spent[0] == pytest.approx(per_period * 302.0 / 60.0, abs=1e-6)
+
+
+def test_an_urgent_application_displaces_a_patient_one_and_pays_what_that_is_worth() -> None:
+    """The patient one is saved and continues; both meet their deadlines."""
+    result = run(application(0, 3000.0, 4, 30_000.0), application(600, 300.0, 2, 1000.0))
+    patient, urgent = result.outcomes
+    assert urgent.met
+    assert patient.met
+    assert result.counts.suspensions == result.counts.resumes == 1
+    assert result.counts.vm_suspensions == 4
+    # One second later: the room is there in the period after that of the suspension.
+    assert urgent.end_s == pytest.approx(600.0 + 1.0 + 302.0, abs=1.0)
+    assert patient.end_s == pytest.approx(3002.0 + 303.0 + 5.0, abs=3.0)
+    assert result.spent[1] > 10 * CLOUD.reserve_cpu * 200 * 302 / 60
+
+
+def test_a_gang_waits_for_all_of_its_room() -> None:
+    """Three of its four tasks would fit beside the other, which is dearer."""
+    result = run(application(0, 600.0, 1, 700.0), application(1, 300.0, 4, 5000.0))
+    first, whole = result.outcomes
+    assert first.end_s == pytest.approx(602.0)
+    assert whole.end_s == pytest.approx(602.0 + 302.0, abs=61.0)
+    assert result.counts.suspensions == 0
+
+
+def test_a_stated_limit_of_ten_times_as_much_costs_what_it_displaces() -> None:
+    """The liar starts first, and has less money left than if it had waited."""
+    both = application(0, 600.0, 4, 2000.0), application(1, 600.0, 4, 1900.0)
+    honest, lying = run(*both), run(*both, liars={0: 10.0})
+    assert all(outcome.met for outcome in (*honest.outcomes, *lying.outcomes))
+    assert lying.spent[0] >= honest.spent[0]
+
+
+def test_no_application_spends_more_than_its_budgets() -> None:
+    """Neither do two runs differ: nothing is drawn."""
+    jobs = lublin(60, 8, np.random.default_rng(5))
+    cloud = replace(CLOUD, nodes=8)
+    terms = TaskAssignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s)
+    applications = contended(assign(jobs, terms, np.random.default_rng(5)), 0.05)
+    first, second = (
+        simulate_orders(applications, cloud, PatienceSettings(), np.random.default_rng(seed))
+        for seed in (1, 2)
+    )
+    assert first.outcomes == second.outcomes
+    assert first.counts.suspensions > 0
+    for application_, spent in zip(applications, first.spent, strict=True):
+        budgets = 1 + application_.deadline_s // cloud.renewal_s
+        assert spent <= budgets * application_.budget * application_.tasks + 1e-6
+    rival = edf(applications, cloud.cores, cloud.costs)
+    assert met_part(first.outcomes) >= met_part(rival.outcomes) - 0.05
+
+
+def test_an_application_larger_than_the_cloud_is_refused() -> None:
+    """Its gang would wait for ever."""
+    with pytest.raises(TooLargeError, match="needs 5 of 4 cores"):
+        run(application(0, 10.0, 5, 100.0))
