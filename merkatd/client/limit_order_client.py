@@ -27,7 +27,7 @@ class LimitOrder:
     market: str | None = None
     since_s: float | None = None
     cost: float | None = None
-    """The credits a period that it pays, or would pay."""
+    """The credits a period that it pays, 0 while it waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

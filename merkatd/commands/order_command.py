@@ -32,7 +32,7 @@ ORDER_TABLE = ScreenTable(
             "the limit in force: LIMIT, or LIMIT x FACTOR after a start",
             optional=True,
         ),
-        Column("COST", "cost", ColumnFormat.CREDITS, "credits a period that it pays or would pay"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits a period that it pays"),
         Column("RUNS", "runs", ColumnFormat.TEXT, "whether its VMs run"),
         Column("SINCE", "since_s", ColumnFormat.TIME, "its last start or stop", optional=True),
         Column(
@@ -208,7 +208,7 @@ def _texts(what: str, order: Any) -> Iterator[str]:
         f"Limit order {order['id']}: {which} {runs} at most"
         f" {credits_text(limit)} credits a period{after}."
     )
-    if order["since_s"] is None and order["cost"] is None:
+    if order["since_s"] is None and order["cost"] is None and not order["why"]:
         yield f"The next period decides whether {'it runs' if alone else 'they run'}."
         return
     since = "" if order["since_s"] is None else f" since {time_text(order['since_s'])}"

@@ -11,6 +11,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.cluster.columns import NO_MARKET
+from merkatd.cluster.orders import OrderOutcome
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store, platform_store
@@ -19,8 +20,10 @@ from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder, OrderOutcome
+from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.order_limits import OrderCounts
@@ -283,14 +286,15 @@ def test_a_vm_of_no_market_is_refused(asked: Interfaces) -> None:
         state(asked, view, [1])
 
 
-def test_a_market_that_charges_for_use_has_no_orders(asked: Interfaces) -> None:
-    """It sells no shares."""
-    world = asked.frontend.scheduler.world
-    markets = tuple(replace(market, strategy="groups") for market in world.markets)
-    assert markets[0].by_use
+@pytest.mark.parametrize(
+    "rules", [MarketRules(strategy="groups"), MarketRules(pricing=Pricing(rule=PriceRule.PAPER))]
+)
+def test_some_markets_have_no_orders(asked: Interfaces, rules: MarketRules) -> None:
+    """These are markets that charge for use, and those with the paper's price rule."""
     view = view_of(asked)
-    asked.frontend.scheduler.world = replace(world, markets=markets)
-    with pytest.raises(InvalidRequestError, match=r"Market default of VM 1 charges for use"):
+    world = asked.frontend.scheduler.world
+    asked.frontend.scheduler.world = replace(world, markets=(rules,))
+    with pytest.raises(InvalidRequestError, match=r"in market default, which has no limit orders"):
         state(asked, view, [1])
 
 

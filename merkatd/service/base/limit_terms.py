@@ -17,7 +17,7 @@ MOST_FACTOR = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class OrderTerms:
+class StatedTerms:
     """The terms of a limit order, which its tenant can change."""
 
     limit: float
@@ -28,9 +28,9 @@ class OrderTerms:
     """The multiple of the limit that applies for `least_run_s`."""
 
 
-def order_terms(
-    limit: Any, least_run_s: Any, factor: Any, present: OrderTerms | None = None
-) -> OrderTerms:
+def stated_terms(
+    limit: Any, least_run_s: Any, factor: Any, present: StatedTerms | None = None
+) -> StatedTerms:
     """Return the given terms; None stands for the `present` one. Raise InvalidRequestError."""
     if present is not None:
         limit = present.limit if limit is None else limit
@@ -49,7 +49,7 @@ def order_terms(
         raise InvalidRequestError(
             f"factor: must be a number from 1 to {MOST_FACTOR:g} (got {quoted_value(factor)})"
         )
-    return OrderTerms(float(limit), float(least_run_s), float(factor))
+    return StatedTerms(float(limit), float(least_run_s), float(factor))
 
 
 def _is_number(value: Any) -> bool:

@@ -14,9 +14,10 @@ from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.terms.ordered_vms import takes_orders
 from merkatd.service.base.callers import MANAGE, Caller, CallerRights, no_vm
 from merkatd.service.base.errors import ConflictError, InvalidRequestError, UnknownObjectError
-from merkatd.service.base.limit_terms import OrderTerms, order_terms, order_vms
+from merkatd.service.base.limit_terms import StatedTerms, order_vms, stated_terms
 from merkatd.service.base.period_view import PeriodView
 
 MOST_ORDERS = 1_000
@@ -42,7 +43,7 @@ class ListedOrder:
     since_s: float | None
     """The time of its last start or stop; None if it never ran."""
     cost: float | None
-    """The credits a period that it pays, or would pay."""
+    """The credits a period that it pays, 0 while it waits; None if it took part in no market."""
     why: str
     stated_s: float
 
@@ -77,7 +78,7 @@ class LimitOrderService:
         factor: Any = 1.0,
     ) -> ListedOrder:
         """State a limit order of these VMs and return it; a repeated call changes nothing."""
-        terms, wanted = order_terms(limit, least_run_s, factor), order_vms(vms)
+        terms, wanted = stated_terms(limit, least_run_s, factor), order_vms(vms)
         rows = [_row(view, vm) for vm in wanted]
         owners = view.snapshot.vms.owner[rows].tolist()
         for vm, owner in zip(wanted, owners, strict=True):
@@ -128,7 +129,7 @@ class LimitOrderService:
 
         def write(connection: sa.Connection) -> tuple[LimitOrder, bool]:
             order = _locked(connection, permitted)
-            terms = order_terms(limit, least_run_s, factor, _terms_of(order))
+            terms = stated_terms(limit, least_run_s, factor, _terms_of(order))
             if _terms_of(order) == terms:
                 return order, False
             changed = replace(
@@ -204,10 +205,10 @@ class LimitOrderService:
             raise InvalidRequestError(
                 f"VM {vms[0]} belongs to no market, so it can't be in a limit order", vms[0]
             )
-        if self._scheduler.world.markets[market].by_use:
+        if not takes_orders(self._scheduler.world.markets[market]):
             raise InvalidRequestError(
-                f"Market {view.market_name(market)} of VM {vms[0]} charges for use: it has no"
-                " limit orders",
+                f"VM {vms[0]} is in market {view.market_name(market)}, which has no limit orders:"
+                " they need the price rule clearing, and no charge for use",
                 vms[0],
             )
         return int(table.owner[first])
@@ -242,8 +243,8 @@ def _row(view: PeriodView, vm: int) -> int:
         raise no_vm(vm) from None
 
 
-def _terms_of(order: LimitOrder) -> OrderTerms:
-    return OrderTerms(order.limit, order.least_run_s, order.factor)
+def _terms_of(order: LimitOrder) -> StatedTerms:
+    return StatedTerms(order.limit, order.least_run_s, order.factor)
 
 
 def _require_no_fleet(connection: sa.Connection, vms: Sequence[int], owner: int) -> None:

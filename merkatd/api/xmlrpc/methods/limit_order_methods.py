@@ -99,7 +99,8 @@ async def order_delete(services: DaemonServices, caller: Caller, order: int) -> 
             "factor": "The multiple of the limit that applies after a start.",
             "runs": "Whether its VMs run.",
             "since_s": "The time of its last start or stop; left out if it never ran.",
-            "cost": "The credits a period that it pays, or would pay.",
+            "cost": "The credits a period that it pays, 0 while it waits; left out if it took part"
+            " in no market yet.",
             "why": "The reason why it waits.",
             "stated_s": "The time when it was stated.",
         },
