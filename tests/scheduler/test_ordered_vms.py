@@ -53,7 +53,7 @@ class Site(Frontend):
 
     def limit_order(self, id_: int) -> LimitOrder:
         """Return a limit order with its latest outcome."""
-        found = self.read(limit_order_store.living)
+        found: tuple[LimitOrder, ...] = self.read(limit_order_store.living)
         return next(order for order in found if order.id == id_)
 
     def states(self, vms: list[int]) -> list[str]:
@@ -182,4 +182,17 @@ def test_markets_with_the_papers_rule_have_no_orders() -> None:
     assert site.states(vms) == ["RUNNING"] * 2
     assert not site.limit_order(order).runs
     assert "market with limit orders" in site.limit_order(order).why
+    site.close()
+
+
+@pytest.mark.parametrize("hosts", [0, 1])
+@pytest.mark.filterwarnings("error")
+def test_an_order_of_vms_that_may_have_nothing_takes_part_in_no_market(hosts: int) -> None:
+    """Their limits in their templates are 0: there is nothing to buy, with or without hosts."""
+    site = Site(hosts=hosts)
+    nothing = {"MERKAT_MAX_CPU": 0, "MERKAT_MAX_MEMORY": 0}
+    order = site.state_order([site.vm(1.0, f"ann:{PASSWORD}", **nothing)], 3.0)
+    announcement = site.periods(2)
+    assert announcement.decided.decision.failed == {}
+    assert "may have nothing" in site.limit_order(order).why
     site.close()

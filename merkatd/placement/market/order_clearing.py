@@ -10,7 +10,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   they will fit once others have left: VMs of orders below, which are suspended in this period, or
   VMs that bid, which are migrated. The waiting VMs start in a later period.
 - If the VMs fit on no hosts at all, the order counts as absent: it raises no price and displaces
-  nobody.
+  nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
+  hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
 The strategy then sees the VMs of running orders with their full size as floor and without bids, and
 no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
@@ -191,6 +192,7 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
         _weights(snapshot, view.market, total, reserve),
         reserve,
         places.take,
+        places.exist,
     )
 
 

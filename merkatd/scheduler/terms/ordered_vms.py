@@ -67,8 +67,10 @@ def with_stated_orders(
         rows = rows[~is_one_of(vms.id[rows], grouped)]
         if _market_of(snapshot, rows, markets) == NO_MARKET:
             continue
-        order[rows] = row
         active = rows[is_one_of(vms.state[rows], BIDDING)]
+        if len(active) and not vms.cap[active].any():
+            continue
+        order[rows] = row
         floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
         bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
     saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
@@ -117,7 +119,10 @@ def outcomes_of_all(
     stated: Collection[int], outcomes: Mapping[int, OrderOutcome]
 ) -> list[OrderOutcome]:
     """Return the outcomes of all stated orders, also of those that took part in no market."""
-    why = "none of its VMs runs or waits, or they are not all in one market with limit orders"
+    why = (
+        "none of its VMs runs or waits, or they may have nothing (MERKAT_MAX_CPU),"
+        " or they are not all in one market with limit orders"
+    )
     return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in sorted(stated)]
 
 
