@@ -147,7 +147,7 @@ def _markets_with_orders(snapshot: Snapshot) -> list[int]:
 def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedOrders:
     vms = snapshot.vms
     ordered = (vms.order != NO_ROW) & (vms.market == market)
-    rows = np.flatnonzero(ordered & is_one_of(vms.state, BIDDING))
+    rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
     view = _at_full_size(snapshot, market, rows)
     places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
     book = _book(snapshot, places, pricing)
