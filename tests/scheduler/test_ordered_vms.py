@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from merkatd.cluster.columns import NO_HOST
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
@@ -14,6 +15,8 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.phases.scarcity import within_capacity
+from tests.placement.test_order_clearing import decided, halls
 from tests.scheduler.frontend import PASSWORD, Frontend
 
 CREDITS = 1000.0
@@ -273,3 +276,22 @@ def test_a_limit_counts_as_far_as_credits_last_while_disks_are_copied(site: Site
     needed = float(site.limit_order(waiting).why.split()[-1].replace(",", ""))
     assert needed == pytest.approx(site.balances()[site.ann] / 2, rel=0.01)
     site.periods(2)
+
+
+class _NoLease:
+    """A stock in which nothing is left for VM 1."""
+
+    def take(self, vm: int, _host: int) -> str | None:
+        """Return why the VM gets nothing."""
+        return "no lease is left" if vm == 1 else None
+
+
+def test_nobody_is_displaced_for_an_order_that_could_not_start() -> None:
+    """Otherwise its neighbours would be saved and started again for ever."""
+    vms = [(0, 1.0, 60.0, 0), (NO_HOST, 4.0, 60.0, 1), (NO_HOST, 4.0, 30.0, 1)]
+    decision = within_capacity(halls(1, vms), decided, _NoLease)
+    assert decision.plan.steps == ()
+    assert decision.orders[10].runs
+    assert decision.reasons[1] == "no lease is left"
+    assert decision.reasons[2] == "its limit order waits with VM 1"
+    assert len(within_capacity(halls(1, vms), decided, None).plan) == 1

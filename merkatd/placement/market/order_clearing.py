@@ -167,6 +167,7 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
         movable=snapshot.vms.movable[rows],
         cost=np.zeros((count, len(snapshot.resources))),
         priority=np.zeros(count),
+        coming=np.full(count, NO_HOST),
         leaving=np.zeros(0, dtype=np.int64),
     )
     return market_view(with_order_terms(snapshot, whole), market)
@@ -229,6 +230,7 @@ def _results(
         movable=snapshot.vms.movable[vms] & ~displaced,
         cost=share * (paid / whole)[order][:, np.newaxis],
         priority=FIRST + rank[order],
+        coming=np.append(view.hosts, NO_HOST)[places.coming()],
         leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
     )
     why = _why_waiting(snapshot, places, book, cleared)

@@ -42,6 +42,11 @@ class OrderPlaces:
         fixed = np.where(view.movable & ~rules.stays, NO_HOST, others)
         self._alone = GangBoard(view, Board(view, fixed), rules)
 
+    def coming(self) -> Ints:
+        """Return, for each member, the host on which it starts once others have left; NO_HOST."""
+        waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
+        return np.where(waits, self._then.hosts(self.members), NO_HOST)
+
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
         vms, place = self.vms[order], self.view.place
