@@ -35,6 +35,9 @@ class OrderTerms:
     """[rows, resources]: credits per period of running."""
     priority: Floats
     """[rows]: VMs of orders are placed first, with the dearest order first of all."""
+    coming: Ints
+    """[rows]: snapshot row of the host on which a VM will start once others have left it, else
+    NO_HOST."""
     leaving: Ints
     """Snapshot rows of VMs that must leave their hosts, to make room for an order."""
 

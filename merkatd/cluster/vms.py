@@ -136,3 +136,5 @@ class Vms(Table):
     """Row of the VM's limit order."""
     saved: Bools = flag(default=False, later=True)
     """Whether the VM is saved without a host, and a resumption makes it wait for one again."""
+    starts: Bools = flag(default=False, later=True)
+    """Whether the VM is in a limit order and on its host, but its guest does not compute yet."""

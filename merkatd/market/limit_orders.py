@@ -11,7 +11,8 @@ single price may leave some capacity that is too small for the next order. Three
    to the lowest, an order runs if, at prices of its height, there is room for its bundle, the
    orders that run already, and the demand of all bids. An order that lacks room is skipped, and a
    smaller one below it may still run. The weights don't depend on this period's limits, so a
-   higher limit never stops an order. An order whose VMs fit on no hosts counts as absent.
+   higher limit never stops an order. An order that no limit could start counts as absent: its VMs
+   fit on no hosts, or it lacks room beside the floors of bids.
 2. *What an order pays.* The least limit with which it would still run, computed without it: the
    height of the first order or bid below it whose demand leaves it no room. A higher limit doesn't
    change this cost, and a lower limit either doesn't or stops the order. So a tenant states what
@@ -63,7 +64,7 @@ class Clearing(NamedTuple):
     runs: Bools
     """[orders]"""
     placeless: Bools
-    """[orders]: whether there is capacity for the order, but no hosts for its VMs."""
+    """[orders]: whether there are no hosts for the order's VMs, whatever room the market has."""
     cost: Floats
     """[orders]: credits a period; 0 for orders that wait."""
     price: Floats
@@ -90,6 +91,9 @@ class OrderBook:
     take_places: Callable[[int], bool] = _anywhere
     """A function that takes hosts for an order's VMs, and returns whether there are any. It is
     called from the highest order to the lowest, for those with room."""
+    has_places: Callable[[int], bool] = _anywhere
+    """A function that returns whether an order's VMs fit on hosts without the other orders. It is
+    called for those without room. An order that could never run must raise no price."""
 
     @cached_property
     def height(self) -> Floats:
@@ -139,10 +143,15 @@ class OrderBook:
 
     @cached_property
     def _ranked(self) -> Ints:
-        """Return the rows of the orders that pay the reserve prices, from the highest."""
+        """Return the rows of the orders that a limit can start, from the highest.
+
+        They pay the reserve prices, and fit beside the floors of bids.
+        """
         orders = self.orders
         pays = (orders.limit > 0) & (orders.limit >= orders.bundle @ self.reserve)
-        rows = np.flatnonzero(pays)
+        floors = [self._demand.floors(good) for good in range(len(self.capacity))]
+        fits = (orders.bundle <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
+        rows = np.flatnonzero(pays & fits)
         return rows[np.argsort(-self.height[rows], kind="stable")]
 
     @cached_property
@@ -177,10 +186,12 @@ class OrderBook:
         for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
             before.append(tuple(used))
             lacks = [good for good in goods if used[good] + bundle[good] > room[good]]
-            placed = not lacks and self.take_places(int(self._ranked[place]))
+            row = int(self._ranked[place])
+            has_places = self.has_places(row) if lacks else self.take_places(row)
+            placed = has_places and not lacks
             runs.append(placed)
-            placeless.append(not lacks and not placed)
-            for good in lacks:
+            placeless.append(not has_places)
+            for good in lacks if has_places else ():
                 lacking[good] = lacking[good] or self._heights[place]
             if placed:
                 used = [used[good] + bundle[good] for good in goods]

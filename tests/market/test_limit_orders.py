@@ -135,6 +135,20 @@ def test_an_order_without_hosts_below_costs_nothing() -> None:
     assert cleared.cost == pytest.approx([0, 0, 0, 0])
 
 
+def test_an_order_that_no_limit_could_start_raises_neither_prices_nor_costs() -> None:
+    """It is larger than the market, or than what floors leave, or it has no hosts."""
+    alone = book_of([(5, 30, 50)], [(9, 40)], 100, reserve=0.01).clear()
+    for more, fits in (((1000, 110), True), ((1000, 80), True), ((1000, 65), False)):
+        book = book_of([(5, 30, 50)], [(9, 40), more], 100, reserve=0.01)
+        if not fits:  # it has room without the other order
+            book = book_of([(5, 30, 50)], [(2000, 40), more], 100, reserve=0.01)
+        cleared = replace(book, has_places=[fits, fits].__getitem__).clear()
+        assert cleared.runs.tolist() == [True, False]
+        assert cleared.placeless.tolist() == [False, not fits]
+        assert cleared.cost == pytest.approx([*alone.cost, 0])
+        assert cleared.price == pytest.approx(alone.price)
+
+
 def test_the_price_is_that_of_the_highest_order_without_room() -> None:
     """Lower ones offer less for the same units."""
     cleared = book_of([], [(120, 60), (90, 60), (60, 60)], 100).clear()

@@ -143,6 +143,26 @@ def test_an_order_that_fits_on_no_hosts_raises_no_price() -> None:
     assert starts(decision) == [4]
 
 
+@pytest.mark.parametrize("size", [[120.0], [60.0, 60.0, 60.0], [300.0]])
+def test_an_order_that_could_never_run_costs_others_nothing(size: list[float]) -> None:
+    """Its VMs are too large, and there is no room beside the order above it."""
+    never = [(NO_HOST, 400.0, part, 1) for part in size]
+    decision = decided(halls(2, [(NO_HOST, 900.0, 100.0, 0), (0, 5.0, 50.0, NO_ROW), *never]))
+    assert {order: its.runs for order, its in decision.orders.items()} == {10: True, 11: False}
+    assert decision.orders[10].cost == pytest.approx(100 * 0.001)
+    assert decision.prices[0, 0] == pytest.approx(0.001)
+
+
+def test_an_order_that_would_run_alone_raises_the_cost_of_the_one_above() -> None:
+    """Its VM fits on a host once the bid has moved to the other one."""
+    vms = [(NO_HOST, 9.0, 90.0, 0), (0, 0.5, 20.0, NO_ROW), (1, 0.5, 20.0, NO_ROW)]
+    snapshot = halls(2, [*vms, (NO_HOST, 4.0, 100.0, 1)])
+    floor = np.array([[0.0], [20.0], [20.0], [0.0]])
+    decision = decided(replace(snapshot, vms=replace(snapshot.vms, floor=floor)))
+    assert decision.orders[10].cost == pytest.approx(90 * 0.04)
+    assert decision.prices[0, 0] == pytest.approx(0.04)
+
+
 def test_bids_make_room_by_migrations() -> None:
     """The floors of 30 leave 70 units on each of two hosts: one VM moves, then all 80 fit."""
     bids = [(0, 1.0, 50.0, NO_ROW), (1, 1.0, 50.0, NO_ROW)]

@@ -1,17 +1,22 @@
 """VMs in limit orders through the daemon: start, displacement, charges, the least run."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from merkatd.cluster.columns import NO_HOST
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.phases.scarcity import within_capacity
+from tests.placement.test_order_clearing import decided, halls
 from tests.scheduler.frontend import PASSWORD, Frontend
 
 CREDITS = 1000.0
@@ -50,6 +55,13 @@ class Site(Frontend):
             )
         )
         return order.id
+
+    def set_duration(self, state: Lcm, seconds: float) -> None:
+        """Set the time that VMs stay in a state."""
+        world = self.cloud.world
+        delays = world.settings.delays
+        by_state = {**delays.by_state, state: seconds}
+        world.settings = replace(world.settings, delays=replace(delays, by_state=by_state))
 
     def limit_order(self, id_: int) -> LimitOrder:
         """Return a limit order with its latest outcome."""
@@ -183,3 +195,103 @@ def test_markets_with_the_papers_rule_have_no_orders() -> None:
     assert not site.limit_order(order).runs
     assert "market with limit orders" in site.limit_order(order).why
     site.close()
+
+
+@pytest.mark.parametrize("hosts", [0, 1])
+@pytest.mark.filterwarnings("error")
+def test_an_order_of_vms_that_may_have_nothing_takes_part_in_no_market(hosts: int) -> None:
+    """Their limits in their templates are 0: there is nothing to buy, with or without hosts."""
+    site = Site(hosts=hosts)
+    nothing = {"MERKAT_MAX_CPU": 0, "MERKAT_MAX_MEMORY": 0}
+    order = site.state_order([site.vm(1.0, f"ann:{PASSWORD}", **nothing)], 3.0)
+    announcement = site.periods(2)
+    assert announcement.decided.decision.failed == {}
+    assert "may have nothing" in site.limit_order(order).why
+    site.close()
+
+
+@pytest.mark.parametrize("limit", [2.0, 3.0])
+def test_an_order_keeps_and_pays_its_room_while_its_disks_are_copied(
+    site: Site, limit: float
+) -> None:
+    """Another order with less or as much does not start in it; the least run begins once."""
+    site.set_duration(Lcm.PROLOG, 300.0)
+    first = site.vms("ann")
+    order = site.state_order(first, 3.0, least_run_s=600.0)
+    site.periods(1)
+    since_s = site.limit_order(order).since_s
+    second = site.vms("bob")
+    site.state_order(second, limit)
+    site.periods(1)
+    before = site.balances()
+    site.periods(2)
+    assert site.states(first) == ["PROLOG"] * 3
+    assert before[site.ann] - site.balances()[site.ann] == pytest.approx(2 * limit)
+    held = site.balances()[site.ann] - site.free(site.ann)
+    assert held == pytest.approx(2 * limit + (600 / 60 - 5) * 3.0, rel=0.02)
+    site.periods(5)
+    assert (site.states(first), site.states(second)) == (["RUNNING"] * 3, ["PENDING"] * 3)
+    assert site.limit_order(order).since_s == since_s
+    assert before[site.bob] == site.balances()[site.bob]
+
+
+def test_a_guest_of_an_order_that_starts_between_periods_has_its_size(site: Site) -> None:
+    """The order has paid for all of it since it was placed."""
+    site.set_duration(Lcm.PROLOG, 90.0)
+    (vm,) = site.vms("ann", 1)
+    site.state_order([vm], 3.0)
+    site.periods(2)
+    site.clock.advance(30.0)
+    assert site.state(vm) == "RUNNING"
+    quota = site.limits(vm).vcpu_quota
+    site.periods(2)
+    assert site.limits(vm).vcpu_quota == quota > 0
+
+
+def test_displaced_vms_pay_a_lower_limit_from_the_next_period_on(site: Site) -> None:
+    """They may be saved for long."""
+    site.set_duration(Lcm.SAVE_STOP, 400.0)
+    vms = site.vms("ann")
+    order = site.state_order(vms, 9.0)
+    site.periods(2)
+    site.state_order(site.vms("bob"), 90.0)
+    site.periods(2)
+    lower = replace(site.limit_order(order), limit=1.0)
+    site.read(lambda connection: limit_order_store.change(connection, lower))
+    site.periods(1)
+    before = site.balances()[site.ann]
+    site.periods(2)
+    assert site.states(vms) == ["SAVE_STOP"] * 3
+    assert before - site.balances()[site.ann] == pytest.approx(2 * 1.0, rel=1e-4)
+    site.periods(3)
+
+
+def test_a_limit_counts_as_far_as_credits_last_while_disks_are_copied(site: Site) -> None:
+    """Its payer could pay half of its credits per period; the longest charge is two periods."""
+    site.set_duration(Lcm.PROLOG, 150.0)
+    site.state_order(site.vms("ann"), 1e9)
+    site.periods(2)
+    waiting = site.state_order(site.vms("bob"), 3.0)
+    site.periods(1)
+    needed = float(site.limit_order(waiting).why.split()[-1].replace(",", ""))
+    assert needed == pytest.approx(site.balances()[site.ann] / 2, rel=0.01)
+    site.periods(2)
+
+
+class _NoLease:
+    """A stock in which nothing is left for VM 1."""
+
+    def take(self, vm: int, _host: int) -> str | None:
+        """Return why the VM gets nothing."""
+        return "no lease is left" if vm == 1 else None
+
+
+def test_nobody_is_displaced_for_an_order_that_could_not_start() -> None:
+    """Otherwise its neighbours would be saved and started again for ever."""
+    vms = [(0, 1.0, 60.0, 0), (NO_HOST, 4.0, 60.0, 1), (NO_HOST, 4.0, 30.0, 1)]
+    decision = within_capacity(halls(1, vms), decided, _NoLease)
+    assert decision.plan.steps == ()
+    assert decision.orders[10].runs
+    assert decision.reasons[1] == "no lease is left"
+    assert decision.reasons[2] == "its limit order waits with VM 1"
+    assert len(within_capacity(halls(1, vms), decided, None).plan) == 1

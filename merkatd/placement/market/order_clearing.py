@@ -10,7 +10,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   they will fit once others have left: VMs of orders below, which are suspended in this period, or
   VMs that bid, which are migrated. The waiting VMs start in a later period.
 - If the VMs fit on no hosts at all, the order counts as absent: it raises no price and displaces
-  nobody.
+  nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
+  hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
 The strategy then sees the VMs of running orders with their full size as floor and without bids, and
 no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
@@ -145,7 +146,7 @@ def _markets_with_orders(snapshot: Snapshot) -> list[int]:
 def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedOrders:
     vms = snapshot.vms
     ordered = (vms.order != NO_ROW) & (vms.market == market)
-    rows = np.flatnonzero(ordered & is_one_of(vms.state, BIDDING))
+    rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
     view = _at_full_size(snapshot, market, rows)
     places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
     book = _book(snapshot, places, pricing)
@@ -165,6 +166,7 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
         movable=snapshot.vms.movable[rows],
         cost=np.zeros((count, len(snapshot.resources))),
         priority=np.zeros(count),
+        coming=np.full(count, NO_HOST),
         leaving=np.zeros(0, dtype=np.int64),
     )
     return market_view(with_order_terms(snapshot, whole), market)
@@ -190,6 +192,7 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
         _weights(snapshot, view.market, total, reserve),
         reserve,
         places.take,
+        places.exist,
     )
 
 
@@ -226,6 +229,7 @@ def _results(
         movable=snapshot.vms.movable[vms] & ~displaced,
         cost=share * (paid / whole)[order][:, np.newaxis],
         priority=FIRST + rank[order],
+        coming=np.append(view.hosts, NO_HOST)[places.coming()],
         leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
     )
     why = _why_waiting(snapshot, places, book, cleared)

@@ -39,6 +39,13 @@ class OrderPlaces:
         others[members] = NO_HOST
         self._then = GangBoard(view, Board(view, others), rules)
         self._now = GangBoard(view, Board(view, view.place), rules)
+        fixed = np.where(view.movable & ~rules.stays, NO_HOST, others)
+        self._alone = GangBoard(view, Board(view, fixed), rules)
+
+    def coming(self) -> Ints:
+        """Return, for each member, the host on which it starts once others have left; NO_HOST."""
+        waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
+        return np.where(waits, self._then.hosts(self.members), NO_HOST)
 
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
@@ -63,6 +70,23 @@ class OrderPlaces:
         self.later[order] = False
         self._then.leave(there)
         return False
+
+    def exist(self, order: int) -> bool:
+        """Return whether there are hosts for the VMs of an order without all other orders.
+
+        VMs that bid may leave. So the answer does not depend on any limit.
+        """
+        vms, place = self.vms[order], self.view.place
+        there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
+        if self._alone.keep(there, place[there]):
+            exist = self._alone.take(waiting)
+            self._alone.leave(there)
+        else:
+            exist = bool(self.view.movable[there].all()) and self._alone.take(vms)
+            waiting = vms
+        if exist:
+            self._alone.leave(waiting)
+        return exist
 
     def _move_all(self, order: int) -> bool:
         """Take other hosts for an order whose VMs have no room where they are; return success."""

@@ -77,8 +77,9 @@ def resumable(snapshot: Snapshot, prices: Floats, kept: Floats | None = None) ->
 
     `rests` marks them. `reserved`, [vms, resources], is the floor of failed VMs, which have no
     allocation. `resumed`, [vms, resources], is the amount that the VM could buy: its bid at the
-    period's price, limited to its cap; 0 for all others. `claims` marks those with more memory than
-    `kept`, the amounts that VMs have regardless of their bids.
+    period's price, limited to its cap; 0 for all others. A VM of a limit order that starts has all
+    of its cap. `claims` marks those with more memory than `kept`, the amounts that VMs have
+    regardless of their bids.
     """
     vms = snapshot.vms
     off = has_floor_at_rest(vms)
@@ -86,6 +87,7 @@ def resumable(snapshot: Snapshot, prices: Floats, kept: Floats | None = None) ->
         return {}
     price = prices[np.where(off, vms.market, 0)]
     buys = np.divide(vms.bid, price, out=np.zeros_like(vms.bid), where=price > 0)
+    buys[vms.starts] = np.inf
     failed = off & (vms.state == VmState.ABSENT)
     columns = {
         "rests": off,

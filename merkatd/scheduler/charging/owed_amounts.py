@@ -80,6 +80,11 @@ def costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
     owed = _costs(
         arrays, rows, markets, arrays["bid"][rows], held_memory.amounts_given(arrays)[rows]
     )
+    return _with_order_costs(owed, arrays, rows)
+
+
+def _with_order_costs(owed: Floats, arrays: Arrays, rows: Ints) -> Floats:
+    """Return costs, [rows, resources], in which VMs of limit orders owe their orders' costs."""
     if "order_cost" not in arrays:
         return owed
     of_order = arrays["order_cost"][rows]
@@ -125,11 +130,15 @@ def resting(arrays: Arrays, markets: Sequence[MarketRules]) -> Ints:
 
 
 def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
-    """[rows, resources]: credits for one whole period off, in which each VM has its floor."""
+    """[rows, resources]: credits for one whole period off, in which each VM has its floor.
+
+    A VM of a limit order that starts has its full size, and owes its part of the order's cost.
+    """
     bid = np.zeros_like(arrays["bid"][rows])
     if "claims" in arrays:
         bid = np.where(arrays["claims"][rows, np.newaxis], arrays["bid"][rows], bid)
-    return _costs(arrays, rows, markets, bid, held_memory.kept_at_rest(arrays)[rows])
+    owed = _costs(arrays, rows, markets, bid, held_memory.kept_at_rest(arrays)[rows])
+    return _with_order_costs(owed, arrays, rows)
 
 
 def _costs(

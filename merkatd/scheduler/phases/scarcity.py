@@ -20,7 +20,7 @@ from merkatd.cluster import (
     Snapshot,
     urgent_vms,
 )
-from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.cluster.left_out import with_their_orders, without_arrivals, without_places
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.ports import CapacityPort
@@ -47,7 +47,7 @@ def within_capacity(
     stays: set[int] = set()
     decision = decide(snapshot)
     for turn in range(MOST_ROUNDS + 1):
-        more = {} if stock is None else vms_left_out(snapshot, decision.plan, stock())
+        more = {} if stock is None else _left_out(snapshot, decision, stock())
         more = with_their_orders(snapshot, more)
         held = staying(decision.plan)
         late |= more
@@ -117,6 +117,22 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     closed = is_one_of(hosts.id, to) & (hosts.state == int(HostState.ON))
     state = np.where(closed, int(HostState.DISABLED), hosts.state)
     return replace(snapshot, hosts=replace(hosts, state=state))
+
+
+def _left_out(snapshot: Snapshot, decision: Decision, stock: CapacityPort) -> Mapping[int, str]:
+    """Return the VMs for which nothing is left, with those that will start once others have left.
+
+    Nobody is displaced for a limit order that could not start then.
+    """
+    late = vms_left_out(snapshot, decision.plan, stock)
+    terms = decision.order_terms
+    if terms is None:
+        return late
+    waits = terms.coming != NO_HOST
+    vms, hosts = snapshot.vms.id[terms.rows[waits]], snapshot.hosts.id[terms.coming[waits]]
+    pairs = zip(vms.tolist(), hosts.tolist(), strict=True)
+    answers = ((vm, stock.take(vm, host)) for vm, host in pairs)
+    return {**late, **{vm: why for vm, why in answers if why is not None}}
 
 
 def vms_left_out(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int, str]:

@@ -111,7 +111,7 @@ def _most(context: PeriodContext, observed: Observed) -> Floats:
     used = is_charged_by_use(context.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
     # A VM that is off or failed bids nothing; it pays the price of a floor for what it keeps.
-    off = has_floor_at_rest(vms)
+    off = has_floor_at_rest(vms) & ~vms.starts
     most[off & ~_claims_at_rest(context, observed)] = 0.0
     used &= ~off
     most[used, CPU] = (full_rates(observed) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]

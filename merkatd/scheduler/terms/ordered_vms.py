@@ -19,6 +19,21 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 
+# Note [VMs of orders that start]
+#
+# While OpenNebula copies the disks of a VM, or its guest boots, the VM counts as powered off
+# (`held_memory.py`): it bids nothing. A VM of a limit order takes part nevertheless, with its full
+# size, and pays its part of the order's cost. Otherwise another order would start in its room, and
+# would be stopped as soon as the guest computes. And the order's least run would begin again.
+
+STARTING = frozenset(
+    {
+        "PROLOG", "PROLOG_RESUME", "PROLOG_UNDEPLOY", "CLEANUP_RESUBMIT", "BOOT", "BOOT_UNKNOWN",
+        "BOOT_POWEROFF", "BOOT_SUSPENDED", "BOOT_STOPPED", "BOOT_UNDEPLOY", "PENDING",
+    }
+)  # fmt: skip
+"""OpenNebula's words for a VM on its way to compute on a host; `PENDING` if OpenNebula still has
+to deploy it."""
 SAVED = "STOPPED"
 """OpenNebula's word for a VM that is saved without a host."""
 
@@ -60,6 +75,8 @@ def with_stated_orders(
         return snapshot
     vms = snapshot.vms
     order = np.full(len(vms), NO_ROW)
+    off = vms.state == VmState.POWERED_OFF
+    starts = off & np.array([word in STARTING for word in seen.vm_words], dtype=bool)
     bid, floor = vms.bid.copy(), vms.floor.copy()
     for row, stated_order in enumerate(stated.orders):
         rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
@@ -67,14 +84,23 @@ def with_stated_orders(
         rows = rows[~is_one_of(vms.id[rows], grouped)]
         if _market_of(snapshot, rows, markets) == NO_MARKET:
             continue
+        active = rows[is_one_of(vms.state[rows], BIDDING) | starts[rows]]
+        if len(active) and not vms.cap[active].any():
+            continue
         order[rows] = row
-        active = rows[is_one_of(vms.state[rows], BIDDING)]
         floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
         bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
     saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
     return replace(
         snapshot,
-        vms=replace(vms, order=order, bid=bid, floor=floor, saved=saved),
+        vms=replace(
+            vms,
+            order=order,
+            bid=bid,
+            floor=floor,
+            saved=saved,
+            starts=starts & (order != NO_ROW),
+        ),
         orders=Orders(
             id=np.array([order.id for order in stated.orders], dtype=np.int64),
             funded_s=np.array([order.rest_s(snapshot.now_s) for order in stated.orders]),
@@ -117,7 +143,10 @@ def outcomes_of_all(
     stated: Collection[int], outcomes: Mapping[int, OrderOutcome]
 ) -> list[OrderOutcome]:
     """Return the outcomes of all stated orders, also of those that took part in no market."""
-    why = "none of its VMs runs or waits, or they are not all in one market with limit orders"
+    why = (
+        "none of its VMs runs or waits, or they may have nothing (MERKAT_MAX_CPU),"
+        " or they are not all in one market with limit orders"
+    )
     return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in sorted(stated)]
 
 

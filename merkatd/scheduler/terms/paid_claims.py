@@ -59,7 +59,8 @@ def with_bids_under_way(observed: Observed, last: Mapping[str, Any] | None) -> O
     had = last["runs"] | last["placed"]
     known = (row != NO_ROW) & (vms.host != NO_HOST) & np.append(had, False)[row]
     before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
-    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
+    # The parts of an order's limit are new in each period: old ones could exceed it together.
+    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays & (vms.order == NO_ROW)
     bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
     lowered = (vms.bid < before * _AS_BEFORE).any(axis=1)
     goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
