@@ -92,7 +92,7 @@ class PeriodSection(Rhythm):
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "interval_s": SettingRules(above=0),
-        "least_interval_s": SettingRules(above=0),
+        "least_interval_s": SettingRules(least=0.1),
         "step_limit_s": SettingRules(above=0),
         "act_limit_s": SettingRules(above=0),
         "tell_limit_s": SettingRules(above=0),

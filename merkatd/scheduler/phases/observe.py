@@ -55,6 +55,20 @@ async def read_cloud(context: PeriodContext) -> CloudReading:
     return CloudReading(started_s, observation, use, wishes)
 
 
+async def look_only(context: PeriodContext, why: str) -> None:
+    """Check whether a standby daemon could take over; the observation is neither stored nor used.
+
+    Raise CloudUnreachableError.
+    """
+    looked = await read_cloud(context)
+    _log.info(
+        "Standing by; observed {vms} VMs on {hosts} hosts: {why}",
+        vms=len(looked.observation.vm_id),
+        hosts=len(looked.observation.host_id),
+        why=why,
+    )
+
+
 def observed_from(
     context: PeriodContext,
     period: int,
