@@ -128,7 +128,8 @@ async def observe(context: PeriodContext) -> Observed:
     # A request that ends while the cloud is read may have an effect that the reading missed.
     in_flight = frozenset(context.in_flight)
     looked = await read_cloud(context)
-    await context.executor.run(partial(context.recent.met, looked.observation, looked.use))
+    each_s = context.rhythm.interval_s
+    await context.executor.run(partial(context.recent.met, looked.observation, looked.use, each_s))
     stored = await context.database.run(
         lambda connection: _store(connection, context, looked, began, in_flight)
     )
