@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.scheduler.base.believed_time import (
-    MOMENT_EACH_S,
-    SLEWED,
     LONGEST_S,
+    MOMENT_EACH_S,
     MOMENT_S,
+    SLEWED,
     Belief,
     first_belief,
     next_belief,

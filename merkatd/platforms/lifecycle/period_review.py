@@ -56,7 +56,7 @@ from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.creation_turns import CreationRoom
 
-_HISTORY_PERIODS = 10
+_HISTORY_INTERVALS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,12 +249,13 @@ def _scene(
 
 
 def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[str, list[float]]]:
-    """Return the prices of the last periods, by market and resource."""
-    since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
+    """Return the prices of the last intervals, by market and resource."""
+    since_s = now.at_s - _HISTORY_INTERVALS * now.interval_s
     prices: dict[str, dict[str, list[float]]] = {}
     for market in now.markets:
         by_resource = prices.setdefault(market.name, {})
-        for point in price_store.history(connection, market.name, since_s):
+        points = price_store.history(connection, market.name, since_s)
+        for point in price_store.spaced(points, now.interval_s):
             by_resource.setdefault(point.resource, []).append(point.price)
     return prices
 
