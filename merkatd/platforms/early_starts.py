@@ -36,8 +36,11 @@ class EarlyStarts:
     async def after_period(
         self, world: PeriodContext, announcement: Announcement, published: Sequence[MarketNow]
     ) -> None:
-        """Start the next period when waiting platforms can start, or the time of one comes."""
-        if self._reviewed is None or announcement.mode.watches:
+        """Start the next period when waiting platforms can start, or the time of one comes.
+
+        Without platforms nothing is `published`.
+        """
+        if self._reviewed is None or announcement.mode.watches or not published:
             return
         work = partial(
             awaited_by_platforms,

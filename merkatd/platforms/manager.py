@@ -122,7 +122,8 @@ class Manager:
             if not self._closed:
                 await self._compare(announcement)
         except Exception:  # noqa: BLE001 - the next period's news must still be sent
-            _log.failure("Could not send the news of the period to the platforms' controllers")
+            if not self._closed:  # after that nothing can be read
+                _log.failure("Could not send the news of the period to the platforms' controllers")
         finally:
             self._turn.release()
 

@@ -112,6 +112,33 @@ def test_periods_of_a_second_charge_as_much_as_those_of_a_minute(
     assert any(amounts.any() for amounts in found[1].values()) == any(bids)
 
 
+def test_a_start_costs_its_least_charge_once() -> None:
+    """With a period in each second, twenty seconds of running cost no more than with one."""
+    found = []
+    for each_s in (24.0, 1.0):
+        with frontend_of() as frontend:
+            vm = frontend.vm(3.0)
+            frontend.periods(4)
+            frontend.bench.ok("one.vm.action", "suspend", vm)
+            frontend.periods(4)
+            since = frontend.period().period
+            frontend.clock.advance(5.0)
+            frontend.bench.ok("one.vm.action", "resume", vm)
+            frontend.clock.advance(1.0)
+            frontend.placed_again.add(vm)
+            frontend.periods(int(24.0 / each_s), each_s)
+            frontend.bench.ok("one.vm.action", "suspend", vm)
+            frontend.clock.advance(1.0)
+            frontend.periods(3, each_s)
+            newest = frontend.read(period_store.newest).number
+            details = [
+                frontend.read(lambda c, number=number: usage_store.load(c, number))
+                for number in range(since, newest)
+            ]
+            found.append(sum(float(detail.seconds.sum()) for detail in details))
+    assert 15.0 <= found[1] <= found[0] + 2.0
+
+
 def test_a_debt_suspends_vms_after_as_much_time() -> None:
     """Five intervals without payment are five minutes, however many periods they have."""
     waited = []
