@@ -191,7 +191,7 @@ class VirtualTime:
 class RealTime:
     """A reactor of the tests; its clouds run faster by this factor."""
 
-    faster = 12
+    faster = 6
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
