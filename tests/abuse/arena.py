@@ -114,7 +114,7 @@ class Arena(Site):
         """
         self._periods(1)
         players = {name: Player(self, name) for name in strategies}
-        owners = [one.owner for one in players.values()]
+        owners = [player.owner for player in players.values()]
         if self.apart:
             for number, player in enumerate(players.values()):
                 player.required = _only(number)
@@ -130,7 +130,7 @@ class Arena(Site):
                 self._run_period()
                 if played == uncounted:
                     self._reset_counts(owners)
-        return {name: self.outcome(one.owner) for name, one in players.items()}
+        return {name: self.outcome(player.owner) for name, player in players.items()}
 
     def _periods(self, count: int) -> None:
         for _ in range(count):
@@ -346,9 +346,9 @@ class Player:
 
     def park(self, leaving: float) -> int:
         """Move all credits but this number to a platform that does not start for years."""
-        found = self.platform(self.credits - leaving, start=LATER)
+        platform = self.platform(self.credits - leaving, start=LATER)
         assert abs(self.credits - leaving) < 1e-6
-        return found
+        return platform
 
     def void_newest(self) -> None:
         """Void the newest charged period as an administrator, even if it is void already."""
