@@ -104,7 +104,7 @@ class Daemon:
         )
         self.scheduler = Scheduler(world, self.leading)
         self.acted: list[int] = []
-        self.scheduler.listen(lambda told: self.acted.append(told.period))
+        self.scheduler.listen(lambda announcement: self.acted.append(announcement.period))
         self.leading.start()
         self.scheduler.start()
 
@@ -155,7 +155,7 @@ def pass_(frontend: Frontend, seconds: float) -> None:
 
 def periods_of(connection: sa.Connection) -> list[int]:
     """Return the numbers of all periods that acted."""
-    return sorted(one.number for one in period_store.recent(connection, 1000) if one.acted_s)
+    return sorted(row.number for row in period_store.recent(connection, 1000) if row.acted_s)
 
 
 @pytest.mark.parametrize(("rate", "offset_s"), pair([1.0, 1.1, 0.92], [0.0, 86_400.0, -3600.0]))
@@ -297,9 +297,9 @@ def test_a_daemon_of_an_older_version_stops_acting_on_a_newer_schema(cloud: Fron
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     pass_(cloud, 180)
     assert (len(first.acted), second.acted) == (3, [])
-    for one in (first, second):
-        assert one.scheduler.standby is not None
-        assert f"from revision {known} to 9999: install that version" in one.scheduler.standby
+    for daemon in (first, second):
+        assert daemon.scheduler.standby is not None
+        assert f"from revision {known} to 9999: install that version" in daemon.scheduler.standby
     newer = Daemon(cloud, "newer", revision="9999")
     pass_(cloud, 130)
     assert len(newer.acted) >= 1
@@ -375,16 +375,16 @@ def test_listeners_are_notified_once_when_the_lease_is_lost_or_released(
 ) -> None:
     """Their work in progress ends then."""
     daemon = Daemon(cloud, "first")
-    told: list[bool] = []
-    daemon.leading.when_lost(lambda: told.append(daemon.leading.acting))
+    losses: list[bool] = []
+    daemon.leading.when_lost(lambda: losses.append(daemon.leading.acting))
     pass_(cloud, 70)
-    assert told == []
+    assert losses == []
     if loses:
         cloud.read(lambda c: lease_store.take_lease(c, "second", lease_store.read_lease(c)))
     else:
         daemon.leads = False
     pass_(cloud, 70)
-    assert told == [False]
+    assert losses == [False]
     assert not daemon.leading.acting
 
 

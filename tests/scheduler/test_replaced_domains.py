@@ -43,9 +43,9 @@ class Scene:
             vm_id=np.array(vms, dtype=np.int64), run=np.array([self.run] * len(vms))
         )
         scene: Any = SimpleNamespace(use=use, observation=look)
-        found = self.watch.found(scene)
+        result = self.watch.found(scene)
         self.watch.forget_charged()
-        return found
+        return result
 
     def look(self) -> None:
         """Let the watch look at the host once."""
@@ -56,8 +56,10 @@ class Scene:
                 return {HOST: {VM: scene.run}}
 
             async def read(self, _vms: Any) -> Any:
-                one = np.array([VM])
-                return SimpleNamespace(vm_id=one, run=np.array([scene.run]), cpu_s=np.array([9.0]))
+                vm_ids = np.array([VM])
+                return SimpleNamespace(
+                    vm_id=vm_ids, run=np.array([scene.run]), cpu_s=np.array([9.0])
+                )
 
             def reach(self) -> Any:
                 return SimpleNamespace(away={})
@@ -74,8 +76,8 @@ def test_a_domain_that_an_observation_finds_has_no_age() -> None:
     scene = Scene()
     assert scene.observe().replaced == {}
     scene.run = 2
-    found = scene.observe()
-    assert (found.replaced, found.age_s) == ({VM: 1}, {VM: 0.0})
+    result = scene.observe()
+    assert (result.replaced, result.age_s) == ({VM: 1}, {VM: 0.0})
 
 
 @pytest.mark.parametrize("first_read", [True, False])
@@ -103,11 +105,11 @@ def test_a_domain_on_another_host_or_after_a_stop_is_not_a_replaced_one() -> Non
 
 def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     """Two observations differ by one at most, and not at all if neither can read the guest."""
-    one, nobody = np.array([VM]), np.zeros(0, dtype=np.int64)
-    records = SimpleNamespace(seq=np.array([0]), ran_from_s=one, ran_until_s=np.array([0]))
+    vm_ids, nobody = np.array([VM]), np.zeros(0, dtype=np.int64)
+    records = SimpleNamespace(seq=np.array([0]), ran_from_s=vm_ids, ran_until_s=np.array([0]))
     look = SimpleNamespace(
         at_s=1e6,
-        vm_id=one,
+        vm_id=vm_ids,
         vm_owner=np.array([5]),
         vm_boots_mib=None,
         records=records,
@@ -116,7 +118,7 @@ def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     )
     sizes = np.array([[100.0, 512.0]])
     vms = SimpleNamespace(
-        id=one, owner=np.array([5]), host=np.array([0]), state=one, held=sizes, cap=sizes
+        id=vm_ids, owner=np.array([5]), host=np.array([0]), state=vm_ids, held=sizes, cap=sizes
     )
     hosts = SimpleNamespace(capacity=sizes)
     observed: Any = SimpleNamespace(

@@ -55,9 +55,9 @@ def made() -> Iterator[Callable[..., Frontend]]:
         return all_[-1]
 
     yield make
-    for one in all_:
-        one.agree()
-        one.close()
+    for frontend in all_:
+        frontend.agree()
+        frontend.close()
 
 
 @pytest.fixture
@@ -70,14 +70,14 @@ def paid_by(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
 
 def account_of(connection: sa.Connection, owner: int) -> account_store.AccountRow:
     """Return the tenant's own account."""
-    found = account_store.find(connection, AccountKind.TENANT, owner)
-    assert found is not None
-    return found
+    account = account_store.find(connection, AccountKind.TENANT, owner)
+    assert account is not None
+    return account
 
 
 def sum_shortfalls(connection: sa.Connection) -> int:
     """Return the sum of all amounts that charges could not collect."""
-    numbers = [one.number for one in period_store.recent(connection, 1000)]
+    numbers = [row.number for row in period_store.recent(connection, 1000)]
     return sum(sum(charge_store.shortfalls(connection, number).values()) for number in numbers)
 
 
@@ -101,8 +101,8 @@ def test_credits_moved_between_payers_still_pay(
 
     def moved(connection: sa.Connection, number: int) -> None:
         own, its = account_of(connection, owner), account_store.get(connection, [application])
-        whole = own.balance + its[application].balance
-        for wanted in (whole, 0) if number % 2 else (0, whole):
+        both = own.balance + its[application].balance
+        for wanted in (both, 0) if number % 2 else (0, both):
             try:
                 set_budget(connection, application, wanted, None, f"{number}/{wanted}", "ann", 0.0)
             except LedgerError as error:
@@ -128,10 +128,10 @@ def test_only_free_credits_leave_an_account(made: Callable[..., Frontend]) -> No
     assert 0 < held.reserved < held.balance
 
     def taken(amount: int) -> int:
-        found: int = frontend.read(
+        balance: int = frontend.read(
             lambda c: grant(c, owner, -amount, str(amount), "root", 0.0)
         ).balance
-        return found
+        return balance
 
     with pytest.raises(LedgerError, match=r"has [\d.]+, of which [\d.]+ are reserved"):
         taken(held.free + 1)
@@ -342,12 +342,12 @@ def test_a_period_that_cannot_be_charged_is_quarantined(
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(3)
     bad = frontend.read(period_store.newest).number
-    whole, settle = price_store.load_allocations, ledger.settle_bill
+    load_allocations, settle = price_store.load_allocations, ledger.settle_bill
 
     def load(connection: sa.Connection, period: int) -> Any:
         if period == bad and isinstance(error, ValueError):
             raise error
-        return whole(connection, period)
+        return load_allocations(connection, period)
 
     def settled(connection: sa.Connection, bill: Bill, at_s: float) -> Any:
         if bill.period == bad:
@@ -358,9 +358,9 @@ def test_a_period_that_cannot_be_charged_is_quarantined(
     monkeypatch.setattr(ledger, "settle_bill", settled)
     before = frontend.read(lambda c: tenant(c, owner)).holdings
     frontend.periods(4)
-    (one,) = frontend.read(period_store.quarantined)
-    assert (one.number, one.state) == (bad, PeriodState.QUARANTINED)
-    assert "damaged" in (one.failure or "")
+    (row,) = frontend.read(period_store.quarantined)
+    assert (row.number, row.state) == (bad, PeriodState.QUARANTINED)
+    assert "damaged" in (row.failure or "")
     assert frontend.read(lambda c: period_store.get(c, bad + 1)).state is PeriodState.CHARGED
     assert frontend.read(lambda c: tenant(c, owner)).holdings < before
     assert frontend.read(lambda c: void_period(c, bad, "its columns are damaged", "root", 0.0)) == 0

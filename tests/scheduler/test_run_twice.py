@@ -65,7 +65,7 @@ class Play(Site):
         database = self.scheduler.world.database
         assert isinstance(database, Unconfirmed)
         poor = self.user("poor")
-        self.bidding = [self.vm(1.0 + one, owner=BOB) for one in range(4)]
+        self.bidding = [self.vm(1.0 + number, owner=BOB) for number in range(4)]
         self.bidding.append(self.vm(0.0, owner=poor, MERKAT_BID_MEMORY=0))
         self.submitted = self.submit()
         for number in range(shorten(8, 6)):
@@ -82,13 +82,18 @@ class Play(Site):
             self.clock.advance(60)
         self.transactions = database.count
 
-    def _record(self, found: Any) -> None:
+    def _record(self, announcement: Any) -> None:
         """Record all that listeners and owners learn from a period."""
-        verdicts = found.seen.verdicts
+        verdicts = announcement.seen.verdicts
         self.told += [
-            (found.period, found.prices, found.acted.sent, found.acted.not_done),
-            (verdicts.confirmed, verdicts.expired, [one.id for one in verdicts.waiting]),
-            found.decided.decision.reasons,
+            (
+                announcement.period,
+                announcement.prices,
+                announcement.acted.sent,
+                announcement.acted.not_done,
+            ),
+            (verdicts.confirmed, verdicts.expired, [row.id for row in verdicts.waiting]),
+            announcement.decided.decision.reasons,
         ]
 
     def _approve(self) -> None:
@@ -105,8 +110,8 @@ class Play(Site):
         """Return all results that can be observed."""
         names = ("id", "kind", "vm", "state", "planned_s", "sent_s", "ended_s", "reply")
         steps = sa.select(*(STEPS.c[name] for name in names)).order_by(STEPS.c.id)
-        found = {one.name: self._rows(sa.select(one)) for one in STORED}
-        return found | {
+        rows = {table.name: self._rows(sa.select(table)) for table in STORED}
+        return rows | {
             "told": self.told,
             "transactions": self._rows(sa.select(TRANSACTIONS.c.id, TRANSACTIONS.c.kind)),
             "foreign": self.scheduler.foreign.why,

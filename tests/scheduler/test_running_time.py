@@ -169,9 +169,9 @@ def test_records_are_kept_of_all_readable_vms() -> None:
     vms = [frontend.vm() for _ in range(2)]
     observation = frontend.periods(2).seen.observation
     runs = np.ones(len(vms), dtype=bool)
-    found = look_of(observation, runs)
-    assert found is not None
-    assert set(found.records) == set(vms)
+    look = look_of(observation, runs)
+    assert look is not None
+    assert set(look.records) == set(vms)
     hidden = look_of(replace(observation, ailing={vms[0]: "it is unreadable"}), runs)
     assert hidden is not None
     assert (set(hidden.records), set(hidden.hidden)) == ({vms[1]}, {vms[0]})
@@ -309,12 +309,12 @@ def seconds_paid(frontend: Frontend, vm: int) -> list[float]:
     """Return the charged seconds of the VM by period, oldest first, without zero charges."""
 
     def read(connection: Any) -> list[float]:
-        found = []
+        seconds = []
         for period in range(1, period_store.newest(connection).number + 1):  # type: ignore[union-attr]
             detail = usage_store.load(connection, period)
             if detail is not None and vm in detail.vm:
-                found.append(float(detail.seconds[detail.vm.tolist().index(vm)]))
-        return found
+                seconds.append(float(detail.seconds[detail.vm.tolist().index(vm)]))
+        return seconds
 
     paid: list[float] = frontend.read(read)
     return paid
@@ -324,7 +324,7 @@ def truth(frontend: Frontend, vm: int) -> float:
     """Return the VM's running time from OpenNebula's records."""
     records = frontend.bench.vm(vm).history
     now = frontend.cloud.world.stamp()
-    return float(sum((one.retime or now) - one.rstime for one in records if one.rstime))
+    return float(sum((record.retime or now) - record.rstime for record in records if record.rstime))
 
 
 def test_a_vm_placed_and_ended_between_two_looks_pays() -> None:
@@ -551,9 +551,9 @@ def test_records_show_which_guests_restarted(
     """They also give the running time before and after the restart."""
     before = looked(1000, (7, True, GuestRecord(0, 900)))
     now = looked(1060, (7, True, history[-1]))
-    found = begun_anew(before, now, {7: history})
-    assert (found.before_s.tolist(), found.since_s.tolist()) == ([before_s], [since_s])
-    assert found.moved.tolist() == [moved]
+    restarts = begun_anew(before, now, {7: history})
+    assert (restarts.before_s.tolist(), restarts.since_s.tolist()) == ([before_s], [since_s])
+    assert restarts.moved.tolist() == [moved]
 
 
 VMS = {
@@ -566,7 +566,7 @@ VMS = {
 
 def test_a_guest_pays_for_cpu_used_before_it_had_limits() -> None:
     """Its counter decides, or all its virtual CPUs if unseen; its share is already paid."""
-    found = {
+    starts_of_row = {
         0: Starts(20.0),
         1: Starts(20.0, (30.0, 2.0)),
         2: Starts(0.0, (9.0,)),
@@ -575,7 +575,7 @@ def test_a_guest_pays_for_cpu_used_before_it_had_limits() -> None:
     }
     now = CpuCounters(np.array([1, 2, 4, 5]), np.array([50.0, 20.0, 20.0, 400.0]))
     limited = {1: [31.0], 2: [40.0, 25.0], 5: [5.0]}
-    used = seconds_beyond_shares(VMS, found, now, NewlyLimited(limited), 5.0)
+    used = seconds_beyond_shares(VMS, starts_of_row, now, NewlyLimited(limited), 5.0)
     # VM 1: 50 less its share of 20. VM 2: no more than its share in the last guest, 40 less 5 in
     # the observed one, seven cores for 2 s in the unobserved one. VM 3: not observed, 5 s.
     # VM 5: seven cores for all of its 20 s, in which no host could be reached.
@@ -585,9 +585,9 @@ def test_a_guest_pays_for_cpu_used_before_it_had_limits() -> None:
 def test_an_unobserved_guest_pays_for_its_running_time() -> None:
     """Its host must have answered each look; otherwise it pays for five seconds."""
     arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
-    found = {1: Starts(0.0, (40.0,)), 3: Starts(0.0, (40.0,))}
+    starts_of_row = {1: Starts(0.0, (40.0,)), 3: Starts(0.0, (40.0,))}
     limited = NewlyLimited(looked=frozenset({7}))
-    used = seconds_beyond_shares(arrays, found, NOTHING_COMPUTED, limited, 5.0)
+    used = seconds_beyond_shares(arrays, starts_of_row, NOTHING_COMPUTED, limited, 5.0)
     assert used.tolist() == [0, 7 * 40, 0, 7 * 5, 0]
 
 
@@ -597,9 +597,9 @@ def test_short_observed_guests_are_not_mistaken_for_long_ones() -> None:
     A host that is read every ten seconds leaves only part of that time unobserved.
     """
     arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
-    found = {1: Starts(0.0, (15.0, 1.0)), 3: Starts(0.0, (15.0, 1.0))}
+    starts_of_row = {1: Starts(0.0, (15.0, 1.0)), 3: Starts(0.0, (15.0, 1.0))}
     limited = NewlyLimited({2: [3.0], 4: [90.0]}, frozenset({7, 8}), {7: 10.0, 8: 10.0})
-    used = seconds_beyond_shares(arrays, found, NOTHING_COMPUTED, limited, 5.0)
+    used = seconds_beyond_shares(arrays, starts_of_row, NOTHING_COMPUTED, limited, 5.0)
     assert used.tolist() == [0, 7 * 10, 0, 85 + 7 * 1, 0]
 
 
@@ -610,9 +610,9 @@ def test_a_vm_that_was_resized_may_have_had_more_virtual_cpus() -> None:
     history = {
         1: [GuestRecord(1, 1_005, 1_005, change=VmChange.SIZE), GuestRecord(2, 1_010, 1_013)]
     }
-    found = starts(before, now, history)
-    assert found == {0: Starts(0.0, (0, 3), resized=True), 1: Starts(10.0)}
-    unseen = seconds_beyond_shares(VMS, found, NOTHING_COMPUTED, NOTHING_LIMITED, 5.0, 64.0)
+    starts_of_row = starts(before, now, history)
+    assert starts_of_row == {0: Starts(0.0, (0, 3), resized=True), 1: Starts(10.0)}
+    unseen = seconds_beyond_shares(VMS, starts_of_row, NOTHING_COMPUTED, NOTHING_LIMITED, 5.0, 64.0)
     assert unseen.tolist() == [63 * 3, 7 * 5, 0, 0, 0]
 
 
@@ -629,10 +629,10 @@ def test_a_replaced_domain_pays_for_what_was_seen_of_it() -> None:
 def test_counters_of_an_owner_of_many_starts_are_not_believed() -> None:
     """After a recorded start the domain can be replaced before anyone sees its counter."""
     arrays = VMS | {"often": np.full(5, True), "host": np.full(5, 7)}
-    found = {0: Starts(20.0), 1: Starts(20.0), 2: Starts(0.0, (9.0,))}
+    starts_of_row = {0: Starts(20.0), 1: Starts(20.0), 2: Starts(0.0, (9.0,))}
     limited = NewlyLimited({1: [1.0], 3: [1.0]}, frozenset({7}), {7: 5.0})
     now = CpuCounters(np.array([1, 2]), np.array([1.0, 100.0]))
-    used = seconds_beyond_shares(arrays, found, now, limited, 5.0)
+    used = seconds_beyond_shares(arrays, starts_of_row, now, limited, 5.0)
     assert used.tolist() == [7 * 5, 80, 7 * 5, 0, 0]
 
 
@@ -682,5 +682,5 @@ def test_an_unreadable_vm_has_no_new_device_without_a_new_record(new: int, secon
     def look(at_s: float, number: int) -> Look:
         return Look(at_s, np.array([5]), np.array([True]), LastRecords.of({}), {5: number})
 
-    found = times_without_limits(look(0.0, 3), look(60.0, new), {})
-    assert set(found.get(0, {"network": 0}).values()) == {seconds}
+    devices = times_without_limits(look(0.0, 3), look(60.0, new), {})
+    assert set(devices.get(0, {"network": 0}).values()) == {seconds}
