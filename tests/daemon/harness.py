@@ -238,10 +238,10 @@ def _count(connection: sa.Connection, which: sa.ColumnElement[bool]) -> int:
 @contextlib.contextmanager
 def site(directory: Path, seed: int) -> Iterator[Site]:
     """Start a site with its cloud and its daemon; kill both afterwards."""
-    found = Site(directory, seed)
+    new_site = Site(directory, seed)
     try:
-        found.start_cloud()
-        found.start_daemon()
-        yield found
+        new_site.start_cloud()
+        new_site.start_daemon()
+        yield new_site
     finally:
-        found.close()
+        new_site.close()

@@ -42,11 +42,11 @@ def until(
 ) -> Met:
     """Wait until a condition is met; act meanwhile; raise AssertionError after the time limit."""
     ending = time.monotonic() + PATIENCE_S
-    while not (found := met()):
+    while not (answer := met()):
         assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
         meanwhile()
         time.sleep(tick_s)
-    return found
+    return answer
 
 
 class Program:

@@ -29,9 +29,9 @@ def check_end(daemon: Program) -> None:
 
 def unfinished(connection: sa.Connection) -> list[object]:
     """Return the unsent steps and the interrupted periods."""
-    whole = (PeriodState.ACTED, PeriodState.CHARGED)
+    finished = (PeriodState.ACTED, PeriodState.CHARGED)
     steps = sa.select(STEPS.c.id).where(STEPS.c.state == StepState.PLANNED)
-    periods = sa.select(PERIODS.c.number).where(PERIODS.c.state.not_in(whole))
+    periods = sa.select(PERIODS.c.number).where(PERIODS.c.state.not_in(finished))
     return [*connection.scalars(steps), *connection.scalars(periods)]
 
 
@@ -94,8 +94,8 @@ def server() -> Iterator[MariaDb]:
     """Start a MariaDB for these tests alone, so that it can be frozen."""
     if servers.MARIADBD is None:
         pytest.skip("mariadb-server is not here")
-    with servers.mariadb() as one:
-        yield one
+    with servers.mariadb() as server:
+        yield server
 
 
 @pytest.mark.parametrize("started", [True, False], ids=["running", "starting"])

@@ -71,9 +71,9 @@ def test_the_standby_takes_over_from_a_killed_daemon(
 
     config = str(site.directory / "second.toml")
     assert main(["check", "--config", config]) == 0
-    said = capsys.readouterr().out
-    assert "mode daemon fits" in said
-    assert "the login is an administrator's" in said
+    output = capsys.readouterr().out
+    assert "mode daemon fits" in output
+    assert "the login is an administrator's" in output
 
     # The daemon acts by itself here, so the driver of OpenNebula 7 places nothing.
     scripts = site.directory / "merkat"

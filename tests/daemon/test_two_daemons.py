@@ -53,7 +53,7 @@ class Pair:
     def acted(self, name: str) -> list[int]:
         """Return the numbers of the periods in a daemon's log."""
         log = self.site.directory / f"{name}.log"
-        return [int(found) for found in _ACTED.findall(log.read_text())] if log.exists() else []
+        return [int(number) for number in _ACTED.findall(log.read_text())] if log.exists() else []
 
     def newest(self) -> int:
         """Return the number of the newest period."""
@@ -69,8 +69,8 @@ class Pair:
     def close(self) -> None:
         """Kill all processes."""
         for lives in self.lives.values():
-            for one in lives:
-                one.kill()
+            for life in lives:
+                life.kill()
         self.engine.dispose()
 
 
