@@ -27,7 +27,7 @@ CLUSTER = f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}"""'
 
 class TestKinds:
     @pytest.mark.parametrize(
-        ("changes", "said"),
+        ("changes", "message"),
         [
             (
                 {"controller": '[controller]\nkind = "notse"'},
@@ -56,11 +56,11 @@ class TestKinds:
         ],
     )
     def test_unsupported_kinds_are_rejected(
-        self, site: Site, changes: dict[str, str], said: str
+        self, site: Site, changes: dict[str, str], message: str
     ) -> None:
         """Nothing is stored, and no credits move."""
         before = site.balances()[site.ann]
-        with pytest.raises(TemplateError, match=said):
+        with pytest.raises(TemplateError, match=message):
             site.submit(None, **changes)
         assert site.balances()[site.ann] == before
 
@@ -100,7 +100,7 @@ class TestBatchSystems:
         )
 
     @pytest.mark.parametrize(
-        ("monitors", "parameters", "said"),
+        ("monitors", "parameters", "message"),
         [
             (
                 {"head": QUEUE, "workers": "", "storage": ""},
@@ -153,10 +153,10 @@ class TestBatchSystems:
         ],
     )
     def test_unsupported_batch_systems_are_rejected(
-        self, offering: Site, monitors: dict[str, str], parameters: str, said: str
+        self, offering: Site, monitors: dict[str, str], parameters: str, message: str
     ) -> None:
         """They would cost credits without use, or fail repeatedly."""
-        with pytest.raises(TemplateError, match=f"(?m){said}"):
+        with pytest.raises(TemplateError, match=f"(?m){message}"):
             self.submit(offering, parameters, **monitors)
 
     @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ class TestMonitors:
     MONITOR = "[cluster.monitor]\nkind = 'steps'\nparameters"
 
     @pytest.mark.parametrize(
-        ("parameters", "said"),
+        ("parameters", "message"),
         [
             ('{ log = "l", pattern = "(?P<step>a)(?=b)" }', "invalid perl operator"),
             ('{ log = "l", pattern = "a" }', "needs a group"),
@@ -190,11 +190,11 @@ class TestMonitors:
         ],
     )
     def test_invalid_parameters_of_a_monitor_are_rejected(
-        self, site: Site, parameters: str, said: str
+        self, site: Site, parameters: str, message: str
     ) -> None:
         """They are found at submission instead of in the monitor's log."""
         site.notes.offered = replace(site.notes.offered, addresses=("10.0.0.{vm}",))
-        with pytest.raises(TemplateError, match=said):
+        with pytest.raises(TemplateError, match=message):
             site.submit(cluster=f"{CLUSTER}\n{self.MONITOR} = {parameters}")
         site.submit(
             cluster=f'{CLUSTER}\n{self.MONITOR} = {{ log = "l", address = "10.0.0.{{vm}}" }}'
@@ -219,9 +219,9 @@ class TestNumbers:
         """A site's own controllers may use these names without bounds."""
         site.notes.offered = replace(site.notes.offered, controllers=("elastic", "notes"))
         for value in (-1, 9e14, '"many"', "true"):
-            said = f"parameters = {{ {name} = {value} }}"
+            parameters = f"parameters = {{ {name} = {value} }}"
             with pytest.raises(TemplateError, match=rf"controller.parameters.{name} must be"):
-                site.submit(controller=f'[controller]\nkind = "elastic"\n{said}')
+                site.submit(controller=f'[controller]\nkind = "elastic"\n{parameters}')
         site.submit(controller=f'[controller]\nkind = "notes"\nparameters = {{ {name} = -1 }}')
 
 
@@ -232,18 +232,18 @@ class TestWeight:
     def test_parameters_that_use_much_memory_are_rejected(self, site: Site, kind: str) -> None:
         """This holds for every kind, although this text has only 3 KB."""
         site.notes.offered = replace(site.notes.offered, controllers=("elastic", "notes"))
-        said = f"[controller]\nkind = '{kind}'\nparameters = "
+        parameters = f"[controller]\nkind = '{kind}'\nparameters = "
         with pytest.raises(
             TemplateError,
             match=r"^controller.parameters: all parameters up to here must .* \(got 294501\)",
         ):
-            site.submit(controller=f"{said}{{ a = [{'{},' * 980}] }}")
+            site.submit(controller=f"{parameters}{{ a = [{'{},' * 980}] }}")
         clusters = CLUSTER.replace("nodes", "head") + "\n[cluster.monitor]\nkind = 'steps'\n"
         if kind == "elastic":
             site.notes.offered = replace(site.notes.offered, monitors=("queue", "steps"))
             clusters = clusters.replace("steps", "queue")
         clusters += CLUSTER.replace("nodes", "workers")
-        site.submit(controller=f"{said}{{ a = [{'{},' * 90}] }}", cluster=clusters)
+        site.submit(controller=f"{parameters}{{ a = [{'{},' * 90}] }}", cluster=clusters)
 
     def test_parameters_of_monitors_count_together(self, site: Site) -> None:
         """Sixteen small ones are one large one, and the first beyond the bound is named."""
@@ -261,8 +261,8 @@ class TestWeight:
 
     def test_a_text_counts_by_its_length(self, site: Site) -> None:
         """A long command is accepted."""
-        said = f"parameters = {{ command = '{'x' * 20_000}' }}"
-        site.submit(controller=f'[controller]\nkind = "notes"\n{said}')
+        parameters = f"parameters = {{ command = '{'x' * 20_000}' }}"
+        site.submit(controller=f'[controller]\nkind = "notes"\n{parameters}')
 
 
 class TestProcesses:
@@ -343,9 +343,9 @@ class TestLeastDeadline:
         return site
 
     def _least(self, row: Any) -> str:
-        found = re.search(r"the least deadline that could be met is (\S+Z)", row.takes)
-        assert found is not None, row.takes
-        return found[1]
+        match = re.search(r"the least deadline that could be met is (\S+Z)", row.takes)
+        assert match is not None, row.takes
+        return match[1]
 
     def test_the_least_deadline_is_exact_at_submission_and_change(self, expensive: Site) -> None:
         """It can be met, and ten minutes less cannot."""

@@ -94,8 +94,8 @@ def test_a_standby_does_not_end_its_controllers_platforms(site: Site) -> None:
     assert site.platform(platform).state == "running"
     with pytest.raises(LeaseLostError):
         site.wait(second.manager.remember(platform, {"of": "nobody"}))
-    for one in (first, second):
-        one.end()
+    for daemon in (first, second):
+        daemon.end()
     assert not first.notes.running
 
 

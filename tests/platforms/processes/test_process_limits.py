@@ -36,7 +36,7 @@ def test_memory_cpu_time_and_files_are_limited(tmp_path: Path) -> None:
         pid = await nursery.started(SLEEPS, memory_bytes=2**28, cpu_s=7, files=33)
         limits = Path(f"/proc/{pid}/limits").read_text()
         for name, most in (("address space", 2**28), ("cpu time", 7), ("open files", 33)):
-            (line,) = (one for one in limits.splitlines() if one.startswith(f"Max {name}"))
+            (line,) = (line for line in limits.splitlines() if line.startswith(f"Max {name}"))
             assert line.split()[len(name.split()) + 1] == str(most)
         assert os.getpriority(os.PRIO_PROCESS, pid) >= 5
 
@@ -66,7 +66,7 @@ def test_endless_output_does_not_fill_the_disk(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         stopped = nursery.supervisor.stop(["one"], 0.0)
         await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        sizes = [one.stat().st_size for one in nursery.home.glob("one.log*")]
+        sizes = [file.stat().st_size for file in nursery.home.glob("one.log*")]
         assert len(sizes) == 2
         assert max(sizes) <= 10_000
 
