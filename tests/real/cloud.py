@@ -136,8 +136,8 @@ class Cloud:
 
     def status(self) -> Mapping[str, Any]:
         """Return the output of `merkatd status`."""
-        told: Mapping[str, Any] = json.loads(self.command("status", "--json"))
-        return told
+        answer: Mapping[str, Any] = json.loads(self.command("status", "--json"))
+        return answer
 
     def close(self) -> None:
         """End the daemon, then the guests."""
@@ -208,17 +208,17 @@ class Cloud:
 
     def steps_sent(self) -> int:
         """Return the number of all steps for hosts."""
-        told = sa.select(sa.func.count()).select_from(STEPS).where(STEPS.c.kind.in_(_ON_HOSTS))
-        return self.read(lambda connection: connection.scalar(told) or 0)
+        statement = sa.select(sa.func.count()).select_from(STEPS).where(STEPS.c.kind.in_(_ON_HOSTS))
+        return self.read(lambda connection: connection.scalar(statement) or 0)
 
     def balloons(self, vm: int) -> list[int]:
         """Return all balloon targets that a VM's host has received, in MiB, the oldest first."""
-        told = (
+        statement = (
             sa.select(STEPS.c.detail)
             .where(STEPS.c.kind == Balloon.kind, STEPS.c.vm == vm, STEPS.c.state.in_(_TOLD))
             .order_by(STEPS.c.period, STEPS.c.position)
         )
-        details = self.read(lambda connection: connection.scalars(told).all())
+        details = self.read(lambda connection: connection.scalars(statement).all())
         return [int(json.loads(detail)["memory_mib"]) for detail in details]
 
     def after_periods(self, number: int) -> None:

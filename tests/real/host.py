@@ -177,10 +177,10 @@ class RealHost:
 
     def connection(self, driver: str = "qemu") -> Any:
         """Return the tests' own connection; open it again if it was lost."""
-        found = self._opened.get(driver)
-        if found is None or not found.isAlive():
-            self._opened[driver] = found = libvirt.open(self.uri(driver))
-        return found
+        opened = self._opened.get(driver)
+        if opened is None or not opened.isAlive():
+            self._opened[driver] = opened = libvirt.open(self.uri(driver))
+        return opened
 
     def hang_up(self) -> None:
         """Close the tests' own connections."""

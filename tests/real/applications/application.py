@@ -121,21 +121,21 @@ class Run:
     @property
     def vms(self) -> list[int]:
         """Return the VMs of the platform that are not leaving."""
-        found = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
-        return [member.vm for member in found if member.vm is not None and not member.leaving]
+        members = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
+        return [member.vm for member in members if member.vm is not None and not member.leaving]
 
     @property
     def bid(self) -> float:
         """Return the sum of its VMs' bids for CPU."""
         vms = self.vms
-        found = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
-        return sum(vm.bid.get("cpu", 0.0) for vm in found.values())
+        newest = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
+        return sum(vm.bid.get("cpu", 0.0) for vm in newest.values())
 
     @property
     def spent(self) -> float:
         """Return the credits that it has paid."""
-        told = self.site.command("platform", "show", str(self.id), "--json")
-        return float(json.loads(told)["spent"])
+        answer = self.site.command("platform", "show", str(self.id), "--json")
+        return float(json.loads(answer)["spent"])
 
     def missed_s(self) -> float:
         """Return how long after the deadline the last step ended; negative if it was before."""

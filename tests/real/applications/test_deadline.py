@@ -30,8 +30,8 @@ def site(
     """Yield a site with one host of two cores."""
     with containers(
         tmp_path_factory.mktemp("s"), mortal_hosts[0], cores=2, memory_mib=4096
-    ) as found:
-        yield found
+    ) as running_site:
+        yield running_site
 
 
 def test_best_effort_slows_as_others_arrive(site: Containers, steps: int) -> None:

@@ -19,8 +19,8 @@ DEADLINE_S = 300.0
 @pytest.fixture
 def site(mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
     """Yield a site with one host of two cores."""
-    with apart(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as found:
-        yield found
+    with apart(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as running_site:
+        yield running_site
 
 
 def test_the_application_survives_every_kill(

@@ -113,17 +113,17 @@ def _program(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 def _until_said(
     program: subprocess.Popen[bytes], log: Path, what: re.Pattern[str]
 ) -> re.Match[str]:
-    def said() -> re.Match[str] | None:
+    def match_in_log() -> re.Match[str] | None:
         assert program.poll() is None, log.read_text()
         return what.search(log.read_text())
 
-    found: re.Match[str] = _until(said, what.pattern)
-    return found
+    match: re.Match[str] = _until(match_in_log, what.pattern)
+    return match
 
 
 def _until(met: Callable[[], Any], what: str) -> Any:
     ending = time.monotonic() + _PATIENCE_S
-    while not (found := met()):
+    while not (answer := met()):
         assert time.monotonic() < ending, f"{what}: not within {_PATIENCE_S:g} s"
         time.sleep(0.2)
-    return found
+    return answer
