@@ -135,8 +135,8 @@ def test_monitors_ignore_an_ending_vm(platform: Platform) -> None:
             """Answer as the hub does."""
             assert not action_id
             assert isinstance(body, LatestRequest)
-            whole = platform.news()
-            own = {name: getattr(whole, name) for name in PlatformStatus.__dataclass_fields__}
+            latest = platform.news()
+            own = {name: getattr(latest, name) for name in PlatformStatus.__dataclass_fields__}
             return Latest(market=market(), standing=PlatformStatus(**own), published=1, priced=1)
 
     named = asyncio.run(vms_of_cluster(Daemon(), "workers"))

@@ -84,8 +84,8 @@ class Platform:
             balance=1e6,
         )
         for cluster, values in seen.items():
-            told = Measured(cluster=cluster, at_s=latest.at_s, values=values)
-            asyncio.run(self._one.take(told))
+            measured = Measured(cluster=cluster, at_s=latest.at_s, values=values)
+            asyncio.run(self._one.take(measured))
         asyncio.run(self._one.take(latest))
 
     def said(self, kind: type) -> list[Any]:
@@ -101,8 +101,8 @@ def done(count: float, **more: float) -> dict[str, float]:
 @pytest.fixture(params=[(SLOW, FAST), (FAST, SLOW)])
 def order(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Return the order of the clusters in the template and of their monitors."""
-    found: tuple[str, str] = request.param
-    return found
+    clusters: tuple[str, str] = request.param
+    return clusters
 
 
 @pytest.fixture

@@ -160,10 +160,10 @@ def test_a_platform_starts_if_the_book_leaves_room(
         patient=True,
     )
     offer = MarketOffer(now_s=0.0, interval_s=60.0, prices={"cpu": 99.0}, book=book)
-    found = judge_start(terms, offer)
+    judgement = judge_start(terms, offer)
     roomy = book.room_above(limit_of(terms, offer)) >= 200.0
-    assert found.answer is (StartAnswer.START if roomy else StartAnswer.WAIT)
-    assert bool(found.needs) is not roomy
+    assert judgement.answer is (StartAnswer.START if roomy else StartAnswer.WAIT)
+    assert bool(judgement.needs) is not roomy
 
 
 def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
@@ -174,11 +174,11 @@ def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
     waits = submitted(site, 6_000.0, "patient")
     announcement = [site.period() for _ in range(3)][-1]
 
-    def told(platform: int) -> PlatformDetails:
+    def details(platform: int) -> PlatformDetails:
         stored, world = site.platform(platform), site.scheduler.world
         row: PlatformDetails = site.read(lambda c: platform_view(c, stored, world, announcement))
         return row
 
-    assert told(waits).outlook == "wait"
-    assert "leave" in told(waits).takes
-    assert "no claims are known" not in told(runs).takes
+    assert details(waits).outlook == "wait"
+    assert "leave" in details(waits).takes
+    assert "no claims are known" not in details(runs).takes

@@ -56,8 +56,8 @@ class Platform:
             period=self.period, deadline_s=1e6, vms=vms, sizes={"workers": 2}, balance=1e6
         )
         if values:
-            told = Measured(cluster="workers", at_s=latest.at_s, values=values)
-            asyncio.run(self._one.take(told))
+            measured = Measured(cluster="workers", at_s=latest.at_s, values=values)
+            asyncio.run(self._one.take(measured))
         asyncio.run(self._one.take(latest))
 
     def is_done(self) -> bool:
@@ -88,8 +88,8 @@ def site() -> Iterator[Live]:
 
 def made(**counts: int) -> dict[str, float]:
     """Return a monitor's values for the running VMs."""
-    told = {f"made/{name.removeprefix('vm')}": float(count) for name, count in counts.items()}
-    return {"done": min(told.values()), **told}
+    made_by_vm = {f"made/{name.removeprefix('vm')}": float(count) for name, count in counts.items()}
+    return {"done": min(made_by_vm.values()), **made_by_vm}
 
 
 @pytest.mark.parametrize("away", [*AWAY, "unmade"])

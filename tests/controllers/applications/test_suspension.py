@@ -39,14 +39,14 @@ def submitted(site: Live, kind: str, budget: float, more: str) -> int:
 
 def changes(site: Live, platform: int) -> list[tuple[int, str]]:
     """Return the periods in which a suspension or resumption began."""
-    found, before = [], site.platform(platform).state
+    changes_seen, before = [], site.platform(platform).state
     for period in range(PERIODS):
         site.periods(1)
         state = site.platform(platform).state
         if state != before and state in {"suspending", "resuming"}:
-            found.append((period, state))
+            changes_seen.append((period, state))
         before = state
-    return found
+    return changes_seen
 
 
 @pytest.mark.parametrize(

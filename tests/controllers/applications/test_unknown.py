@@ -23,17 +23,17 @@ def site() -> Iterator[Live]:
 def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
     """Hide a platform's VMs for some periods; return the reported states."""
     rows = [site.cloud.world.vms.rows[vm] for vm in site.vms(platform)]
-    told = []
+    states = []
     for _ in range(periods):
         for row in rows:
             row.lcm = Lcm.UNKNOWN
             site.cloud.world.changed("vm", row.id)
         site.periods(1)
-        told.append({vm.state for news in site.notes.news for vm in news.vms})
+        states.append({vm.state for news in site.notes.news for vm in news.vms})
     for row in rows:
         row.lcm = Lcm.RUNNING
         site.cloud.world.changed("vm", row.id)
-    return told
+    return states
 
 
 def test_vms_out_of_sight_for_minutes_complete_their_work(site: Live) -> None:
