@@ -90,8 +90,8 @@ def test_nothing_is_created_for_a_missing_owner(world: World) -> None:
 def test_templates_of_both_forms_get_the_key(world: World) -> None:
     """These are OpenNebula's own syntax and XML."""
     xml = "<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY></TEMPLATE>"
-    one, two = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
-    assert world.observe().keys == {"a": one.vm, "b": two.vm}
+    first, second = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
+    assert world.observe().keys == {"a": first.vm, "b": second.vm}
 
 
 def test_a_copied_key_stays_with_the_first_vm(world: World) -> None:

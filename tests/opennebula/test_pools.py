@@ -215,10 +215,10 @@ def test_other_texts_are_no_pool(text: str) -> None:
 
 def test_a_truncated_pool_is_rejected() -> None:
     """This holds for any place of the cut."""
-    whole = pool(vm(2), vm(1))
-    for length in range(0, len(whole) - 1, 7):
+    xml = pool(vm(2), vm(1))
+    for length in range(0, len(xml) - 1, 7):
         with pytest.raises(BrokenError):
-            read_page(whole[:length])
+            read_page(xml[:length])
 
 
 @given(st.text(st.sampled_from("<>/&;![]CDATAVMID123 "), max_size=60))
@@ -380,10 +380,10 @@ def test_a_user_with_invalid_xml_affects_no_other(users: list[tuple[bool, str, s
 
 def test_a_truncated_pool_of_users_is_rejected() -> None:
     """Otherwise some of its users would look removed."""
-    whole = f"<USER_POOL>{user(1, 'x')}{user(2, 'x')}</USER_POOL>"
-    for end in (20, len(user(1, "x")) + 11, len(whole) - 1):
+    xml = f"<USER_POOL>{user(1, 'x')}{user(2, 'x')}</USER_POOL>"
+    for end in (20, len(user(1, "x")) + 11, len(xml) - 1):
         with pytest.raises(BrokenError):
-            read_users(whole[:end])
+            read_users(xml[:end])
 
 
 @given(st.lists(st.sampled_from(["x", "<B:C>1</B:C>", "<D>2</D>"]), max_size=8))
