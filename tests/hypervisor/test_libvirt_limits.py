@@ -27,14 +27,14 @@ SHARES = st.integers(CGROUP_V1.least, CGROUP_V1.greatest)
 @st.composite
 def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
     """Draw a limit of any kind for some of the VMs."""
-    found = []
+    drawn_limits = []
     for vm in range(vms):
         quota = draw(QUOTAS)
         both = (quota, quota + draw(st.integers(0, quota)))
-        vcpu, whole = draw(st.sampled_from([(quota, None), (None, quota), (None, None), both]))
+        vcpu, all_vcpus = draw(st.sampled_from([(quota, None), (None, quota), (None, None), both]))
         if draw(st.booleans()):
-            found.append(limit(vm, vcpu, whole, draw(SHARES)))
-    return found
+            drawn_limits.append(limit(vm, vcpu, all_vcpus, draw(SHARES)))
+    return drawn_limits
 
 
 @settings(deadline=None, max_examples=shorten(100, 30))
@@ -95,7 +95,7 @@ def test_each_kind_of_host_gets_its_own_parameters() -> None:
     assert there["cpu_shares"] == 10_000
     assert lxc.domains["one-1"].scheduler["vcpu_quota"] == 50_000
     assert xen.domains["one-2"].scheduler == {"weight": 65_535, "cap": 50}
-    assert bed.apply(limit(0, whole=120_000), limit(1, whole=60_000), limit(2)) == {}
+    assert bed.apply(limit(0, all_vcpus=120_000), limit(1, all_vcpus=60_000), limit(2)) == {}
     assert kvm.domains["one-0"].scheduler["global_quota"] == 120_000
     assert kvm.domains["one-0"].scheduler["vcpu_quota"] == NO_QUOTA
     assert lxc.domains["one-1"].scheduler["vcpu_quota"] == 60_000
@@ -188,7 +188,7 @@ class TestDrift:
         there = host.start(0, iothreads=2).scheduler
         bed = Bed({0: host}, LibvirtSettings(check_every=1))
         bed.read()
-        step = limit(0, vcpu=20_000, whole=42_000)
+        step = limit(0, vcpu=20_000, all_vcpus=42_000)
         assert bed.apply(step) == {}
         assert (there["vcpu_quota"], there["global_quota"]) == (20_000, 42_000)
         for number, name in enumerate(("emulator_quota", "iothread_quota", "global_quota"), 1):
@@ -211,7 +211,7 @@ class TestDrift:
         there |= {"emulator_quota": 50_000, "vcpu_quota": 20_000, "global_quota": 42_000}
         bed = Bed({0: host})
         assert bed.read().in_force.vcpu_quota_us.tolist() == [UNSET]
-        assert bed.apply(limit(0, vcpu=20_000, whole=42_000)) == {}
+        assert bed.apply(limit(0, vcpu=20_000, all_vcpus=42_000)) == {}
         assert there["emulator_quota"] == NO_QUOTA
 
     def test_the_pin_of_an_emulator(self) -> None:
