@@ -136,12 +136,12 @@ def _found(made: Endpoint) -> None:
 
 def _templates(made: Endpoint) -> dict[int, str]:
     """Return the templates of the test hosts."""
-    found = {}
+    templates = {}
     for host in made.hosts:
         template = made.xml("one.host.info", host).find("TEMPLATE")
         assert template is not None
-        found[host] = etree.tostring(template, encoding="unicode")
-    return found
+        templates[host] = etree.tostring(template, encoding="unicode")
+    return templates
 
 
 def in_memory(settings: EmbeddedSettings) -> Endpoint:

@@ -116,9 +116,9 @@ def test_a_failed_vm_shows_its_host(endpoint: Endpoint, daemon: Daemon, drivers:
     vm = endpoint.new(BID)
     daemon.until(lambda: endpoint.state(vm) == BOOT_FAILURE, "a failed boot")
     daemon.periods(1)
-    told = daemon.ask("explain", vm=str(vm))
+    explained = daemon.ask("explain", vm=str(vm))
     shown = endpoint.xml("one.host.info", host_of(endpoint, vm))
-    assert told["host"] == shown.findtext("NAME")
+    assert explained["host"] == shown.findtext("NAME")
 
 
 def test_an_outage_is_two_log_lines(endpoint: Endpoint, daemon: Daemon) -> None:
