@@ -93,7 +93,8 @@ def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
         f"""window.stays = 1; window.seen = [];
         new MutationObserver(() => {{
           const period = Number({_PERIOD_SHOWN});
-          if (!window.seen.some((pair) => pair[0] === period)) window.seen.push([period, Date.now()]);
+          if (!window.seen.some((pair) => pair[0] === period))
+            window.seen.push([period, Date.now()]);
         }}).observe(document.querySelector(".strip"),
           {{subtree: true, characterData: true, childList: true}});
         0"""
