@@ -58,12 +58,12 @@ def until(met: Callable[[], object], what: str, home: Path) -> None:
 
 def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
     """Start a daemon."""
-    with (home / "said").open("ab") as said:
+    with (home / "said").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.bus.daemon_probe", str(home), str(PLATFORMS)],
             cwd=ROOT,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
 
 

@@ -39,8 +39,8 @@ class Module:
 
 def modules(top: Path) -> list[Module]:
     """All modules of the programs below a folder."""
-    found = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
-    return [Module(path.relative_to(top), path.read_text()) for path in found]
+    paths = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
+    return [Module(path.relative_to(top), path.read_text()) for path in paths]
 
 
 def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
@@ -105,7 +105,7 @@ def circles(all_: Iterable[Module]) -> Iterator[str]:
 
 def _imports(all_: list[Module]) -> dict[str, set[str]]:
     known = {module.dotted for module in all_}
-    found: dict[str, set[str]] = {}
+    imports: dict[str, set[str]] = {}
     for module in all_:
         names = set[str]()
         for node in ast.walk(ast.parse(module.text)):
@@ -113,10 +113,10 @@ def _imports(all_: list[Module]) -> dict[str, set[str]]:
                 names.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    names.add(whole if whole in known else node.module)
-        found[module.dotted] = names & known - {module.dotted}
-    return found
+                    full_name = f"{node.module}.{alias.name}"
+                    names.add(full_name if full_name in known else node.module)
+        imports[module.dotted] = names & known - {module.dotted}
+    return imports
 
 
 def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:

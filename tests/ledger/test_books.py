@@ -280,15 +280,15 @@ class Books(RuleBasedStateMachine):
         for account, amount in self.missing[number].items():
             missing[self.owner(account)] += amount
         back = {owner: max(0, amount - self.debts[owner]) for owner, amount in missing.items()}
-        whole = self.taken[number].total() + sum(back.values())
+        owed = self.taken[number].total() + sum(back.values())
         savepoint = self.connection.begin_nested()
         try:
             amount = void_period(self.connection, number, "test", "test", self.at_s)
         except LedgerError:
             savepoint.rollback()
-            assert number <= self.rolled or whole > self.treasury
+            assert number <= self.rolled or owed > self.treasury
             return
-        assert amount == (0 if number in self.voided else whole)
+        assert amount == (0 if number in self.voided else owed)
         if number not in self.voided:
             for account, taken in self.taken[number].items():
                 self.holdings[self.owner(account)] += taken

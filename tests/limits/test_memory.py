@@ -22,8 +22,8 @@ def guests(rows: list[dict[str, float]]) -> GuestMemory:
     """Return guests of 8,192 MiB without use and targets, except for the given values."""
     usual = {"size": 8192.0, "floor": 0.0, "share": 0.0, "used": 0.0, "held": 8192.0}
     columns = {name: np.array([{**usual, **row}[name] for row in rows]) for name in usual}
-    told = np.array([row.get("told", UNSET) for row in rows], dtype=np.int64)
-    return GuestMemory(**columns, told=told)
+    targets_mib = np.array([row.get("told", UNSET) for row in rows], dtype=np.int64)
+    return GuestMemory(**columns, told=targets_mib)
 
 
 def target_of(settings: MemorySettings = DEFAULT, room_mib: int = 10**6, **row: float) -> int:
@@ -167,13 +167,13 @@ def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]])
     need = least(many, DEFAULT)
     target = targets(many, need, np.zeros(len(rows), dtype=np.int64), np.array([10**9]))
     holds = holdings(many)
-    told = steps(many, target, need, DEFAULT)
+    targets_mib = steps(many, target, need, DEFAULT)
     low, high = np.minimum(holds, target), np.maximum(holds, target)
-    assert ((told >= low) & (told <= high)).all()
+    assert ((targets_mib >= low) & (targets_mib <= high)).all()
     most = np.maximum(np.minimum(4096, many.size * 0.25), 1)
     following = (many.told >= 0) & (many.told < holds)
-    assert (holds - told <= most)[~following].all()
-    assert (told - holds <= np.maximum(most, need - holds)).all()
+    assert (holds - targets_mib <= most)[~following].all()
+    assert (targets_mib - holds <= np.maximum(most, need - holds)).all()
 
 
 @settings(max_examples=EXAMPLES)

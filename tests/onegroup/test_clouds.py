@@ -201,13 +201,13 @@ def test_the_reports_manual_works(place: Managed, ann: Shell, mariadb: MariaDb) 
     # 5: the usage of its Table 6. An id is assigned, and VMs are allocated.
     group = ann.create("create -t vm.template -s 30 -n 2")
     place.until_running(group, 2)
-    one, other = (vm["vm"] for vm in ann.until_running(group, 2)["vms"])
+    first, other = (vm["vm"] for vm in ann.until_running(group, 2)["vms"])
     # Listed with groupid, spending rate, number and ids of VMs.
     listed = ann.ok("list --csv --no-header -l ID,SRATE,NVM,VMID")
-    assert listed == f"{group},30.0,2,{one} {other}\n"
+    assert listed == f"{group},30.0,2,{first} {other}\n"
     # Edited: VMs are finalized, and allocated.
     ann.ok(f"edit {group} -s 60 -n 1")
-    assert place.until_running(group, 1) == [one]
+    assert place.until_running(group, 1) == [first]
     ann.ok(f"edit {group} -s 60 -n 3")
     assert len(place.until_running(group, 3)) == 3
     # Deleted, its VMs finalized.

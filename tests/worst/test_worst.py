@@ -35,15 +35,15 @@ def collections() -> Iterator[None]:
 )
 def test_known_worst_cases(parser: Parser, case: tuple[str, str, str]) -> None:
     """Each case was slow once, or is a usual way to make such a parser slow."""
-    found = measured(parser, *case)
-    assert found.seconds < parser.limit_s, str(found)
+    timed = measured(parser, *case)
+    assert timed.seconds < parser.limit_s, str(timed)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_a_search_finds_no_worse_case(parser: Parser) -> None:
     """To repeat a failed long run, set MERKAT_SEED to its seed and MERKAT_SOAK to its tries."""
-    found = worst(parser, TRIES, SEED)
-    assert found.seconds < parser.limit_s, f"seed {SEED}, {found}"
+    timed = worst(parser, TRIES, SEED)
+    assert timed.seconds < parser.limit_s, f"seed {SEED}, {timed}"
 
 
 def test_known_bus_messages_have_the_present_version() -> None:
