@@ -126,7 +126,7 @@ _TEMPLATES: dict[int, str] = {}
 """The first templates of the hosts that a real server keeps between tests."""
 
 
-def _found(made: Endpoint) -> None:
+def _start_with_new_hosts(made: Endpoint) -> None:
     """Start with new hosts."""
     _TEMPLATES.clear()
     clean(made)
@@ -160,7 +160,7 @@ def _served(kind: str, time: RealTime) -> Iterator[Endpoint]:
     if kind == "oned":
         with _oned(time) as made:
             if not (_TEMPLATES and restore(made, _TEMPLATES)):
-                _found(made)
+                _start_with_new_hosts(made)
             yield made
             clean(made, _TEMPLATES)
         return

@@ -35,7 +35,7 @@ def site(lasting: Site) -> Iterator[Site]:
     agree(lasting)
     assert lasting.daemon is not None
     assert lasting.daemon.running
-    assert "Traceback" not in lasting.daemon.said(), lasting.daemon.said()
+    assert "Traceback" not in lasting.daemon.output(), lasting.daemon.output()
 
 
 EACH_ROUND = pytest.mark.parametrize("turn", range(FAULT_ROUNDS))

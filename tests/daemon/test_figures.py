@@ -32,8 +32,8 @@ def test_metrics_of_a_daemon_are_served_over_http(tmp_path: Path) -> None:
     file.write_text(CONFIG.format(state=tmp_path / "state"))
     daemon = Program(tmp_path / "log", "run", "--config", str(file))
     try:
-        daemon.until_said("/metrics")
-        match = re.search(r"http://\S+/metrics", daemon.said())
+        daemon.until_output("/metrics")
+        match = re.search(r"http://\S+/metrics", daemon.output())
         assert match is not None
         until(
             lambda: re.search(r'periods_total\{outcome="done"\} [2-9]', read(match[0])),

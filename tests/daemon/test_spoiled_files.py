@@ -21,7 +21,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, why: str) -> None:
         path.chmod(0o600)
         made = site.start_daemon()
         until(lambda: not made.running, "the daemon ends")
-        output = made.said()
+        output = made.output()
         assert output.strip().splitlines() == [output.strip()]
         assert f"{path} {why}" in output
         assert "remove it" in output

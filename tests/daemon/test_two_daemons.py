@@ -84,7 +84,7 @@ def pair(tmp_path: Path, mariadb: MariaDb) -> Iterator[Pair]:
         made.start("first")
         until(lambda: len(made.acted("first")) > 0, "the first daemon acts")
         made.start("second")
-        made.lives["second"][0].until_said("Standing by")
+        made.lives["second"][0].until_output("Standing by")
         yield made
     finally:
         made.close()
@@ -118,4 +118,4 @@ def swap_roles(pair: Pair, acting: str, waiting: str) -> None:
     until(lambda: len(pair.acted(waiting)) > already, "the standby acts")
     assert time.monotonic() - killed_s <= 2 * INTERVAL_S + SLACK_S
     pair.start(acting)
-    pair.lives[acting][-1].until_said("Standing by")
+    pair.lives[acting][-1].until_output("Standing by")

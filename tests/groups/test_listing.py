@@ -158,12 +158,12 @@ class Slow:
         self.begun = 0
         self._waiting: list[Deferred[Any]] = []
 
-    async def require_used(self, *_said: Any) -> None:
+    async def require_used(self, *_arguments: Any) -> None:
         """Allow everything."""
 
     require_managed = require_used
 
-    async def listed(self, *_said: Any) -> Any:
+    async def listed(self, *_arguments: Any) -> Any:
         """Start a read that never ends."""
         self.begun += 1
         self._waiting.append(Deferred())

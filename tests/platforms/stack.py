@@ -141,7 +141,7 @@ class Stack(Site):
             with contextlib.suppress(DaemonNotRunningError):
                 return ask(self.home / "control.sock", f"platform_{what}", arguments)
             assert self.daemon is not None
-            assert self.daemon.running, self.daemon.said()
+            assert self.daemon.running, self.daemon.output()
             return None
 
         return until(answered, f"an answer to {what}")

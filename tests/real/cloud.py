@@ -131,7 +131,7 @@ class Cloud:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr + self.said()
+        assert done.returncode == 0, done.stderr + self.output()
         return done.stdout
 
     def status(self) -> Mapping[str, Any]:
@@ -152,14 +152,14 @@ class Cloud:
                 self._daemon.kill()
                 self._daemon.wait()
             # pytest shows the output of a failed test.
-            sys.stdout.write(self.said())
+            sys.stdout.write(self.output())
         if self._proxy is not None:
             self._proxy("close")()
         self.guests.close()
         self._engine.dispose()
         self._books.drop()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the daemon's log."""
         return (self.directory / "daemon.log").read_text()
 
@@ -239,7 +239,7 @@ class Cloud:
 
     def _periods_if_any(self) -> int:
         assert self._daemon is not None
-        assert self._daemon.poll() is None, self.said()
+        assert self._daemon.poll() is None, self.output()
         # The daemon creates the tables.
         with contextlib.suppress(sa.exc.ProgrammingError):
             return self.periods()

@@ -176,7 +176,7 @@ def boot(
         devices = _DISK.format(path=path)
     text = machine_xml(host.directory, vm, vcpus, memory_mib, words, devices)
     host.connection().createXML(text, 0)
-    until(lambda: _said(console, guest.READY), f"one-{vm} is up", patience_s=180.0)
+    until(lambda: _shows(console, guest.READY), f"one-{vm} is up", patience_s=180.0)
     assert "GUEST-FAILED" not in console.read_text(), console.read_text()
     return Guest(host, vm)
 
@@ -242,7 +242,7 @@ def _console(directory: Path, vm: int) -> Path:
     return directory / f"one-{vm}.console"
 
 
-def _said(console: Path, text: str) -> bool:
+def _shows(console: Path, text: str) -> bool:
     return console.exists() and text in console.read_text(errors="replace")
 
 

@@ -83,7 +83,7 @@ def built() -> Image:
 
 def _kernel_package() -> str:
     """Return the package that contains the newest cloud kernel."""
-    match = re.search(r"Depends: (linux-image-\S+-cloud-amd64)", _told("depends", _META))
+    match = re.search(r"Depends: (linux-image-\S+-cloud-amd64)", _read_apt_cache("depends", _META))
     if match is None:
         raise MissingError(f"{_META}: apt knows no such package; is apt-get update needed?")
     return match[1]
@@ -91,11 +91,11 @@ def _kernel_package() -> str:
 
 def versioned(package: str) -> str:
     """Return the package with the version that apt would install."""
-    match = re.search(r"Candidate: (\S+)", _told("policy", package))
+    match = re.search(r"Candidate: (\S+)", _read_apt_cache("policy", package))
     return f"{package}={match[1] if match else ''}"
 
 
-def _told(*words: str) -> str:
+def _read_apt_cache(*words: str) -> str:
     return subprocess.run(["apt-cache", *words], capture_output=True, text=True, check=False).stdout
 
 

@@ -192,7 +192,7 @@ def test_each_extra_installs_exactly_its_modules(tmp_path: Path) -> None:
     _installed(python, "merkat")
     code = "import sys, merkatd.daemon.assembly"
     code += "; print([one for one in sys.argv[1:] if one in sys.modules])"
-    assert _told(python, code, "pymysql", "matplotlib", "numba") == "[]\n"
+    assert _run_code(python, code, "pymysql", "matplotlib", "numba") == "[]\n"
     for extra in NEEDED:
         assert _importable(python) == there
         if extra in _ASKED_FOR:
@@ -224,7 +224,7 @@ def _installed(python: Path, wanted: str) -> None:
 
 def _importable(python: Path) -> set[str]:
     """Return the extras whose modules can be imported."""
-    modules = _told(python, _IMPORT, *NEEDED.values()).split()
+    modules = _run_code(python, _IMPORT, *NEEDED.values()).split()
     return {extra for extra, module in NEEDED.items() if module in modules}
 
 
@@ -239,7 +239,7 @@ for name in sys.argv[1:]:
 """
 
 
-def _told(python: Path, code: str, *words: str) -> str:
+def _run_code(python: Path, code: str, *words: str) -> str:
     """Return the output of a program there."""
     done = subprocess.run(
         [python, "-c", code, *words],

@@ -134,23 +134,23 @@ class Merkat:
 
     def work(self) -> None:
         """Create VMs, and make one leave its host."""
-        self._said("/metrics")
+        self._until_logged("/metrics")
         session = (self._state / "one_auth").read_text().strip()
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
             cloud: Any = proxy
             for number in range(6):
                 answer = cloud.one.vm.allocate(session, _vm(number), False)
                 assert answer[0] is True, answer
-            self._said("6 VMs on 3 hosts, 0 steps sent")
+            self._until_logged("6 VMs on 3 hosts, 0 steps sent")
             until(lambda: cloud.one.vm.action(session, "resched", 0)[0], "VM 0 runs")
-            self._said(r"migrate of VM \d+: accepted")
+            self._until_logged(r"migrate of VM \d+: accepted")
 
     def close(self) -> None:
         """Kill the daemon, as a power cut would."""
         self._process.kill()
         self._process.wait()
 
-    def _said(self, what: str) -> None:
+    def _until_logged(self, what: str) -> None:
         def has_text() -> bool:
             log = self._log.read_text()
             assert self._process.poll() is None, log

@@ -83,7 +83,7 @@ def test_each_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
     leave_screen(chromium, shown, screen)
     # The console may contain answers with an error status, and nothing else.
     assert [
-        line for line in chromium.said if "the server responded with a status" not in line
+        line for line in chromium.errors if "the server responded with a status" not in line
     ] == []
 
 
@@ -112,7 +112,7 @@ def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
         f"document.querySelector('.hostwindow').innerHTML !== {json.dumps(drawn)}", "other bars"
     )
     assert admin.run("window.stays") == 1
-    assert admin.said == []
+    assert admin.errors == []
 
 
 def test_all_values_of_a_page_belong_to_one_period(admin: Chromium, shown: Shown) -> None:

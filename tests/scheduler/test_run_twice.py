@@ -58,7 +58,7 @@ class Play(Site):
         pricing = Pricing(rule=PriceRule.PAPER, whole_bids=True, reserve=reserve)
         markets = (MarketRules(pricing=pricing),)
         super().__init__(hosts=2, acting=ActingSettings(mode=mode), money=money, markets=markets)
-        self.told: list[object] = []
+        self.announced: list[object] = []
 
     def play(self, repeated: int) -> None:
         """Run periods in which VMs arrive, bid, migrate and are suspended."""
@@ -85,7 +85,7 @@ class Play(Site):
     def _record(self, announcement: Any) -> None:
         """Record all that listeners and owners learn from a period."""
         verdicts = announcement.seen.verdicts
-        self.told += [
+        self.announced += [
             (
                 announcement.period,
                 announcement.prices,
@@ -112,7 +112,7 @@ class Play(Site):
         steps = sa.select(*(STEPS.c[name] for name in names)).order_by(STEPS.c.id)
         rows = {table.name: self._rows(sa.select(table)) for table in STORED}
         return rows | {
-            "told": self.told,
+            "announced": self.announced,
             "transactions": self._rows(sa.select(TRANSACTIONS.c.id, TRANSACTIONS.c.kind)),
             "foreign": self.scheduler.foreign.why,
             "steps": self._rows(steps),

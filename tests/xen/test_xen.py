@@ -57,7 +57,8 @@ def test_weights_divide_the_cores(port: Port, guests: list[XenGuest]) -> None:
     time.sleep(SETTLING_S)
     lower, higher = cores_used(guests, WINDOW_S)
     _say(
-        f"weights of 1 to 3 on {CORES} cores: {lower:.3f} and {higher:.3f}, 1 to {higher / lower:.2f}"
+        f"weights of 1 to 3 on {CORES} cores: {lower:.3f} and {higher:.3f},"
+        f" 1 to {higher / lower:.2f}"
     )
     assert higher / lower == pytest.approx(3.0, rel=0.15)
 

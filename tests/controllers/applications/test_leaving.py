@@ -35,7 +35,7 @@ class Platform:
             parameters={"steps": 100, **parameters},
             deadline_s=1_000_000.0,
         )
-        self._one = FullDeadline(given, self)
+        self._controller = FullDeadline(given, self)
         self.orders: list[tuple[int, ...]] = []
         self.reports: list[ProgressReport] = []
         self.period = 0
@@ -84,8 +84,8 @@ class Platform:
             values = {f"absent/{vm}": seconds for vm, seconds in self.absent.items()}
             values["done"] = float(self.period)
             seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
-            asyncio.run(self._one.take(seen))
-            asyncio.run(self._one.take(latest))
+            asyncio.run(self._controller.take(seen))
+            asyncio.run(self._controller.take(latest))
 
 
 @pytest.fixture

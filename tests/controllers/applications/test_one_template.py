@@ -48,14 +48,14 @@ class Site:
         """Return the output of a command, which must succeed."""
         code = cli.main([*words, "--config", str(self._configuration)])
         printed = self._output.readouterr()
-        assert code == 0, (words, printed.err, self.daemon.said())
+        assert code == 0, (words, printed.err, self.daemon.output())
         return printed.out
 
     def answers(self) -> bool:
         """Return whether the daemon answers."""
         code = cli.main(["status", "--config", str(self._configuration)])
         self._output.readouterr()
-        assert self.daemon.running, self.daemon.said()
+        assert self.daemon.running, self.daemon.output()
         return code == 0
 
     def tenant(self, name: str) -> str:

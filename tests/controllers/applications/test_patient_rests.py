@@ -66,7 +66,7 @@ class Site:
         self.most, self.period = self.credits, 0
         given = assignment(controller="patient")
         (terms,) = given.clusters
-        self.one = Patient(
+        self.controller = Patient(
             replace(
                 given,
                 clusters=(replace(terms, floor={}, ceiling=FULL),),
@@ -78,7 +78,7 @@ class Site:
             ),
             self,
         )
-        finish(self.one.on_start())
+        finish(self.controller.on_start())
 
     @staticmethod
     def _at_s(period: int) -> float:
@@ -162,8 +162,8 @@ class Site:
         )
         latest = replace(latest, market=replace(latest.market, claims=(self.others, self.claim)))
         seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": float(self.done)})
-        finish(self.one.take(seen))
-        finish(self.one.take(latest))
+        finish(self.controller.take(seen))
+        finish(self.controller.take(latest))
 
     def play(self) -> None:
         """Run until the deadline, the end of the work, or a suspension without end."""

@@ -21,8 +21,8 @@ def test_a_secret_can_be_read_once_and_appears_nowhere(tmp_path: Path) -> None:
     async def story(nursery: Nursery) -> None:
         code = f"import os; fd = int(os.environ['{SECRET_FD}']); print(os.read(fd, 99)); "
         pid = await nursery.started(code + "print(os.read(fd, 99)); " + SLEEPS)
-        await until(lambda: "here" in nursery.said(), "all said")
-        assert nursery.said().split("\n")[:2] == ["b'the secret'", "b''"]
+        await until(lambda: "here" in nursery.output(), "all said")
+        assert nursery.output().split("\n")[:2] == ["b'the secret'", "b''"]
         for name in ("cmdline", "environ"):
             assert b"the secret" not in Path(f"/proc/{pid}/{name}").read_bytes()
 
@@ -51,7 +51,7 @@ def test_a_process_with_too_much_memory_fails_by_itself(tmp_path: Path) -> None:
             greedy = nursery.program("x = bytearray(2**30)", memory_bytes=2**28)
             nursery.supervisor.start("one", greedy)
             await until(lambda: nursery.ends, "its end")
-        assert "MemoryError" in nursery.said()
+        assert "MemoryError" in nursery.output()
 
     in_nursery(tmp_path, story)
 

@@ -141,7 +141,7 @@ def test_a_stopped_process_may_end_in_order(tmp_path: Path) -> None:
         await nursery.started(good + SLEEPS)
         stopped = nursery.supervisor.stop(["one"], 10.0)
         await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        assert nursery.said().split() == ["here", "bye"]
+        assert nursery.output().split() == ["here", "bye"]
         assert not nursery.processes
         assert not nursery.ends
         assert not nursery.clock.getDelayedCalls()

@@ -150,13 +150,13 @@ class Run:
     def until(self, met: Callable[[], object], what: str) -> None:
         """Wait for a condition while the platform runs."""
         until(lambda: met() or self.state in _OVER, what, patience_s=MOST_S)
-        assert met(), f"{what}: {self.told()}"
+        assert met(), f"{what}: {self.description()}"
 
     def until_made(self, steps: int) -> None:
         """Wait until this number of steps is done."""
         until(
             lambda: self.state in _OVER or (self.made or [(0, 0.0)])[-1][0] >= steps,
-            f"step {steps}: {self.site.failed} {self.site.said()[-3000:]}",
+            f"step {steps}: {self.site.failed} {self.site.output()[-3000:]}",
             patience_s=MOST_S,
         )
 
@@ -169,7 +169,7 @@ class Run:
         )
         return self.state
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the information that a failed test prints."""
         report = self.site.platform(self.id).report
         consoles = self.site.directory.glob("vm-*/console")

@@ -44,7 +44,7 @@ def test_the_application_survives_every_kill(
     site.kill_vm(victim)
     run.until(lambda: victim not in run.vms and len(run.vms) == 2, "another VM")
     assert other in run.vms
-    assert run.finished() == "done", run.told()
+    assert run.finished() == "done", run.description()
     assert run.missed_s() < 0
     assert {step for step, _ in run.made} == set(range(1, steps + 1))
 

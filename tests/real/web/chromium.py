@@ -60,7 +60,7 @@ class Chromium:
         self._rest = b""
         self._number = 0
         self._session = ""
-        self.said: list[str] = []
+        self.errors: list[str] = []
         """The console output and the uncaught errors of all pages."""
         self._traced: list[dict[str, Any]] = []
         self._tracing = False
@@ -125,15 +125,15 @@ class Chromium:
     def _heard(self, event: Mapping[str, Any]) -> None:
         name, about = event.get("method"), event.get("params", {})
         if name == "Runtime.exceptionThrown":
-            self.said.append(str(about["exceptionDetails"]))
+            self.errors.append(str(about["exceptionDetails"]))
         elif name == "Log.entryAdded" and about["entry"]["level"] == "error":
-            self.said.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
+            self.errors.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
         elif name == "Tracing.dataCollected":
             self._traced += about["value"]
         elif name == "Tracing.tracingComplete":
             self._tracing = False
         elif name == "Runtime.consoleAPICalled" and about["type"] in {"error", "warning"}:
-            self.said.append(str(about["args"]))
+            self.errors.append(str(about["args"]))
 
     # -- actions of users ---------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Chromium:
                 return value
             if time.monotonic() > ending:
                 where = self.run("location.href + ' ' + document.body.innerText.slice(0, 300)")
-                raise PageError(f"{what}: not within {PATIENCE_S:g} s; {where}; {self.said}")
+                raise PageError(f"{what}: not within {PATIENCE_S:g} s; {where}; {self.errors}")
             time.sleep(0.05)
 
     def there(self, selector: str, what: str) -> None:
