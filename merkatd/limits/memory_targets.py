@@ -167,20 +167,27 @@ def memory_holdings(
 
     capacity = np.floor(snapshot.hosts.capacity[:, snapshot.resources.index(MEMORY)])
     leaving = _leaving(snapshot, holds)
-    whole = capacity.astype(np.int64) - leaving
-    free = whole - _by_host(occupancy.now, holds, len(whole))
+    capacity_mib = capacity.astype(np.int64) - leaving
+    free = capacity_mib - _by_host(occupancy.now, holds, len(capacity_mib))
     least_each = np.where(chosen, need, holds)
     brings = _brought(
-        occupancy, guests, holds, whole - _by_host(occupancy.then, least_each, len(whole))
+        occupancy,
+        guests,
+        holds,
+        capacity_mib - _by_host(occupancy.then, least_each, len(capacity_mib)),
     )
     more = np.maximum(brings - holds, 0)
     others = np.where(occupancy.told, NO_HOST, occupancy.then)
-    room = whole - _by_host(others, holds + more, len(whole))
+    room = capacity_mib - _by_host(others, holds + more, len(capacity_mib))
     rigid = np.where(occupancy.told & ~chosen, occupancy.then, NO_HOST)
     target = holds.copy()
     at = np.flatnonzero(chosen)
     due = _rows(guests, at)
-    given = room - _by_host(rigid, holds, len(whole)) - _of_waiting(occupancy, holds, len(whole))
+    given = (
+        room
+        - _by_host(rigid, holds, len(capacity_mib))
+        - _of_waiting(occupancy, holds, len(capacity_mib))
+    )
     target[at] = targets(due, need[at], occupancy.then[at], given)
 
     moved = np.where(adjustable, steps(guests, target, need, settings), holds)
@@ -200,7 +207,9 @@ def memory_holdings(
         adjustable=adjustable,
         free=free,
         room=room,
-        needed=_by_host(np.where(occupancy.told, occupancy.then, NO_HOST), least_each, len(whole)),
+        needed=_by_host(
+            np.where(occupancy.told, occupancy.then, NO_HOST), least_each, len(capacity_mib)
+        ),
         brings=brings,
         leaving=leaving,
     )
@@ -249,9 +258,9 @@ def _brought(occupancy: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints
     brings = np.zeros(len(holds), dtype=np.int64)
     rows = np.array(sorted(occupancy.resumed), dtype=np.int64)
     if len(rows):
-        whole, host = _due_in_full(_rows(guests, rows)), occupancy.now[rows]
+        due, host = _due_in_full(_rows(guests, rows)), occupancy.now[rows]
         room = spare + np.bincount(host, holds[rows], len(spare)).astype(np.int64)
-        brings[rows] = targets(whole, holds[rows], host, room)
+        brings[rows] = targets(due, holds[rows], host, room)
     return brings
 
 

@@ -144,8 +144,8 @@ class Manager:
             self._end(platform)
         new = sorted(now.keys() - self._running.keys())
         await self._start({platform: now[platform] for platform in new})
-        told = sorted(now.keys() & self._running.keys())
-        self._controllers.announce(markets, [now[platform].standing for platform in told])
+        announced = sorted(now.keys() & self._running.keys())
+        self._controllers.announce(markets, [now[platform].standing for platform in announced])
         await remove_old_logs(world, self._controllers, announcement.seen.period)
 
     async def _start(self, those: Mapping[int, ControlledPlatform]) -> None:

@@ -179,13 +179,15 @@ def _balloons(observed: Observed, decided: PeriodDecision, again: Bools) -> list
 
     A booting guest has all of its size, and no data in it yet.
     """
-    told = {step.vm: step.memory_mib for step in decided.limits.plan if isinstance(step, Balloon)}
+    balloon_mib = {
+        step.vm: step.memory_mib for step in decided.limits.plan if isinstance(step, Balloon)
+    }
     vms, before = observed.snapshot.vms, observed.in_force.memory_mib
     size = observed.in_force.boots_with(vms.cap[:, observed.snapshot.resources.index(MEMORY)])
     balloons = []
     for row in np.flatnonzero(again & observed.in_force.balloon).tolist():
         vm, kept = int(vms.id[row]), int(before[row])
-        memory_mib = told.get(vm, kept)
+        memory_mib = balloon_mib.get(vm, kept)
         if 0 <= memory_mib < size[row]:
             why = f"from its size to {memory_mib} MiB, as before it was started again"
             balloons.append(
@@ -261,13 +263,13 @@ def _balloons_of_returning(
     holds = np.where(vms.market == NO_MARKET, vms.cap[:, column], np.fmax(holds, given))
     hosts = len(snapshot.hosts)
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
-    whole = observed.in_force.boots_with(vms.cap[:, column])
+    boots_mib = observed.in_force.boots_with(vms.cap[:, column])
     each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
     steps = []
     for row in np.flatnonzero(resting).tolist():
         cap, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
         memory_mib = int(min(np.ceil(floor) + each[then[row]], cap))
-        if memory_mib < whole[row]:
+        if memory_mib < boots_mib[row]:
             why = f"from its size to {memory_mib} MiB, which its host has free, as it was resumed"
             vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
             # A booting guest has no data in its memory yet; a suspended guest has.
