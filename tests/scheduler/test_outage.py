@@ -6,7 +6,7 @@ from twisted.logger import LogLevel, capturedLogs, formatEvent
 
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from tests.scheduler.frontend import Frontend
-from tests.scheduler.test_leading import Daemon
+from tests.scheduler.two_daemons import Daemon
 
 
 def lines(events: Sequence[dict[str, object]]) -> list[str]:
