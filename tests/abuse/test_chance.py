@@ -9,8 +9,9 @@ import sqlalchemy as sa
 
 from merkatd.database.ledger.entry_store import ENTRIES
 from merkatd.database.scheduler import period_store
-from tests.abuse.arena import CORES, PERIOD_S, RESERVE, Arena, Outcome, Player
+from tests.abuse.arena import CORES, PERIOD_S, RESERVE, Arena, Player
 from tests.abuse.chance import Kind, RandomTenant, arena, kind
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import Moves
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
 from tests.lengths import shorten

@@ -15,17 +15,8 @@ from merkatd.limits import LEAST_QUOTA_US
 from merkatd.limits.cpu_limits import HELPERS_LEAST
 from merkatd.limits.settings import CpuSettings
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import (
-    CORES,
-    FAIR_BID,
-    LATER,
-    PERIOD_S,
-    RESERVE,
-    Arena,
-    Outcome,
-    Play,
-    Player,
-)
+from tests.abuse.arena import CORES, FAIR_BID, LATER, PERIOD_S, RESERVE, Arena, Play, Player
+from tests.abuse.counting import Outcome
 from tests.lengths import SOAK, shorten
 
 Moves = Generator[float, None, None]

@@ -11,7 +11,8 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from tests.abuse import bids, evasions  # noqa: F401 - the imports list the strategies
-from tests.abuse.arena import Arena, Outcome
+from tests.abuse.arena import Arena
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import STRATEGIES
 from tests.lengths import SOAK, pair, shorten
 from tests.long_texts import lower_limit

@@ -6,7 +6,8 @@ MERKAT_SEED to its number.
 
 import pytest
 
-from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Outcome, Player
+from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import Moves
 from tests.abuse.programs import Program, ProgramPlayer, program
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE

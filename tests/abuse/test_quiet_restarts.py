@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Outcome, Player
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Player
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 from tests.lengths import shorten
 

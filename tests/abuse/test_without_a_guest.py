@@ -4,7 +4,8 @@ import pytest
 
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, PERIOD_S, Arena, Outcome, Player
+from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import Moves
 from tests.lengths import pair, shorten
 
