@@ -33,7 +33,7 @@ from merkatd.opennebula.pools.one_states import state_meaning
 from merkatd.opennebula.pools.vm_pool import read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import UnreadableError
 from tests.opennebula.host_rows import read_hosts
-from tests.opennebula.test_pools import host, pool, vm
+from tests.opennebula.pool_texts import host, pool, vm
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
 
