@@ -10,7 +10,8 @@ import pytest
 
 from merkatd.daemon.interpreter import GarbageCollections
 from merkatd.protocol.wire_format import MalformedError, OtherVersionError
-from tests.worst.parsers import BUS, PARSERS
+from tests.worst.messages import BUS
+from tests.worst.parsers import PARSERS
 from tests.worst.search import Parser, measured, worst
 
 _SOAK = "MERKAT_SOAK" in os.environ
