@@ -37,9 +37,9 @@ class Module:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def modules(top: Path) -> list[Module]:
+def modules(top: Path, roots: Iterable[str] = ROOTS) -> list[Module]:
     """All modules of the programs below a folder."""
-    paths = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
+    paths = [path for root in roots for path in sorted((top / root).rglob("*.py"))]
     return [Module(path.relative_to(top), path.read_text()) for path in paths]
 
 
@@ -152,3 +152,11 @@ def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
 
 
 RULES = (full_rooms, rooms_left_out, long_modules, names_taken_twice, classes_taken_twice, circles)
+
+
+def broken_rules(top: Path) -> Iterator[str]:
+    """Yield what breaks the rules below a folder; of the tests only their length counts."""
+    programs = modules(top)
+    for rule in RULES:
+        yield from rule(programs)
+    yield from long_modules(modules(top, ["tests"]))
