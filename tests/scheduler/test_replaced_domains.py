@@ -5,13 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.scheduler.charging.charged_records import ChargeInput
+from merkatd.scheduler.charging.unlimited_time import owed_before_limits
+from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.execution.guest_watch import GuestWatch
 from merkatd.scheduler.execution.starting_guests import StartingGuests
 from merkatd.scheduler.observation.guest_starts import FREE, GuestStarts
+from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 VM, HOST = 3, 7
 
@@ -134,3 +140,30 @@ def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     assert not starts.often
     starts.note(observed, {VM: 1})
     assert starts.often == {VM}
+
+
+def test_replaced_domains_cost_no_more_than_the_longest_charged_time() -> None:
+    """A single slow look at the host would otherwise count for each of them."""
+    frontend = Frontend(hosts=1, markets=(PAPER_MARKET,))
+    vm = frontend.vm(VCPU=4)
+    frontend.vm(VCPU=4)
+    seen = frontend.periods(2).seen
+    world = frontend.scheduler.world
+    assert world.rhythm.most_periods_charged * world.rhythm.interval_s == 120.0
+
+    def owed(connection: sa.Connection, count: int) -> int:
+        period = period_store.newest(connection)
+        assert period is not None
+        arrays = price_store.load_allocations(connection, period.number)
+        assert arrays is not None
+        host, (row,) = arrays["host"][0], np.flatnonzero(arrays["vm"] == vm)
+        often = {**arrays, "often": arrays["vm"] == vm}
+        limited = NewlyLimited(looked=frozenset({host}), gap_s={host: 50.0}, replaced={vm: count})
+        books = ChargeInput(connection, world, seen, limited, frontend.clock.seconds())
+        rows = np.array([row])
+        return int(owed_before_limits(books, period, (None, None), often, rows, np.ones(1)).sum())
+
+    first, second, third, many = (frontend.read(lambda c, n=n: owed(c, n)) for n in (1, 2, 3, 99))
+    frontend.close()
+    assert 0 < first < second == pytest.approx(2 * first, rel=1e-6)
+    assert third == many == pytest.approx(first * 120 / 50, rel=1e-6)
