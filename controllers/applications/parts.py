@@ -56,7 +56,7 @@ class Parts:
         """
         now = self.by_cluster.items()
         counting_now = {
-            name: progress for name, progress in now if progress.told or name in unheard
+            name: progress for name, progress in now if progress.reported or name in unheard
         }
         return counting_now or self.by_cluster
 

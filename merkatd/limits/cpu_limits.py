@@ -184,7 +184,7 @@ def limit_steps(
     weight = weights(bid, occupancy.then, hosts)
     due = differs(quota, weight, vms.vcpus, in_force, settings)
     arrives = _marked(occupancy.arrival.keys(), len(vms))
-    for row in np.flatnonzero(occupancy.told & (due.quota | due.weight | arrives)).tolist():
+    for row in np.flatnonzero(occupancy.limited & (due.quota | due.weight | arrives)).tolist():
         host = int(occupancy.then[row])
         arrival = occupancy.arrival.get(row)
         yield Limit(

@@ -115,7 +115,7 @@ class Manager:
         world.troubles.note(TroubleKind.PLATFORM, "reviewed", tended.failed)
         return tended.steps
 
-    def told(self, announcement: Announcement) -> None:
+    def send_news(self, announcement: Announcement) -> None:
         """Send all processes the news of a period, without waiting for them."""
         ensureDeferred(self._tell(announcement))
 

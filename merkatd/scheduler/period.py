@@ -163,7 +163,7 @@ class Scheduler:
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
             seen = replace(seen, histories=await read_histories(world, seen))
-            limited = await world.executor.run(partial(self._following.found, seen))
+            limited = await world.executor.run(partial(self._following.find_new_guests, seen))
             purse = await charge(world, seen, limited, goes_on=not leave.mode.watches)
             self._following.forget_charged()
             terms = partial(self._taking_part.affordable, world, seen, purse, limited.replaced)

@@ -73,8 +73,8 @@ class Transcription:
         if first == second:
             return int(self.snapshot.roles.policy[first])
         pairs = self.snapshot.role_pairs
-        for one_host, two, policy in zip(pairs.first, pairs.second, pairs.policy, strict=True):
-            if {int(one_host), int(two)} == {first, second}:
+        for role, other, policy in zip(pairs.first, pairs.second, pairs.policy, strict=True):
+            if {int(role), int(other)} == {first, second}:
                 return int(policy)
         return RolePolicy.NONE
 

@@ -116,12 +116,12 @@ class Site(Frontend):
         self.manager = Manager(self.scheduler.world, self.notes)
         world = replace(self.scheduler.world, proposals=self.manager.proposals)
         self.scheduler.world = world
-        self.scheduler.listen(self.manager.told)
+        self.scheduler.listen(self.manager.send_news)
 
     def period(self) -> Any:
         """Run a period, and pass its announcement to the manager."""
         announcement = super().period()
-        self.manager.told(announcement)
+        self.manager.send_news(announcement)
         return announcement
 
     def submit(self, owner: int | None = None, **changes: str) -> int:

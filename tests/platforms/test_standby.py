@@ -29,7 +29,7 @@ class Rival:
         rng = np.random.default_rng(len(name))
         self.manager = Manager(world, self.notes, rng, self.leading)
         self.scheduler = Scheduler(replace(world, proposals=self.manager.proposals), self.leading)
-        self.scheduler.listen(self.manager.told)
+        self.scheduler.listen(self.manager.send_news)
         self.leading.start()
         self.scheduler.start()
 

@@ -49,7 +49,7 @@ class Scene:
             vm_id=np.array(vms, dtype=np.int64), run=np.array([self.run] * len(vms))
         )
         scene: Any = SimpleNamespace(use=use, observation=look)
-        result = self.watch.found(scene)
+        result = self.watch.find_new_guests(scene)
         self.watch.forget_charged()
         return result
 

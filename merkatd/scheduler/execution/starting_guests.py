@@ -133,7 +133,7 @@ def _watched(observed: Observed, decided: PeriodDecision) -> tuple[dict[int, int
     vms, in_force = observed.snapshot.vms, observed.in_force
     scene = occupancy_of(observed.snapshot, decided.decision.plan)
     stays = _stays(observed.snapshot, scene)
-    limited = scene.told | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
+    limited = scene.limited | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
     ids = set(vms.id[stays & limited].tolist())
     known = zip(observed.use.vm_id.tolist(), observed.use.run.tolist(), strict=True)
     return {vm: run for vm, run in known if vm in ids}, frozenset(vms.id[stays].tolist())
@@ -146,7 +146,7 @@ def _stays(snapshot: Snapshot, occupancy: Occupancy) -> Bools:
         (occupancy.now != NO_HOST) & (occupancy.now == occupancy.then) & (vms.market != NO_MARKET)
     )
     busy = on_host & (vms.state == VmState.BUSY)
-    stays: Bools = busy | (on_host & occupancy.told & (vms.state == VmState.RUNNING))
+    stays: Bools = busy | (on_host & occupancy.limited & (vms.state == VmState.RUNNING))
     stays[list(occupancy.arrival)] = False
     return stays
 
@@ -157,11 +157,11 @@ def _again(
     """Return the limits of VMs that have restarted, since a new domain has no limits."""
     snapshot, allocations = observed.snapshot, decided.decision.allocations
     scene = occupancy_of(snapshot, decided.decision.plan)
-    scene = replace(scene, told=_stays(snapshot, scene) & is_one_of(snapshot.vms.id, vms))
+    scene = replace(scene, limited=_stays(snapshot, scene) & is_one_of(snapshot.vms.id, vms))
     in_force = _unset(snapshot, observed.in_force)
     share = allocations[:, CPU]
     limits = limit_steps(snapshot, scene, share, frozenset(), in_force, context.limits.cpu)
-    balloons = _balloons(observed, decided, scene.told)
+    balloons = _balloons(observed, decided, scene.limited)
     return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
 
 
@@ -233,7 +233,7 @@ def _returning(
         bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
-    scene = replace(occupancy_of(after, decided.decision.plan), told=off)
+    scene = replace(occupancy_of(after, decided.decision.plan), limited=off)
     throttles = throttle_steps(after, scene, shares, _unset(snapshot, observed.in_force))
     limits_of_vm: dict[int, tuple[OnHost, ...]] = {}
     limits = _limits(context, after, decided, shares[:, CPU], observed.in_force)
