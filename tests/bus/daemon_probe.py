@@ -86,8 +86,8 @@ def main() -> None:
 
         def announce() -> None:
             period = next(periods)
-            told = [news(platform, period) for platform in range(1, platforms + 1)]
-            processes.announce(*parts(*told))
+            latest = [news(platform, period) for platform in range(1, platforms + 1)]
+            processes.announce(*parts(*latest))
 
         LoopingCall(announce).start(PERIOD_S)
 

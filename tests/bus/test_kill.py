@@ -52,18 +52,18 @@ def until(met: Callable[[], object], what: str, home: Path) -> None:
     """Wait for a condition."""
     ending_s = time.monotonic() + PATIENCE_S
     while not met():
-        assert time.monotonic() < ending_s, f"{what}: {(home / 'said').read_text()[-3000:]}"
+        assert time.monotonic() < ending_s, f"{what}: {(home / 'output').read_text()[-3000:]}"
         time.sleep(0.02)
 
 
 def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
     """Start a daemon."""
-    with (home / "said").open("ab") as said:
+    with (home / "output").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.bus.daemon_probe", str(home), str(PLATFORMS)],
             cwd=ROOT,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
 
 

@@ -124,28 +124,28 @@ class Daemon:
 
     def ask(self, question: str, **arguments: Any) -> Any:
         """Return the daemon's answer; the proxy forwards meanwhile."""
-        found: Future[Any] = Future()
+        future: Future[Any] = Future()
 
         def work() -> None:
             try:
-                found.set_result(ask(self._directory / "control", question, arguments))
+                future.set_result(ask(self._directory / "control", question, arguments))
             except ControlError as error:
-                found.set_exception(error)
+                future.set_exception(error)
 
         Thread(target=work, daemon=True).start()
-        while not found.done():
+        while not future.done():
             self.pause(0.02)
-        return found.result()
+        return future.result()
 
     def status(self) -> dict[str, Any]:
         """Return the daemon's status, empty until the daemon answers."""
         try:
-            found: dict[str, Any] = self.ask("status")
+            answer: dict[str, Any] = self.ask("status")
         except ControlError:
             assert self._process is not None
             assert self._process.poll() is None, self.log()
             return {}
-        return found
+        return answer
 
     def log(self) -> str:
         """Return the daemon's log."""
@@ -163,11 +163,11 @@ class Daemon:
         """Return the first true result of `look`; the server answers meanwhile."""
         faster = getattr(self._endpoint.drive, "faster", 1)
         waited = 0.0
-        while not (found := look()):
+        while not (answer := look()):
             assert waited < PATIENCE_S, f"{what}: not within {PATIENCE_S} s\n{self.log()}"
             self._endpoint.pause(0.2 * faster)
             waited += 0.2
-        return found
+        return answer
 
     def pause(self, seconds: float) -> None:
         """Let real time pass."""

@@ -42,11 +42,11 @@ def until(
 ) -> Met:
     """Wait until a condition is met; act meanwhile; raise AssertionError after the time limit."""
     ending = time.monotonic() + PATIENCE_S
-    while not (found := met()):
+    while not (answer := met()):
         assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
         meanwhile()
         time.sleep(tick_s)
-    return found
+    return answer
 
 
 class Program:
@@ -57,7 +57,7 @@ class Program:
     ) -> None:
         self._log = log
         log.touch()
-        self._said_before = log.stat().st_size
+        self._size_before = log.stat().st_size
         self._process = _FORKS.Process(target=_run, args=(log, words, main))
         self._process.start()
 
@@ -66,14 +66,14 @@ class Program:
         """Return whether the process has not ended."""
         return self._process.is_alive()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return this program's output until now."""
-        return self._log.read_bytes()[self._said_before :].decode()
+        return self._log.read_bytes()[self._size_before :].decode()
 
-    def until_said(self, text: str) -> None:
+    def until_output(self, text: str) -> None:
         """Wait for a text; raise AssertionError if the process ends without it."""
-        until(lambda: text in self.said() or not self.running, f"{text!r} said")
-        assert text in self.said(), self.said()
+        until(lambda: text in self.output() or not self.running, f"{text!r} said")
+        assert text in self.output(), self.output()
 
     def kill(self) -> None:
         """End the process and its children as a power cut would."""

@@ -43,9 +43,9 @@ def hold_connections(door: Path, number: int, into: list[socket.socket]) -> None
     for address in range(ADDRESSES):
         for _ in range(number // ADDRESSES):
             source = (f"127.0.7.{address + 1}", 0)
-            one = socket.create_connection(("127.0.0.1", port), 5.0, source)
-            into.append(one)
-            one.sendall(REQUEST)
+            connection = socket.create_connection(("127.0.0.1", port), 5.0, source)
+            into.append(connection)
+            connection.sendall(REQUEST)
 
 
 def test_periods_continue_while_strangers_hold_all_connections(
@@ -55,8 +55,8 @@ def test_periods_continue_while_strangers_hold_all_connections(
     before = site.good_periods()
     until(lambda: site.good_periods() > before, "a period")
     state, log = site.directory / "state", site.directory / "few.log"
-    said = log.read_text()
-    assert f"merkatd may have only {FILES} files open" in said, said
+    log_text = log.read_text()
+    assert f"merkatd may have only {FILES} files open" in log_text, log_text
     connections: list[socket.socket] = []
     try:
         for door in ("merkat_xmlrpc", "merkat_web"):
@@ -68,8 +68,8 @@ def test_periods_continue_while_strangers_hold_all_connections(
         assert open_files < FILES - OWN // 2
         assert "Too many open files" not in log.read_text()
     finally:
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
 
 
 @pytest.mark.parametrize(

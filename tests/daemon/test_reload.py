@@ -116,11 +116,11 @@ def test_an_invalid_file_leaves_the_old_configuration_in_force(daemon: Running) 
     daemon.write(interval="200ms", mode="on")
     daemon.reload()
     daemon.file.write_text('[period]\ninterval = "soon"\n[acting]\nmode = "off"\n')
-    said = daemon.reload()
-    assert said.startswith("refused: ")
-    assert "(and 1 more)" in said
+    answer = daemon.reload()
+    assert answer.startswith("refused: ")
+    assert "(and 1 more)" in answer
     status = daemon.status()
-    assert status["configuration"] == said
+    assert status["configuration"] == answer
     assert (status["mode"], status["interval_s"]) == ("on", 0.2)
     assert 'acting.mode = "off": must be one of dry' in daemon.log()
     assert "The configuration is refused: the old one stays in force" in daemon.log()
@@ -137,12 +137,12 @@ def test_an_unusable_log_file_does_not_prevent_a_reload(daemon: Running) -> None
     log.rename(moved)
     log.mkdir()
     daemon.write(interval="100ms", mode="dry")
-    said = daemon.reload()
-    assert said == "in force, but the log continues in its old file: Is a directory"
+    answer = daemon.reload()
+    assert answer == "in force, but the log continues in its old file: Is a directory"
     status = daemon.status()
-    assert status["configuration"] == said
+    assert status["configuration"] == answer
     assert (status["mode"], status["interval_s"]) == ("dry", 0.1)
-    assert said.replace("in force", "The configuration is in force") in moved.read_text()
+    assert answer.replace("in force", "The configuration is in force") in moved.read_text()
     log.rmdir()
     daemon.write()
     daemon.reload()

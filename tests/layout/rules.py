@@ -37,10 +37,10 @@ class Module:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def modules(top: Path) -> list[Module]:
+def modules(top: Path, roots: Iterable[str] = ROOTS) -> list[Module]:
     """All modules of the programs below a folder."""
-    found = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
-    return [Module(path.relative_to(top), path.read_text()) for path in found]
+    paths = [path for root in roots for path in sorted((top / root).rglob("*.py"))]
+    return [Module(path.relative_to(top), path.read_text()) for path in paths]
 
 
 def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
@@ -105,7 +105,7 @@ def circles(all_: Iterable[Module]) -> Iterator[str]:
 
 def _imports(all_: list[Module]) -> dict[str, set[str]]:
     known = {module.dotted for module in all_}
-    found: dict[str, set[str]] = {}
+    imports: dict[str, set[str]] = {}
     for module in all_:
         names = set[str]()
         for node in ast.walk(ast.parse(module.text)):
@@ -113,10 +113,10 @@ def _imports(all_: list[Module]) -> dict[str, set[str]]:
                 names.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    names.add(whole if whole in known else node.module)
-        found[module.dotted] = names & known - {module.dotted}
-    return found
+                    full_name = f"{node.module}.{alias.name}"
+                    names.add(full_name if full_name in known else node.module)
+        imports[module.dotted] = names & known - {module.dotted}
+    return imports
 
 
 def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
@@ -152,3 +152,11 @@ def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
 
 
 RULES = (full_rooms, rooms_left_out, long_modules, names_taken_twice, classes_taken_twice, circles)
+
+
+def broken_rules(top: Path) -> Iterator[str]:
+    """Yield what breaks the rules below a folder; of the tests only their length counts."""
+    programs = modules(top)
+    for rule in RULES:
+        yield from rule(programs)
+    yield from long_modules(modules(top, ["tests"]))

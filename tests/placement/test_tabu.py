@@ -149,8 +149,8 @@ def settled(seed: int, overfull: bool) -> Snapshot:
 
 def busy(seed: int, overfull: bool) -> tuple[Snapshot, Decision]:
     """Return the first settled cloud from this seed on in which a VM moves, and the decision."""
-    for one in range(seed * 100, seed * 100 + 20):
-        snapshot = settled(one, overfull)
+    for number in range(seed * 100, seed * 100 + 20):
+        snapshot = settled(number, overfull)
         decision = tabu(snapshot, TabuSettings(), {}, RNG)
         if decision.plan:
             return snapshot, decision

@@ -10,7 +10,7 @@ from tests.scheduler.frontend import Frontend
 def record_starts(frontend: Frontend) -> list[float]:
     """Return a list of the start times of the following periods."""
     starts: list[float] = []
-    frontend.scheduler.listen(lambda told: starts.append(told.seen.started_s))
+    frontend.scheduler.listen(lambda announcement: starts.append(announcement.seen.started_s))
     frontend.scheduler.start()
     return starts
 
