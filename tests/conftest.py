@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests import forks, servers
+from tests.daemon.processes import fork_server_here
 from tests.servers import MariaDb
 
 # The objects of a collection stay: nearly all of them are modules and tests.
@@ -91,7 +92,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     processes: int = session.config.getoption("processes")
     if processes == 1 or session.config.option.collectonly or session.testsfailed:
         return None
-    forks.run_units(session, forks.units_by(unit_of, session.items), processes)
+    units = forks.units_by(unit_of, session.items)
+    forks.run_units(session, units, processes, begin=fork_server_here)
     return True
 
 

@@ -28,15 +28,20 @@ class _Capture(Protocol):
     def suspend_global_capture(self, in_: bool = False) -> None: ...
 
 
-def run_units(session: pytest.Session, units: Sequence[Unit], processes: int) -> None:
-    """Run all tests in this many processes, and report them here."""
+def run_units(
+    session: pytest.Session,
+    units: Sequence[Unit],
+    processes: int,
+    begin: Callable[[], None] = lambda: None,
+) -> None:
+    """Run all tests in this many processes, each of which begins so, and report them here."""
     numbers = _numbers_below(len(units))
     readers: list[Connection] = []
     workers: list[ForkProcess] = []
     for number in range(min(processes, len(units))):
         reader, writer = multiprocessing.Pipe(duplex=False)
         readers.append(reader)
-        arguments = (session, units, numbers, tuple(readers), writer, number)
+        arguments = (session, units, numbers, tuple(readers), writer, number, begin)
         worker = multiprocessing.get_context("fork").Process(target=_work, args=arguments)
         worker.start()
         writer.close()
@@ -135,10 +140,12 @@ def _work(
     readers: Sequence[Connection],
     writer: Connection,
     number: int,
+    begin: Callable[[], None],
 ) -> None:
     """Run tests in this process until no unit is left."""
     for reader in readers:
         reader.close()
+    begin()
     _separate(session.config, number)
     session.config.pluginmanager.register(_Sender(session, writer))
     try:

@@ -8,12 +8,15 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from multiprocessing import forkserver
+from multiprocessing.connection import arbitrary_address  # type: ignore[attr-defined]
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.daemon import creating
 
@@ -32,6 +35,24 @@ _FORKS.set_forkserver_preload(
         "merkatd.commands.programs.run_command",
     ]
 )
+
+
+def fork_server_here() -> None:
+    """Fork the server from this process, whose modules need not be imported again."""
+    server: Any = forkserver._forkserver
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(arbitrary_address("AF_UNIX"))
+        listener.listen()
+        alive, server._forkserver_alive_fd = os.pipe()
+        server._forkserver_address = listener.getsockname()
+        server._forkserver_pid = os.fork()
+        if server._forkserver_pid == 0:
+            try:
+                os.close(server._forkserver_alive_fd)
+                forkserver.main(listener.detach(), alive, server._preload_modules)
+            finally:
+                os._exit(0)
+        os.close(alive)
 
 
 def until(
