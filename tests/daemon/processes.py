@@ -106,11 +106,15 @@ class Program:
 
     def tell_to_end(self) -> None:
         """Send SIGTERM."""
-        os.kill(self._pid, signal.SIGTERM)
+        self.send(signal.SIGTERM)
 
     def reload(self) -> None:
         """Send SIGHUP."""
-        os.kill(self._pid, signal.SIGHUP)
+        self.send(signal.SIGHUP)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        os.kill(self._pid, number)
 
     def end(self) -> int | None:
         """Wait for the process to end; return its exit code, or None after the time limit."""
