@@ -101,7 +101,7 @@ class Program:
         if self.running:
             self._process.kill()
             with contextlib.suppress(ProcessLookupError):  # the process has no group yet
-                os.killpg(self._pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
         self._process.join(PATIENCE_S)
 
     def tell_to_end(self) -> None:
@@ -114,7 +114,7 @@ class Program:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
-        os.kill(self._pid, number)
+        os.kill(self.pid, number)
 
     def end(self) -> int | None:
         """Wait for the process to end; return its exit code, or None after the time limit."""
@@ -122,7 +122,8 @@ class Program:
         return self._process.exitcode
 
     @property
-    def _pid(self) -> int:
+    def pid(self) -> int:
+        """Return the id of the process and of its group."""
         assert self._process.pid is not None
         return self._process.pid
 
