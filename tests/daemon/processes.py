@@ -131,9 +131,12 @@ class Program:
 def _run(log: Path, words: tuple[str, ...], main: Callable[[tuple[str, ...]], int]) -> None:
     """Run the command in the new process, as a shell would."""
     os.setsid()
-    out = os.open(log, os.O_WRONLY | os.O_APPEND)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(out, stream.fileno())
+    out = os.open(log, os.O_RDWR if log.is_char_device() else os.O_WRONLY | os.O_APPEND)
+    for number in (1, 2):
+        os.dup2(out, number)
     os.close(out)
+    # The streams of the server remember what they wrote to: a terminal, or a file with a position.
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - no path, and never closed
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     warnings.simplefilter("error")
     sys.exit(main(words))
