@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tests.layout.rules import RULES, modules
 
-broken = [broken_rule for rule in RULES for broken_rule in rule(modules(Path()))]
+all_ = modules(Path())
+broken = [broken_rule for rule in RULES for broken_rule in rule(all_)]
 for line in broken:
     sys.stderr.write(f"{line}\n")
 sys.exit(bool(broken))
