@@ -1,18 +1,18 @@
 """Connections of strangers leave the daemon enough open files."""
 
+import resource
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.api.http.settings import ApiSettings
+from merkatd.cli import main
 from merkatd.daemon.open_files import OWN, within
 from tests.daemon.harness import Site
-from tests.daemon.processes import until
+from tests.daemon.processes import Program, until
 
 FILES = 700
 """The system's limit, below the connections of both servers together."""
@@ -21,20 +21,20 @@ TRIED = 400
 REQUEST = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
+def _run_with_few_files(words: Sequence[str]) -> int:
+    """Run a command that may have few files open; the hard limit is twice the soft one."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES // 2, FILES))
+    return main(words)
+
+
 @pytest.fixture
-def daemon(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(site: Site) -> Iterator[Program]:
     """Replace the site's daemon by one that may have few files open."""
     site.kill_daemon()
-    config = str(site.directory / "merkatd.toml")
-    # The hard limit is twice the soft one.
-    few = ["sh", "-c", f'ulimit -S -n {FILES // 2}; ulimit -H -n {FILES}; exec "$@"', "sh"]
-    main = "from merkatd.cli import main; raise SystemExit(main())"
-    words = [sys.executable, "-c", main, "run", "--config", config]
-    with (site.directory / "few.log").open("wb") as log:
-        started = subprocess.Popen([*few, *words], stdout=log, stderr=log)
-        yield started
-        started.kill()
-        started.wait()
+    words = ("run", "--config", str(site.directory / "merkatd.toml"))
+    started = Program(site.directory / "few.log", *words, main=_run_with_few_files)
+    yield started
+    started.kill()
 
 
 def hold_connections(door: Path, number: int, into: list[socket.socket]) -> None:
@@ -48,9 +48,7 @@ def hold_connections(door: Path, number: int, into: list[socket.socket]) -> None
             connection.sendall(REQUEST)
 
 
-def test_periods_continue_while_strangers_hold_all_connections(
-    site: Site, daemon: subprocess.Popen[bytes]
-) -> None:
+def test_periods_continue_while_strangers_hold_all_connections(site: Site, daemon: Program) -> None:
     """The daemon raises its soft limit to the hard one and logs the shortage."""
     before = site.good_periods()
     until(lambda: site.good_periods() > before, "a period")

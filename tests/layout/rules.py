@@ -4,6 +4,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath
 
 ROOTS = ("merkatd", "controllers", "onegroup", "simulator", "benchmarks")
@@ -83,9 +84,9 @@ def classes_taken_twice(all_: Iterable[Module]) -> Iterator[str]:
     for module in all_:
         if module.path.as_posix().startswith(CLIENT):
             continue
-        for node in ast.parse(module.text).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where[node.name].append(module.path)
+        for name in _read(module.text)[0]:
+            if not name.startswith("_"):
+                where[name].append(module.path)
     yield from _twice(where)
 
 
@@ -108,15 +109,33 @@ def _imports(all_: list[Module]) -> dict[str, set[str]]:
     imports: dict[str, set[str]] = {}
     for module in all_:
         names = set[str]()
-        for node in ast.walk(ast.parse(module.text)):
+        for node in _read(module.text)[1]:
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 for alias in node.names:
                     full_name = f"{node.module}.{alias.name}"
                     names.add(full_name if full_name in known else node.module)
         imports[module.dotted] = names & known - {module.dotted}
     return imports
+
+
+@cache
+def _read(text: str) -> tuple[list[str], list[ast.Import | ast.ImportFrom]]:
+    """Return a module's classes and imports. Its tree is large and therefore not kept."""
+    tree = ast.parse(text)
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    statements = _statements(tree)
+    return classes, [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Return all statements inside of this one: expressions, most of a tree, contain none."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(node, part, ())
+        for statement in inside if isinstance(inside, list) else ():
+            yield statement
+            yield from _statements(statement)
 
 
 def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:

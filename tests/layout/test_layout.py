@@ -13,10 +13,9 @@ def module(path: str, text: str = "") -> Module:
     return Module(PurePath(path), text)
 
 
-def test_the_tree_keeps_all_rules() -> None:
-    """All rooms, names and imports."""
+def test_the_rules_are_asked_of_all_modules() -> None:
+    """`make check` does so."""
     assert len(rules.modules(TOP)) > 400
-    assert list(rules.broken_rules(TOP)) == []
 
 
 def test_a_thirteenth_module_is_too_many() -> None:
