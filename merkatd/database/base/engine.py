@@ -7,15 +7,17 @@ that only read see the last committed state and block nothing.
 """
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
-READ_ONLY = "merkat_read_only"
-"""The execution option of a connection that only reads."""
+_ONLY_READS = "merkat_only_reads"
+"""The mark of a connection whose next transaction only reads."""
 PRAGMAS = (
     "PRAGMA busy_timeout = 5000",
     "PRAGMA journal_mode = WAL",
@@ -37,7 +39,21 @@ def prepare(engine: sa.Engine) -> None:
     if not is_memory(engine.url) and engine.url.database:
         Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
     event.listen(engine, "connect", _connected)
-    event.listen(engine, "begin", _begun)
+    # A listener to the event "begin" would make each statement look for listeners.
+    engine.dialect.do_begin = _begin  # type: ignore[assignment]
+
+
+@contextmanager
+def begin(engine: sa.Engine, *, reading: bool = False) -> Iterator[sa.Connection]:
+    """Yield a connection in a transaction, which is committed if no error is raised.
+
+    `reading`: the transaction only reads; on SQLite it does not take the write lock.
+    """
+    with engine.connect() as connection:
+        if reading and engine.dialect.name == "sqlite":
+            connection.info[_ONLY_READS] = True
+        with connection.begin():
+            yield connection
 
 
 def is_busy(error: BaseException) -> bool:
@@ -54,9 +70,10 @@ def _connected(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _begun(connection: sa.Connection) -> None:
-    reading = connection.get_execution_options().get(READ_ONLY, False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+def _begin(connection: PoolProxiedConnection) -> None:
+    driver: Any = connection.dbapi_connection
+    reading = connection.info.pop(_ONLY_READS, False)
+    driver.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 _HOW = {
