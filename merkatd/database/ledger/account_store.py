@@ -88,6 +88,11 @@ _HOLDING = (
     .order_by(ACCOUNTS.c.id)
 )
 _LOCK_HOLDING = _HOLDING.with_for_update()
+_OF_OWNER = (
+    sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == sa.bindparam("its_owner")).order_by(ACCOUNTS.c.id)
+)
+_LOCK_OF_OWNER = _OF_OWNER.with_for_update()
+_INSERT = sa.insert(ACCOUNTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +126,7 @@ def ensure(
         return account
     row = {"kind": kind, "owner": _stored(owner), "name": name, "balance": 0}
     try:
-        connection.execute(sa.insert(ACCOUNTS), row)
+        connection.execute(_INSERT, row)
     except sa.exc.IntegrityError as error:
         raise LostRaceError(
             f"another transaction opened the {kind} account {name!r} first"
@@ -168,8 +173,7 @@ def of_owner(
     connection: sa.Connection, owner: int, *, locked: bool = False
 ) -> tuple[AccountRow, ...]:
     """Return the accounts of an OpenNebula user, oldest first: the tenant's own is the first."""
-    query = sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == owner).order_by(ACCOUNTS.c.id)
-    rows = connection.execute(query.with_for_update() if locked else query)
+    rows = connection.execute(_LOCK_OF_OWNER if locked else _OF_OWNER, {"its_owner": owner})
     return tuple(_account(row) for row in rows)
 
 

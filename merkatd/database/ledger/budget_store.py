@@ -78,8 +78,7 @@ def end(connection: sa.Connection, account: int, at_s: float) -> None:
 
 def get(connection: sa.Connection, application: int, *, locked: bool = False) -> BudgetRow | None:
     """Return the budget of this application; `locked`: the current row, locked."""
-    query = _query().where(BUDGETS.c.account == application)
-    rows = connection.execute(query.with_for_update() if locked else query)
+    rows = connection.execute(_LOCK if locked else _GET, {"application": application})
     return next((_budget(row) for row in rows), None)
 
 
@@ -87,10 +86,7 @@ def ended_among(connection: sa.Connection, applications: Iterable[int]) -> froze
     """Return which of these applications have ended, and lock their rows."""
     ids: set[int] = set()
     for some in chunks(sorted(set(applications))):
-        query = sa.select(BUDGETS.c.account).where(
-            BUDGETS.c.account.in_(some), BUDGETS.c.ended_s.is_not(None)
-        )
-        ids.update(connection.scalars(query.with_for_update()))
+        ids.update(connection.scalars(_LOCK_ENDED, {"applications": some}))
     return frozenset(ids)
 
 
@@ -135,8 +131,19 @@ def _query() -> sa.Select[Any]:
     )
 
 
+# Each period runs these statements: to build one takes longer than to run it.
 _OPEN = _query().where(BUDGETS.c.ended_s.is_(None))
 _LOCK_OPEN = _OPEN.with_for_update()
+_GET = _query().where(BUDGETS.c.account == sa.bindparam("application"))
+_LOCK = _GET.with_for_update()
+_LOCK_ENDED = (
+    sa.select(BUDGETS.c.account)
+    .where(
+        BUDGETS.c.account.in_(sa.bindparam("applications", expanding=True)),
+        BUDGETS.c.ended_s.is_not(None),
+    )
+    .with_for_update()
+)
 
 
 def _budget(row: sa.Row[Any]) -> BudgetRow:

@@ -61,6 +61,13 @@ _OUTSTANDING_OR_ENDED = _IN_RECORDED_ORDER.where(
     & STEPS.c.kind.in_(PLACEMENT)
     & (STEPS.c.ended_s == sa.bindparam("ended_s"))
 )
+_CLAIM_VMS = sa.select(STEPS.c.outstanding_vm, STEPS.c.id).where(
+    STEPS.c.outstanding_vm.in_(sa.bindparam("claimed", expanding=True))
+)
+_CLAIM_KEYS = sa.select(STEPS.c.live_key, STEPS.c.id).where(
+    STEPS.c.live_key.in_(sa.bindparam("claimed", expanding=True))
+)
+_INSERT = sa.insert(STEPS)
 _ASKED = 3
 """Number of times that a guest is asked to shut down."""
 
@@ -162,8 +169,8 @@ def record(connection: sa.Connection, steps: Iterable[Step], at_s: float) -> Rec
     """
     wanted = list(steps)
     known = _known(connection, [step.id for step in wanted])
-    vms = _claimed(connection, STEPS.c.outstanding_vm, [claimed_vm(step) for step in wanted])
-    keys = _claimed(connection, STEPS.c.live_key, [claimed_key(step) for step in wanted])
+    vms = _claimed(connection, _CLAIM_VMS, [claimed_vm(step) for step in wanted])
+    keys = _claimed(connection, _CLAIM_KEYS, [claimed_key(step) for step in wanted])
     left_out: dict[str, str] = {}
     rows: dict[str, dict[str, Any]] = {}
     for position, step in enumerate(wanted):
@@ -281,13 +288,13 @@ def _known(connection: sa.Connection, ids: list[str]) -> set[str]:
 
 
 def _claimed(
-    connection: sa.Connection, column: sa.Column[Any], values: list[Any]
+    connection: sa.Connection, claiming: sa.Select[Any, str], values: list[Any]
 ) -> dict[Any, str]:
-    """Return the steps that claim one of the values, by value."""
+    """Return the steps that claim one of the values, by value; `claiming` selects them."""
     steps: dict[Any, str] = {}
     for some in chunks([value for value in values if value is not None]):
-        query = sa.select(column, STEPS.c.id).where(column.in_(some))
-        steps.update((value, step) for value, step in connection.execute(query))
+        rows = connection.execute(claiming, {"claimed": some})
+        steps.update((value, step) for value, step in rows)
     return steps
 
 
@@ -298,7 +305,7 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
             f"steps of period {min(missing)} can't be recorded: the period is not stored"
         )
     try:
-        connection.execute(sa.insert(STEPS), rows)
+        connection.execute(_INSERT, rows)
     except sa.exc.IntegrityError as error:
         # The claims were free a moment ago: a retry will see the other transaction's step.
         raise LostRaceError(f"another transaction recorded a step first: {error.orig}") from error

@@ -123,6 +123,7 @@ _ADVANCE = sa.update(PERIODS).where(
     PERIODS.c.number == sa.bindparam("its_number"),
     PERIODS.c.state.in_(sa.bindparam("states", expanding=True)),
 )
+_INSERT = sa.insert(PERIODS)
 
 
 def begin(
@@ -140,7 +141,7 @@ def begin(
         "vms": vms,
     }
     try:
-        connection.execute(sa.insert(PERIODS), row)
+        connection.execute(_INSERT, row)
     except sa.exc.IntegrityError as error:
         raise LostRaceError(f"another transaction started period {number} first") from error
     return number
