@@ -1,8 +1,10 @@
 """Common definitions of all tables, and the storage of arrays in compressed blobs."""
 
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +36,12 @@ def pack(arrays: Arrays) -> bytes:
 
 def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a blob. Raise ValueError if it has another format or is damaged."""
+    return dict(_unpacked(blob))
+
+
+# A charge and the decision after it read the same blob several times.
+@lru_cache(maxsize=1)
+def _unpacked(blob: bytes) -> Arrays:
     if blob[: len(_MARK)] != _MARK:
         raise ValueError(f"a blob of arrays must start with {_MARK!r} (got {blob[:4]!r})")
     try:
@@ -44,7 +52,7 @@ def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
     offset = _LENGTH_BYTES + length
     arrays = {}
     for name, dtype, shape in json.loads(data[_LENGTH_BYTES:offset]):
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         flat = np.frombuffer(data, dtype=dtype, count=count, offset=offset)
         arrays[name] = flat.reshape(shape)
         offset += flat.nbytes

@@ -107,6 +107,18 @@ _HIGHEST = sa.select(sa.func.max(PERIODS.c.number))
 _GET = sa.select(*_COLUMNS).where(PERIODS.c.number == sa.bindparam("its_number"))
 _RECENT = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(sa.bindparam("most"))
 _RECENT_IN_STATE = _RECENT.where(PERIODS.c.state == sa.bindparam("its_state"))
+_TO_CHARGE = sa.union_all(
+    *(
+        sa.select(_RECENT.where(PERIODS.c.state == state).limit(100).subquery())
+        for state in sorted(_CHARGEABLE)
+    )
+)
+_CHARGED = _RECENT.where(PERIODS.c.state == PeriodState.CHARGED).limit(100).subquery()
+_CHARGED_AT = (
+    sa.select(_CHARGED.c.number)
+    .where(_CHARGED.c.charged_s == sa.bindparam("at_s"))
+    .order_by(_CHARGED.c.number.desc())
+)
 _NEWEST_DECIDED = (
     sa.select(PERIODS.c.number)
     .where(PERIODS.c.decided_s.is_not(None))
@@ -252,13 +264,13 @@ def first_since(connection: sa.Connection, started_s: float) -> int | None:
 
 def to_charge(connection: sa.Connection, before: int) -> tuple[PeriodRow, ...]:
     """Return the periods before this one that are still to be charged, oldest first."""
-    due = [
-        period
-        for state in sorted(_CHARGEABLE)
-        for period in recent(connection, 100, state)
-        if period.number < before
-    ]
+    due = [_period(row) for row in connection.execute(_TO_CHARGE) if row.number < before]
     return tuple(sorted(due, key=lambda period: period.number))
+
+
+def charged_at(connection: sa.Connection, at_s: float) -> tuple[int, ...]:
+    """Return those of the newest charged periods that were charged at this time, newest first."""
+    return tuple(connection.scalars(_CHARGED_AT, {"at_s": at_s}))
 
 
 def quarantined(connection: sa.Connection) -> tuple[PeriodRow, ...]:
