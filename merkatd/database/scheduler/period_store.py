@@ -131,10 +131,13 @@ _MEMORY = (
     .order_by(PERIODS.c.number.desc())
     .limit(1)
 )
-_ADVANCE = sa.update(PERIODS).where(
-    PERIODS.c.number == sa.bindparam("its_number"),
-    PERIODS.c.state.in_(sa.bindparam("states", expanding=True)),
-)
+_ADVANCE = {
+    state: sa.update(PERIODS).where(
+        PERIODS.c.number == sa.bindparam("its_number"),
+        sa.or_(*(PERIODS.c.state == one for one in sorted(before))),
+    )
+    for state, before in _BEFORE.items()
+}
 _INSERT = sa.insert(PERIODS)
 
 
@@ -319,8 +322,8 @@ def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
-    condition = {"its_number": number, "states": sorted(_BEFORE[state])}
-    result = connection.execute(_ADVANCE, {**condition, "state": state, **values})
+    change = {"its_number": number, "state": state, **values}
+    result = connection.execute(_ADVANCE[state], change)
     if result.rowcount == 1:
         return
     present = get(connection, number)
