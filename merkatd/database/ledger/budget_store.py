@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.base.schema import chunks, table
+from merkatd.database.base.schema import InList, table
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind, AccountRow
 
@@ -84,10 +84,8 @@ def get(connection: sa.Connection, application: int, *, locked: bool = False) ->
 
 def ended_among(connection: sa.Connection, applications: Iterable[int]) -> frozenset[int]:
     """Return which of these applications have ended, and lock their rows."""
-    ids: set[int] = set()
-    for some in chunks(sorted(set(applications))):
-        ids.update(connection.scalars(_LOCK_ENDED, {"applications": some}))
-    return frozenset(ids)
+    rows = _LOCK_ENDED.rows(connection, sorted(set(applications)))
+    return frozenset(row.account for row in rows)
 
 
 def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
@@ -136,13 +134,12 @@ _OPEN = _query().where(BUDGETS.c.ended_s.is_(None))
 _LOCK_OPEN = _OPEN.with_for_update()
 _GET = _query().where(BUDGETS.c.account == sa.bindparam("application"))
 _LOCK = _GET.with_for_update()
-_LOCK_ENDED = (
-    sa.select(BUDGETS.c.account)
-    .where(
-        BUDGETS.c.account.in_(sa.bindparam("applications", expanding=True)),
-        BUDGETS.c.ended_s.is_not(None),
+_LOCK_ENDED = InList(
+    lambda applications: (
+        sa.select(BUDGETS.c.account)
+        .where(BUDGETS.c.account.in_(applications), BUDGETS.c.ended_s.is_not(None))
+        .with_for_update()
     )
-    .with_for_update()
 )
 
 

@@ -132,11 +132,11 @@ _MEMORY = (
     .limit(1)
 )
 _ADVANCE = {
-    state: sa.update(PERIODS).where(
+    after: sa.update(PERIODS).where(
         PERIODS.c.number == sa.bindparam("its_number"),
-        sa.or_(*(PERIODS.c.state == one for one in sorted(before))),
+        PERIODS.c.state.in_([sa.literal(state) for state in sorted(before)]),
     )
-    for state, before in _BEFORE.items()
+    for after, before in _BEFORE.items()
 }
 _INSERT = sa.insert(PERIODS)
 
