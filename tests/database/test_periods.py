@@ -54,6 +54,18 @@ def test_a_taken_number_is_a_lost_race(
         begin(connection)
 
 
+def test_periods_are_found_by_the_time_of_their_charge(connection: sa.Connection) -> None:
+    """Of the charged periods, only those of this time are returned, newest first."""
+    for at_s in (5.0, 6.0, 6.0):
+        number = begin(connection)
+        period_store.decided(connection, number, 2.0, "tabu", {})
+        period_store.charged(connection, number, at_s)
+    begin(connection)
+    assert period_store.charged_at(connection, 6.0) == (3, 2)
+    assert period_store.charged_at(connection, 5.0) == (1,)
+    assert period_store.charged_at(connection, 7.0) == ()
+
+
 def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> None:
     """Each state is stored with its time."""
     number = begin(connection, 60.0)
