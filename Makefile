@@ -43,7 +43,7 @@ test: packages libvirt  ## everything; Debian packages that it lacks are install
 	@# The compiler and mypy use one core each.
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target compile check
 	@# More than there are cores: many tests wait for processes and clocks.
-	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) * 5 / 2)) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --processes $$(($$(nproc) * 5 / 2))
 
 compile: venv  ## machine code of the strategies, beside their sources; with gcc and python3-dev
 	@$(BIN)/python packaging/compile_functions.py \

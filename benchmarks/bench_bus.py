@@ -138,9 +138,9 @@ async def reached(hub: Hub, board: ArrivalTimes) -> tuple[float, float]:
     prices, standings = [], []
     for period in range(1, PERIODS + 1):
         await asyncio.sleep(PERIOD_S)
-        told = [standing(platform, period) for platform in range(1, PLATFORMS + 1)]
+        latest = [standing(platform, period) for platform in range(1, PLATFORMS + 1)]
         begin = time.perf_counter()
-        hub.announce([market(period)], told)
+        hub.announce([market(period)], latest)
         while time.perf_counter() - begin < PERIOD_S:
             await asyncio.sleep(PERIOD_S / 2)
         priced = board.column(ArrivalTimes.PRICE + period - 1)

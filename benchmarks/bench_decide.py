@@ -44,14 +44,14 @@ def sharing(snapshot: Snapshot) -> float:
     return seconds(lambda: (view.first(placed), view.on_hosts(view.place)))
 
 
-def climbing(figures: Figures, snapshot: Snapshot, moves: int, whole: float) -> None:
+def climbing(figures: Figures, snapshot: Snapshot, moves: int, decision_s: float) -> None:
     """Compare with a hill climb of as many moves: as a decision with the same output, and bare."""
     name = f"{len(snapshot.hosts)} hosts, {len(snapshot.vms)} VMs"
     decision = seconds(lambda: climbed(snapshot, moves))
-    figures.at_most(f"decision / hill climb as a decision, {name}", whole / decision, 30)
+    figures.at_most(f"decision / hill climb as a decision, {name}", decision_s / decision, 30)
     view = market_view(snapshot, 0)
     bare = seconds(lambda: level_loads(view, view.place, view.movable, moves))
-    figures.plain(f"decision / the hill climb's moves alone, {name}", whole / bare)
+    figures.plain(f"decision / the hill climb's moves alone, {name}", decision_s / bare)
 
 
 def main() -> int:
@@ -65,12 +65,12 @@ def main() -> int:
         name = f"{hosts} hosts, {vms} VMs"
         figures.plain(f"yardstick, {name}, ms", yard * 1e3)
         figures.at_most(f"shares, {name}, yardsticks", sharing(snapshot) / yard, 25)
-        whole = deciding(snapshot, migrations)
+        decision_s = deciding(snapshot, migrations)
         figures.at_most(
-            f"decision, {name}, {migrations} migrations, yardsticks", whole / yard, limit
+            f"decision, {name}, {migrations} migrations, yardsticks", decision_s / yard, limit
         )
-        iteration[hosts] = (whole - deciding(snapshot, 0)) / migrations
-        climbing(figures, snapshot, migrations, whole)
+        iteration[hosts] = (decision_s - deciding(snapshot, 0)) / migrations
+        climbing(figures, snapshot, migrations, decision_s)
     figures.at_most(
         "time of an iteration, 100000 VMs / 10000 VMs", iteration[10_000] / iteration[1_000], 15
     )

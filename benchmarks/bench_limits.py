@@ -112,7 +112,7 @@ class Bench:
             await self.adapter.read(self.where)
 
 
-def told(rounds: Sequence[Bench], figures: Figures) -> None:
+def print_figures(rounds: Sequence[Bench], figures: Figures) -> None:
     """Print the measured figures with their limits."""
     threads = rounds[0].settings.threads
     figures.plain("threads", threads)
@@ -154,7 +154,7 @@ def main() -> int:
     for outcome in outcomes:
         if outcome is not None:
             outcome.raiseException()
-    told(rounds, figures)
+    print_figures(rounds, figures)
     return figures.exit_code()
 
 

@@ -104,7 +104,7 @@ def main() -> int:
     pools = read(pages, hosts, sampled)
     seen = observed(pools, 0.0).observation
 
-    def whole() -> None:
+    def observe() -> None:
         snapshot(observed(read(pages, hosts, sampled), 0.0).observation)
 
     bare_s, read_s, observed_s, snapshot_s, whole_s = cpu_s(
@@ -113,7 +113,7 @@ def main() -> int:
             lambda: read(pages, hosts, sampled),
             lambda: observed(pools, 0.0),
             lambda: snapshot(seen),
-            whole,
+            observe,
         ]
     )
     figures.plain("iterparse, CPU ms", bare_s * 1e3)

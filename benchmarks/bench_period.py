@@ -117,8 +117,8 @@ async def one_round(context: PeriodContext, laps: Laps, passes: Callable[[], Non
     await laps.of("charge", charge, context, seen)
     decided = await laps.of("decide", decide, context, seen)
     await laps.of("act", act, context, seen, decided)
-    told, shown = due(seen, decided, withdraw=True), seen.observation.messages
-    await laps.of("tell", MessageWriter().tell, context, told, shown)
+    messages, shown = due(seen, decided, withdraw=True), seen.observation.messages
+    await laps.of("tell", MessageWriter().tell, context, messages, shown)
     planned = await context.database.read(lambda connection: of_plan(connection, seen.period))
     if decided.steps or planned:
         raise AssertionError(f"the period must have no steps (got {len(decided.steps)})")

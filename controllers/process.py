@@ -102,10 +102,12 @@ async def _priced(monitor: Monitor, peer: Peer) -> None:
 async def _until_told(peer: Peer, work: Coroutine[Any, Any, None]) -> None:
     """Work until SIGTERM. Raise an error if the daemon is lost or the work fails."""
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
+    signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in (told.wait(), peer.lost(), work)]
+        loop.add_signal_handler(number, signalled.set)
+    tasks = [
+        asyncio.ensure_future(coroutine) for coroutine in (signalled.wait(), peer.lost(), work)
+    ]
     ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()

@@ -63,14 +63,14 @@ def run_strategies() -> None:
 def dispatchers() -> Iterator[Any]:
     """Yield every compiled function of the strategies once."""
     kind = import_module("numba.core.dispatcher").Dispatcher
-    found = {
+    compiled = {
         id(value): value
         for name, module in sorted(sys.modules.items())
         if name.startswith("merkatd.")
         for value in vars(module).values()
         if isinstance(value, kind)
     }
-    yield from found.values()
+    yield from compiled.values()
 
 
 def write_module(name: str, folder: Path) -> None:

@@ -5,13 +5,12 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from tests import servers
+from tests import forks, servers
+from tests.daemon.processes import fork_server_here
 from tests.servers import MariaDb
 
 # The objects of a collection stay: nearly all of them are modules and tests.
@@ -70,14 +69,9 @@ def unit_of(file: str) -> str:
     return name if name in LONGEST else shared
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return the scheduler of `--dist loadfile`: it keeps units together."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    scheduler = LoadFileScheduling(config, log)
-    scheduler._split_scope = lambda nodeid: unit_of(nodeid.partition("::")[0])
-    return scheduler
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the number of processes."""
+    parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,11 +81,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop() -> None:
-    """Exempt the loaded modules from garbage collections, which take a tenth of the CPU time."""
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the tests, in several processes if so asked.
+
+    Loaded modules are exempt from garbage collections, which take a tenth of the CPU time.
+    """
     gc.freeze()
     gc.enable()
     gc.set_threshold(50_000, 20, 20)
+    processes: int = session.config.getoption("processes")
+    if processes == 1 or session.config.option.collectonly or session.testsfailed:
+        return None
+    units = forks.units_by(unit_of, session.items)
+    forks.run_units(session, units, processes, begin=fork_server_here)
+    return True
 
 
 MOST_LOG_CHARS = 6000

@@ -14,9 +14,9 @@ EXAMPLES = 100 if SOAK else 30
 """The examples of a property that is cheap to break."""
 
 
-def shorten(whole: int, short: int) -> int:
+def shorten(full: int, short: int) -> int:
     """Return the whole number in `make soak`, else the short one."""
-    return whole if SOAK else short
+    return full if SOAK else short
 
 
 def pair(
@@ -28,4 +28,4 @@ def pair(
     """
     if SOAK:
         return list(product(first, second))
-    return [(one, second[(at + row) % len(second)]) for row, one in enumerate(first)]
+    return [(item, second[(at + row) % len(second)]) for row, item in enumerate(first)]

@@ -53,9 +53,9 @@ def _first() -> sa.Engine:
 def _template() -> bytes:
     engine = make_engine("sqlite://")
     migrations.upgrade(engine)
-    found = content_of(engine)
+    content = content_of(engine)
     engine.dispose()
-    return found
+    return content
 
 
 @contextmanager

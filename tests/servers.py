@@ -154,15 +154,15 @@ def mariadb() -> Iterator[MariaDb]:
 @contextlib.contextmanager
 def locking(engine: sa.Engine) -> Iterator[list[str]]:
     """Collect the statements that lock rows until the end of their transaction."""
-    found: list[str] = []
+    statements: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         if statement.rstrip().endswith("FOR UPDATE"):
-            found.append(statement)
+            statements.append(statement)
 
     sa.event.listen(engine, "before_cursor_execute", note)
     try:
-        yield found
+        yield statements
     finally:
         sa.event.remove(engine, "before_cursor_execute", note)
 

@@ -50,8 +50,8 @@ def test_the_configuration_on_the_installation_page_is_valid() -> None:
     """All tables of the page form one valid configuration."""
     page = (ROOT / "docs/install.md").read_text()
     tables = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    whole = parse("\n".join(tables), "docs/install.md")
-    assert whole.cloud.kind == "opennebula"
+    config = parse("\n".join(tables), "docs/install.md")
+    assert config.cloud.kind == "opennebula"
 
 
 QUESTIONS = {

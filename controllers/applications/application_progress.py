@@ -112,7 +112,7 @@ class Progress:
         )
 
     @property
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """Return whether its monitor has reported iterations or an end."""
         return self.seen_s > 0 or self.exit is not None
 

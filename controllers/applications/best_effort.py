@@ -106,11 +106,11 @@ class BestEffort(Controller):
         horizon_s = number(self.assignment.parameters, "horizon_s")
         spending = part(self.assignment, news, horizon_s)
         market, names = market_without(news), tuple(news.prices)
-        whole = sum(cluster.most for cluster in self.assignment.clusters)
+        largest_size = sum(cluster.most for cluster in self.assignment.clusters)
         for terms in self.assignment.clusters:
             mine = [vm for vm in news.vms if vm.cluster == terms.name]
             traces = traces_of(self.memory.get(terms.name, {}))
-            wished = wish(terms, mine, names, market, spending * terms.most / whole, traces)
+            wished = wish(terms, mine, names, market, spending * terms.most / largest_size, traces)
             await self._say(terms, news.sizes.get(terms.name), wished, spending)
             self.memory[terms.name] = traces_to_keep(wished.traces)
 

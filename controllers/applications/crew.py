@@ -83,7 +83,7 @@ def head_bids(
     platform may spend.
     """
     sizes = most(head, news.prices)
-    whole = bids_for(count, sizes, market)
-    if isfinite(sum(whole)):
-        return whole
+    bids = bids_for(count, sizes, market)
+    if isfinite(sum(bids)):
+        return bids
     return dear_bids(sizes, replace(market, others=tuple(news.prices.values())), spending)

@@ -109,7 +109,7 @@ class Patient(FullDeadline):
         market, count = market_without(decision_input.news), len(standings)
         bids = {}
         for vm, now in standings.items():
-            whole = bids_for(count, now.most, market)
+            full_bids = bids_for(count, now.most, market)
             ceiling = [
                 self._price * size if name == CPU else decision_input.spending / count
                 for name, size in zip(decision_input.names, now.most, strict=True)
@@ -117,7 +117,7 @@ class Patient(FullDeadline):
             bids[vm] = {
                 name: max(min(all_of_them / count, most), LEAST_BID)
                 for name, all_of_them, most in zip(
-                    decision_input.names, whole, ceiling, strict=True
+                    decision_input.names, full_bids, ceiling, strict=True
                 )
             }
         await self.set_bids(bids, f"full speed, up to {self._price:.3g} per unit of CPU")

@@ -249,11 +249,11 @@ class Elastic(Controller):
         await self._plan(going)
         # Repeat the order until a look shows the drain.
         open_ = sorted((plan.since_s.keys() & joined) - closed)
-        told = await self._tell(self.batch.drain, open_)
+        done = await self._tell(self.batch.drain, open_)
         # A worker that is away is restored once it is back: now the head would refuse.
         restored = sorted({*plan.restore} & joined)
-        told = await self._tell(self.batch.restore, restored) and told
-        if not told:
+        done = await self._tell(self.batch.restore, restored) and done
+        if not done:
             return
         released: set[int] = set()
         if plan.release:
@@ -335,8 +335,8 @@ def _told(seen: Mapping[str, float], what: str) -> dict[int, int]:
 
 
 def _each(
-    names: Sequence[str], whole: Sequence[float], vms: int, spending: float
+    names: Sequence[str], bids: Sequence[float], vms: int, spending: float
 ) -> dict[str, float]:
     """Return one VM's part of a bid for all VMs, scaled down to the spending limit."""
-    part = min(1.0, spending / sum(whole)) if sum(whole) > 0 else 1.0
-    return {name: bid * part / vms for name, bid in zip(names, whole, strict=True)}
+    part = min(1.0, spending / sum(bids)) if sum(bids) > 0 else 1.0
+    return {name: bid * part / vms for name, bid in zip(names, bids, strict=True)}

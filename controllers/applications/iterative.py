@@ -234,7 +234,7 @@ class Iterative(Controller):
             sure=progress.sure or self.assignment.ideal_s is not None,
             overspent=cost_of(vms, news) > DRAIN * there,
             news=news,
-            seen=progress.told or progress.done > 0 or self.assignment.ideal_s is not None,
+            seen=progress.reported or progress.done > 0 or self.assignment.ideal_s is not None,
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 

@@ -55,8 +55,10 @@ class Parts:
         VMs has a log. A cluster whose monitor is `unheard` may take part.
         """
         now = self.by_cluster.items()
-        told = {name: progress for name, progress in now if progress.told or name in unheard}
-        return told or self.by_cluster
+        counting_now = {
+            name: progress for name, progress in now if progress.reported or name in unheard
+        }
+        return counting_now or self.by_cluster
 
 
 def slowest(parts: Iterable[Progress], steps: int, ideal_run_s: float | None) -> Progress:

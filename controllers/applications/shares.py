@@ -29,13 +29,13 @@ class WorkShare:
 
     def after(self, values: Mapping[str, float], steps: int) -> "WorkShare":
         """Return the share after a report; a VM that ended successfully has made all `steps`."""
-        told = {vm: int(count) for vm, count in _of_vms(values, MADE).items()}
+        counts = {vm: int(count) for vm, count in _of_vms(values, MADE).items()}
         made = dict(self.made)
-        for vm, count in told.items():
+        for vm, count in counts.items():
             before = self.made.get(vm, (count, count))[0]
             made[vm] = count, count + max(count - before, 1)
         made |= dict.fromkeys(_of_vms(values, ENDED), (steps, steps))
-        return WorkShare(max(self.logs, len(told)), made)
+        return WorkShare(max(self.logs, len(counts)), made)
 
     def over(self, cluster: str, news: News, steps: int) -> AbstractSet[int]:
         """Return its VMs that have made all iterations, or may have before their power-off."""

@@ -65,9 +65,9 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number <= _MOST else None
 
 
-def of_guest(told: Mapping[str, Any]) -> Count:
+def of_guest(stored: Mapping[str, Any]) -> Count:
     """Return the count in the embedded cloud's report on a guest (`embedded.guest.progress`)."""
-    log: Sequence[Sequence[float]] = told["log"]
+    log: Sequence[Sequence[float]] = stored["log"]
     if not log:
         return Count()
     tail = log[-LATEST - 1 :]
@@ -145,18 +145,18 @@ class ProbeMemory:
         return asdict(self)
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> "ProbeMemory":
+    def read(cls, stored: Mapping[str, Any]) -> "ProbeMemory":
         """Restore the memory from the values of `written`."""
-        count = told["count"]
+        count = stored["count"]
         if count is not None:
             count = Count(**{**count, "took_s": tuple(count["took_s"])})
         return cls(
-            first_s=told["first_s"],
-            up=told["up"],
-            position=Position(**told["position"]),
+            first_s=stored["first_s"],
+            up=stored["up"],
+            position=Position(**stored["position"]),
             count=count,
-            key=told.get("key", ""),
-            named_s=told.get("named_s", 0.0),
+            key=stored.get("key", ""),
+            named_s=stored.get("named_s", 0.0),
         )
 
 
@@ -191,8 +191,8 @@ class Notebook:
     def load(self) -> dict[int, ProbeMemory]:
         """Return the stored memory; empty without a valid file."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            told = json.loads(self._path.read_text())
-            return {int(vm): ProbeMemory.read(memory) for vm, memory in told.items()}
+            stored = json.loads(self._path.read_text())
+            return {int(vm): ProbeMemory.read(memory) for vm, memory in stored.items()}
         return {}
 
     def keep(self, known: Mapping[int, ProbeMemory]) -> None:

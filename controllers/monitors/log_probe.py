@@ -125,14 +125,14 @@ def read_tail(position: Position, answer: bytes) -> LogPart:
         raise ValueError(f"expected an answer to the log command (got {head[:80]!r})")
     state, offset = words[0], int(words[-1])
     inode = int(words[1]) if len(words) == 3 else 0
-    whole = data.rfind(b"\n") + 1
-    lines = tuple(data[:whole].decode("utf-8", "replace").splitlines())
-    if whole == 0 and len(data) >= MAX_READ_BYTES:  # a line longer than one read is skipped
-        whole = len(data)
+    read_bytes = data.rfind(b"\n") + 1
+    lines = tuple(data[:read_bytes].decode("utf-8", "replace").splitlines())
+    if read_bytes == 0 and len(data) >= MAX_READ_BYTES:  # a line longer than one read is skipped
+        read_bytes = len(data)
     if state == "old":
         # A rotated file no longer grows: its last line is complete, or never will be.
         done = len(data) < MAX_READ_BYTES
-        at = Position() if done else Position(inode=position.inode, offset=offset + whole)
+        at = Position() if done else Position(inode=position.inode, offset=offset + read_bytes)
         return LogPart(at, lines, more=True)
-    at = Position(inode=inode, offset=offset + whole)
+    at = Position(inode=inode, offset=offset + read_bytes)
     return LogPart(at, lines, more=len(data) >= MAX_READ_BYTES, begun_anew=state == "cut")

@@ -47,6 +47,6 @@ class Monitor:
                 at_s, values = seen
                 # The bus carries finite numbers only, and guests may report any numbers.
                 known = {name: value for name, value in values.items() if isfinite(value)}
-                told = Measured(cluster=self.cluster.name, at_s=at_s, values=known)
-                await self._hand.ask(told)
+                measured = Measured(cluster=self.cluster.name, at_s=at_s, values=known)
+                await self._hand.ask(measured)
             await self._wait(self.every_s)

@@ -1,6 +1,6 @@
 """Waiting for coroutines: with a time limit, in parallel, or one run shared by many callers."""
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
@@ -60,12 +60,21 @@ async def few_at_once(
     Starting all calls about a large cloud at the same moment would block the reactor.
     """
     numbered, results = iter(enumerate(running)), {}
+    all_started = False
 
     async def one_after_another() -> None:
+        nonlocal all_started
         for number, deferred in numbered:
             results[number] = await deferred
+        all_started = True
 
-    await in_parallel(one_after_another() for _ in range(most))
+    def workers() -> Iterator[Coroutine[Deferred[Any], Any, None]]:
+        for _ in range(most):
+            if all_started:  # calls that are answered at once need no further worker
+                return
+            yield one_after_another()
+
+    await in_parallel(workers())
     return [results[number] for number in range(len(results))]
 
 

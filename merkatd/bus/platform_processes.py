@@ -202,10 +202,12 @@ class PlatformProcesses:
             return
         why = _with_log(ended.why, self._log_of(platform, role))
         if role == CONTROLLER:
-            told = self._attendant.ended(platform, why, final=ended.wait_s is None)
+            recording = self._attendant.ended(platform, why, final=ended.wait_s is None)
         else:
-            told = self._attendant.monitor_ended(platform, int(role.removeprefix(_MONITOR)), why)
-        ensureDeferred(told).addErrback(partial(self._not_recorded, ended))
+            recording = self._attendant.monitor_ended(
+                platform, int(role.removeprefix(_MONITOR)), why
+            )
+        ensureDeferred(recording).addErrback(partial(self._not_recorded, ended))
 
     def _not_recorded(self, ended: UnexpectedEnd, failure: Any) -> None:
         """Log the failure; start a process again that was given up, as its platform goes on."""

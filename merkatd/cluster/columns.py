@@ -7,7 +7,8 @@ JSON form, the compact form and the checks all follow from it.
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -180,17 +181,15 @@ def is_one_of(values: AnyInts, members: Collection[int] | AnyInts) -> Bools:
         known = members if isinstance(members, np.ndarray) else np.array(list(members))
         among: Bools = np.isin(values, known)
         return among
-    among = np.zeros(values.shape, dtype=bool)
-    for member in members:
-        among |= values == int(member)  # numpy asks members of an enumeration slowly
-    return among
+    each = [values == int(member) for member in members]  # numpy asks enumerations slowly
+    return reduce(or_, each) if each else np.zeros(values.shape, dtype=bool)
 
 
 def rows_of(ids: Ints, wanted: Ints) -> Ints:
     """Return the row of each wanted id, NO_ROW for missing ones; `ids` ascend."""
     if not len(ids):
         return np.full(len(wanted), NO_ROW)
-    rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    rows = np.minimum(ids.searchsorted(wanted), len(ids) - 1)
     return np.where(ids[rows] == wanted, rows, NO_ROW)
 
 

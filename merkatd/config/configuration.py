@@ -120,10 +120,10 @@ class Config:
         return replace(self.web, certificate=certificate, key=key)
 
     def _certificate(self, section: Api | Web) -> tuple[str, str]:
-        def found(name: str) -> str:
+        def path_of(name: str) -> str:
             return str(self.state_directory / Path(name).expanduser()) if name else ""
 
-        return found(section.certificate), found(section.key)
+        return path_of(section.certificate), path_of(section.key)
 
     @property
     def database_url(self) -> str:

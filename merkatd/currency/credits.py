@@ -89,10 +89,10 @@ def divided_rounding_down(total: int, weights: Mapping[Key, float]) -> dict[Key,
     remainder distributed, it could.
     """
     exact = {key: Fraction(weight) for key, weight in weights.items()}
-    whole = sum(exact.values(), Fraction(0))
-    if not whole:
+    weight_sum = sum(exact.values(), Fraction(0))
+    if not weight_sum:
         return dict.fromkeys(weights, 0)
-    return {key: int(total * weight / whole) for key, weight in exact.items()}
+    return {key: int(total * weight / weight_sum) for key, weight in exact.items()}
 
 
 def part_rounding_down(total: int, weight: float, weights: Mapping[float, int]) -> int:
@@ -100,8 +100,8 @@ def part_rounding_down(total: int, weight: float, weights: Mapping[float, int]) 
 
     `weights` has the number of keys, this key among them, by their weight.
     """
-    whole = sum((Fraction(weight) * count for weight, count in weights.items()), Fraction(0))
-    return int(total * Fraction(weight) / whole) if whole else 0
+    weight_sum = sum((Fraction(weight) * count for weight, count in weights.items()), Fraction(0))
+    return int(total * Fraction(weight) / weight_sum) if weight_sum else 0
 
 
 def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
@@ -110,14 +110,14 @@ def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
     Each part is rounded down. The remaining units go one each to the parts that lost most by
     rounding, the first among equals. No part exceeds its amount.
     """
-    whole = sum(amounts)
-    if not 0 <= total <= whole:
+    weight_sum = sum(amounts)
+    if not 0 <= total <= weight_sum:
         raise ValueError(
-            f"a total must be between 0 and the sum of the amounts, {whole} (got {total})"
+            f"a total must be between 0 and the sum of the amounts, {weight_sum} (got {total})"
         )
-    if total == whole:
+    if total == weight_sum:
         return list(amounts)
-    parts = [divmod(total * amount, whole) for amount in amounts]
+    parts = [divmod(total * amount, weight_sum) for amount in amounts]
     shares = [part for part, _ in parts]
     by_loss = sorted(range(len(parts)), key=lambda at: (-parts[at][1], at))
     for at in by_loss[: total - sum(shares)]:

@@ -148,7 +148,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
     keeper = Keeper(world, rng)
     proposals = all_proposals(manager.proposals, keeper.proposals)
     scheduler = Scheduler(replace(world, proposals=proposals), leading)
-    scheduler.listen(manager.told)
+    scheduler.listen(manager.send_news)
     closing.add("the controllers", lambda: ensureDeferred(manager.close()))
     services = services_of_daemon(reactor, config, scheduler, manager, keeper, client.call, closing)
     port: Any = listen(reactor, config.control_socket, DaemonQuestions(services))

@@ -56,7 +56,6 @@ class Database:
     ) -> None:
         """`first` runs the transactions of `self.first`, so that they don't queue behind others."""
         self._engine = engine
-        self._reader = engine.execution_options(**{engine_module.READ_ONLY: True})
         self._executor = executor
         self._own = first
         self.first = ReservedDatabase(self, first or executor)
@@ -149,14 +148,15 @@ class Database:
         self, work: Work[Result], executor: OwnedExecutor, *, reading: bool = False
     ) -> Result:
         """Run `work` in a transaction on this executor, count it, and return its result."""
-        engine = self._reader if reading else self._engine
         if not self._open:
             raise ClosedError("the database is closed; nothing more can be read or written")
         self._running += 1
         caller = _Caller()
         try:
             result = await self._retried(
-                _name(work), lambda: transaction(engine, work, caller), executor
+                _name(work),
+                lambda: transaction(self._engine, work, caller, reading=reading),
+                executor,
             )
         except BaseException as error:
             # The caller may have been cancelled while a thread still runs the work.
@@ -250,15 +250,21 @@ class _GivenUpError(Exception):
     """The caller no longer waits, so the transaction is rolled back."""
 
 
-def transaction(engine: sa.Engine, work: Work[Result], caller: _Caller | None = None) -> Result:
+def transaction(
+    engine: sa.Engine,
+    work: Work[Result],
+    caller: _Caller | None = None,
+    *,
+    reading: bool = False,
+) -> Result:
     """Run `work` in a transaction, blocking and without retries, and return its result.
 
-    If the caller is gone, roll back: it got an error for want of an answer, and may have sent its
-    request again.
+    `reading`: the work only reads. If the caller is gone, roll back: it got an error for want of an
+    answer, and may have sent its request again.
     """
     asked = caller or _Caller()
     _raise_if_gone(asked)
-    with engine.begin() as connection:
+    with engine_module.begin(engine, reading=reading) as connection:
         _raise_if_gone(asked)
         result = work(connection)
         _raise_if_gone(asked)

@@ -200,9 +200,11 @@ def pending_of(latest: Announcement | None, user: int) -> int:
     return int((waits & (vms.owner == user)).sum())
 
 
-def newest(told: Sequence[DisplayedDecision], most: int = 200) -> tuple[DisplayedDecision, ...]:
+def newest(
+    decisions: Sequence[DisplayedDecision], most: int = 200
+) -> tuple[DisplayedDecision, ...]:
     """Return the newest decisions, at most as many as a screen can show."""
-    return tuple(told[-most:])
+    return tuple(decisions[-most:])
 
 
 _MANNERS = {

@@ -196,9 +196,9 @@ class Demo:
             DisplayedDecision(period=0, tenant=demo_picture.NO_TENANT, what=what, why=why)
         )
         left_s = self._options.seconds
-        told = demo_picture.newest(self._decisions)
+        newest = demo_picture.newest(self._decisions)
         self._watcher.show(
-            DisplayState(command=self._command, page=self._page, left_s=left_s, decisions=told),
+            DisplayState(command=self._command, page=self._page, left_s=left_s, decisions=newest),
             self._decisions,
         )
 
@@ -312,7 +312,7 @@ class Demo:
 async def _log(administrator: Client, vm: int) -> float | None:
     """Return the core-minutes that a VM has done, None if they can't be read now."""
     try:
-        told = await administrator.call("embedded.guest.progress", vm)
+        progress = await administrator.call("embedded.guest.progress", vm)
     except (OneError, CloudUnreachableError):
         return None
-    return float(told["done"]) / 60.0
+    return float(progress["done"]) / 60.0

@@ -158,8 +158,8 @@ def _letter_and_style(tenant: int, letters: Sequence[str]) -> tuple[str, str]:
     return (letters[tenant] if tenant >= 0 else "?"), tenant_style(tenant)
 
 
-def _part(amount: float, whole: float) -> str:
-    return f"{amount / whole if whole else 0.0:4.0%}"
+def _part(amount: float, total: float) -> str:
+    return f"{amount / total if total else 0.0:4.0%}"
 
 
 def _prices(state: DisplayState, width: int, height: int) -> list[Line]:

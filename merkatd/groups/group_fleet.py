@@ -35,8 +35,8 @@ def losses(members: Sequence[GroupMember], sight: FleetView, owner: int) -> Loss
     ]
     unasked = [member for member in gone if not member.leaving and member not in former]
     gone += [member for member in former if member not in gone]
-    said = [_why_lost(member, sight) for member in unasked]
-    return Losses(tuple(member.key for member in gone), len(unasked), "; ".join(said[-3:]))
+    reasons = [_why_lost(member, sight) for member in unasked]
+    return Losses(tuple(member.key for member in gone), len(unasked), "; ".join(reasons[-3:]))
 
 
 def _why_lost(member: GroupMember, sight: FleetView) -> str:
@@ -127,13 +127,13 @@ def group_member_factory(
 
 def group_create_step(group: GroupRow, member: GroupMember, period: int) -> Create:
     """Return the step that creates a member's VM, in its group's market."""
-    said = {GROUP: str(group.id), "MERKAT_MARKET": group.market}
+    attributes = {GROUP: str(group.id), "MERKAT_MARKET": group.market}
     if not has_name(group.template):
-        said["NAME"] = f"{group.name}-{member.number}"
+        attributes["NAME"] = f"{group.name}-{member.number}"
     return Create(
         period=period,
         key=member.key,
-        template=with_attributes(group.template, said),
+        template=with_attributes(group.template, attributes),
         owner=member.owner,
         reason=f"group {group.id} ({group.name}) is set to {group.nvm} VMs",
     )

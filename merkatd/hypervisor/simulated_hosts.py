@@ -223,12 +223,12 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUs
     """Return the tables' columns in the order given, without VMs that are on other hosts."""
     vm_id, host = _whole(tables, "vm"), _whole(tables, "host")
     here = host == _ints([vms.get(vm, NO_HOST) for vm in vm_id.tolist()])
-    told = vm_id[here]
+    vm_ids = vm_id[here]
     used_mib = _numbers(tables, "used_mib")[here]
     pins = {int(vm): _cores(pins) for table in tables for vm, pins in table["pins"].items()}
-    there = set(told.tolist())
+    there = set(vm_ids.tolist())
     return GuestUse(
-        vm_id=told,
+        vm_id=vm_ids,
         cpu_s=_numbers(tables, "cpu_s")[here],
         held_mib=_numbers(tables, "balloon_mib")[here],
         used_mib=used_mib,
@@ -238,9 +238,9 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUs
             shares=_whole(tables, "cpu_shares")[here],
             memory_mib=_whole(tables, "memory_mib")[here],
             used_mib=used_mib,
-            balloon=np.ones(len(told), dtype=bool),
+            balloon=np.ones(len(vm_ids), dtype=bool),
             # Only merkatd pins embedded guests: oned pins none of them.
-            pin_policy=np.zeros(len(told), dtype=bool),
+            pin_policy=np.zeros(len(vm_ids), dtype=bool),
             pins={vm: cores for vm, cores in pins.items() if vm in there and any(cores)},
             further={
                 good: _set_or_not(_whole(tables, name)[here]) for good, name in _RATES.items()

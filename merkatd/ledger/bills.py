@@ -26,7 +26,6 @@ from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.ledger.rollup_store import rolled_up_to
 from merkatd.database.ledger.usage_store import Detail
 from merkatd.database.scheduler import period_store
-from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.ledger import debts
 from merkatd.ledger.errors import LedgerError
 from merkatd.ledger.reservations import release, return_closed
@@ -105,7 +104,8 @@ def settle_bill(connection: sa.Connection, bill: Bill, at_s: float) -> SettledBi
     owing = debts.collect(connection, cause, at_s)
     before = stored_arrears.load(connection)
     counts = solvency.arrears_after(before, short.keys() & owing, owing, bill.intervals)
-    stored_arrears.replace(connection, counts)
+    if counts != before:
+        stored_arrears.replace(connection, counts)
     return SettledBill(sum(result.taken.values()), sum(result.missing.values()))
 
 
@@ -125,8 +125,7 @@ def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[in
 
 def short_at(connection: sa.Connection, at_s: float) -> frozenset[int]:
     """Return the owners that could not pay in full for the periods charged at this time."""
-    newest = period_store.recent(connection, 100, PeriodState.CHARGED)
-    charged = [period.number for period in newest if period.charged_s == at_s]
+    charged = period_store.charged_at(connection, at_s)
     missing = [charge_store.shortfalls(connection, number) for number in charged]
     return frozenset(owner for shortfalls in missing for owner in _owners(connection, shortfalls))
 

@@ -227,7 +227,7 @@ class _Giving:
         stock = self._stock
         used = np.ceil(np.nan_to_num(stock.guests.used)).astype(np.int64)
         kept = np.maximum(stock.moved, np.minimum(used, stock.holds))
-        gives = (stock.moved < stock.holds) & (stock.moved != stock.guests.told)
+        gives = (stock.moved < stock.holds) & (stock.moved != stock.guests.balloon)
         changes = []
         for row in np.flatnonzero(gives).tolist():
             moved = int(stock.moved[row])

@@ -81,9 +81,9 @@ def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
     but together they can use the whole share.
     """
     count = np.maximum(vcpus, 1)
-    whole = np.maximum(share, 0.0) * (period_us / UNITS_PER_CORE)
-    for_vcpu = np.minimum(np.floor(whole / count + _ROUNDING_US), period_us)
-    for_all = np.minimum(np.floor(whole + _ROUNDING_US), period_us * count)
+    quota_us = np.maximum(share, 0.0) * (period_us / UNITS_PER_CORE)
+    for_vcpu = np.minimum(np.floor(quota_us / count + _ROUNDING_US), period_us)
+    for_all = np.minimum(np.floor(quota_us + _ROUNDING_US), period_us * count)
     vcpu_us = np.maximum(for_vcpu, LEAST_QUOTA_US).astype(np.int64)
     whole_us = np.maximum(for_all, LEAST_QUOTA_US).astype(np.int64)
     return Quotas(
@@ -94,8 +94,8 @@ def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
 
 def _with_helpers(whole_us: Ints, period_us: int) -> Ints:
     """Return the quotas of whole VMs: the sum over their virtual CPUs plus the helpers' part."""
-    whole: Ints = whole_us + np.maximum(whole_us // HELPERS_PART, period_us // HELPERS_LEAST)
-    return whole
+    with_helpers: Ints = whole_us + np.maximum(whole_us // HELPERS_PART, period_us // HELPERS_LEAST)
+    return with_helpers
 
 
 def whole_quota(vcpu_us: int, vcpus: int, period_us: int) -> int:
@@ -179,12 +179,12 @@ def limit_steps(
     bids_here = occupancy.bidding & (vms.market != NO_MARKET) & (occupancy.then != NO_HOST)
     bid = np.where(bids_here, vms.bid[:, snapshot.resources.index(CPU)], 0.0)
     bids = np.bincount(occupancy.then[bids_here], bid[bids_here], hosts)
-    whole = in_force.pin_policy | _marked(pinned, len(vms))
-    quota = quotas(share, vms.vcpus, whole, settings.quota_period_us)
+    pinned_vms = in_force.pin_policy | _marked(pinned, len(vms))
+    quota = quotas(share, vms.vcpus, pinned_vms, settings.quota_period_us)
     weight = weights(bid, occupancy.then, hosts)
     due = differs(quota, weight, vms.vcpus, in_force, settings)
     arrives = _marked(occupancy.arrival.keys(), len(vms))
-    for row in np.flatnonzero(occupancy.told & (due.quota | due.weight | arrives)).tolist():
+    for row in np.flatnonzero(occupancy.limited & (due.quota | due.weight | arrives)).tolist():
         host = int(occupancy.then[row])
         arrival = occupancy.arrival.get(row)
         yield Limit(

@@ -55,7 +55,7 @@ def throttle_steps(
         there = in_force.throttled(resource)
         off = np.abs(there - limit) > _BAND_PART * limit
         wanted[resource] = limit
-        due[resource] = occupancy.told & (there != BEYOND) & (off | arrives)
+        due[resource] = occupancy.limited & (there != BEYOND) & (off | arrives)
     bids = _bids(snapshot, occupancy)
     for row in np.flatnonzero(np.logical_or.reduce(list(due.values()))).tolist():
         host, arrival = int(occupancy.then[row]), occupancy.arrival.get(row)

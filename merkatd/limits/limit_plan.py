@@ -131,9 +131,9 @@ def _holding(
     A guest that holds more than its balloon's last target is slow, or does not obey: it counts with
     what it holds now.
     """
-    told = stock.guests.told
-    slow = (told >= 0) & (stock.holds > told + settings.least_step_mib)
+    set_mib = stock.guests.balloon
+    slow = (set_mib >= 0) & (stock.holds > set_mib + settings.least_step_mib)
     holds = np.where(slow, stock.holds, stock.moved)
     beyond = ~stock.adjustable | (holds > stock.guests.share)
-    rows = np.flatnonzero(occupancy.told & ~occupancy.starting & beyond).tolist()
+    rows = np.flatnonzero(occupancy.limited & ~occupancy.starting & beyond).tolist()
     return {int(snapshot.vms.id[row]): int(holds[row]) for row in rows}

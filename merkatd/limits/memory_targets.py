@@ -29,22 +29,22 @@ class GuestMemory:
     """Use as the guest reports it; NaN if it does not report."""
     held: Floats
     """Monitored memory; NaN if unknown."""
-    told: Ints
+    balloon: Ints
     """Target of the balloon; below 0 if it has none."""
     keeps: Floats | None = None
     """The most memory in use that the VM keeps; NaN if it keeps all. None: every VM keeps all."""
-    whole: Floats | None = None
+    at_boot: Floats | None = None
     """Memory at boot, if it differs from the size: a cap limits only what the VM keeps."""
 
     @property
     def boots_with(self) -> Floats:
         """Return [vms]: the memory that the guest boots with, independent of its owner's cap."""
-        return self.size if self.whole is None else self.whole
+        return self.size if self.at_boot is None else self.at_boot
 
 
 def holdings(guests: GuestMemory) -> Ints:
     """Return what each VM holds or may take at any time; all of its memory if unknown."""
-    known = np.fmax(guests.held, np.where(guests.told >= 0, guests.told, np.nan))
+    known = np.fmax(guests.held, np.where(guests.balloon >= 0, guests.balloon, np.nan))
     return np.ceil(np.where(np.isnan(known), guests.boots_with, known)).astype(np.int64)
 
 
@@ -95,8 +95,8 @@ def steps(guests: GuestMemory, target: Ints, least_mib: Ints, settings: MemorySe
     bounded = True if guests.keeps is None else np.isnan(guests.keeps)
     moved = holds + np.clip(gap, -np.where(bounded, most, holds), up)
     falling = gap < 0
-    behind = falling & (guests.told >= 0) & (guests.told < moved)
-    moved = np.where(behind, np.maximum(guests.told, target), moved)
+    behind = falling & (guests.balloon >= 0) & (guests.balloon < moved)
+    moved = np.where(behind, np.maximum(guests.balloon, target), moved)
     worth = np.abs(gap) >= settings.least_step_mib
     worth |= holds < np.minimum(guests.floor, np.floor(guests.size))
     return np.where(worth, moved, holds)
@@ -161,26 +161,33 @@ def memory_holdings(
     starting = occupancy.starting
     floor = np.ceil(guests.floor).astype(np.int64)
     holds = _held_by_all(snapshot, guests, floor)
-    adjustable = occupancy.told & ~starting & in_force.balloon & ~np.isnan(guests.held)
-    chosen = adjustable | (occupancy.told & starting)
+    adjustable = occupancy.limited & ~starting & in_force.balloon & ~np.isnan(guests.held)
+    chosen = adjustable | (occupancy.limited & starting)
     need = np.where(starting, floor, least(guests, settings))
 
     capacity = np.floor(snapshot.hosts.capacity[:, snapshot.resources.index(MEMORY)])
     leaving = _leaving(snapshot, holds)
-    whole = capacity.astype(np.int64) - leaving
-    free = whole - _by_host(occupancy.now, holds, len(whole))
+    capacity_mib = capacity.astype(np.int64) - leaving
+    free = capacity_mib - _by_host(occupancy.now, holds, len(capacity_mib))
     least_each = np.where(chosen, need, holds)
     brings = _brought(
-        occupancy, guests, holds, whole - _by_host(occupancy.then, least_each, len(whole))
+        occupancy,
+        guests,
+        holds,
+        capacity_mib - _by_host(occupancy.then, least_each, len(capacity_mib)),
     )
     more = np.maximum(brings - holds, 0)
-    others = np.where(occupancy.told, NO_HOST, occupancy.then)
-    room = whole - _by_host(others, holds + more, len(whole))
-    rigid = np.where(occupancy.told & ~chosen, occupancy.then, NO_HOST)
+    others = np.where(occupancy.limited, NO_HOST, occupancy.then)
+    room = capacity_mib - _by_host(others, holds + more, len(capacity_mib))
+    rigid = np.where(occupancy.limited & ~chosen, occupancy.then, NO_HOST)
     target = holds.copy()
     at = np.flatnonzero(chosen)
     due = _rows(guests, at)
-    given = room - _by_host(rigid, holds, len(whole)) - _of_waiting(occupancy, holds, len(whole))
+    given = (
+        room
+        - _by_host(rigid, holds, len(capacity_mib))
+        - _of_waiting(occupancy, holds, len(capacity_mib))
+    )
     target[at] = targets(due, need[at], occupancy.then[at], given)
 
     moved = np.where(adjustable, steps(guests, target, need, settings), holds)
@@ -200,7 +207,9 @@ def memory_holdings(
         adjustable=adjustable,
         free=free,
         room=room,
-        needed=_by_host(np.where(occupancy.told, occupancy.then, NO_HOST), least_each, len(whole)),
+        needed=_by_host(
+            np.where(occupancy.limited, occupancy.then, NO_HOST), least_each, len(capacity_mib)
+        ),
         brings=brings,
         leaving=leaving,
     )
@@ -217,9 +226,9 @@ def _guests(
         share=share,
         used=in_force.used_mib,
         held=vms.held[:, column],
-        told=in_force.memory_mib,
+        balloon=in_force.memory_mib,
         keeps=keeps,
-        whole=in_force.boots_with(size),
+        at_boot=in_force.boots_with(size),
     )
 
 
@@ -249,9 +258,9 @@ def _brought(occupancy: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints
     brings = np.zeros(len(holds), dtype=np.int64)
     rows = np.array(sorted(occupancy.resumed), dtype=np.int64)
     if len(rows):
-        whole, host = _due_in_full(_rows(guests, rows)), occupancy.now[rows]
+        due, host = _due_in_full(_rows(guests, rows)), occupancy.now[rows]
         room = spare + np.bincount(host, holds[rows], len(spare)).astype(np.int64)
-        brings[rows] = targets(whole, holds[rows], host, room)
+        brings[rows] = targets(due, holds[rows], host, room)
     return brings
 
 
@@ -288,7 +297,7 @@ def _rows(guests: GuestMemory, rows: Ints) -> GuestMemory:
         guests.share[rows],
         guests.used[rows],
         guests.held[rows],
-        guests.told[rows],
+        guests.balloon[rows],
         None if guests.keeps is None else guests.keeps[rows],
         guests.boots_with[rows],
     )

@@ -33,7 +33,7 @@ class Occupancy:
     """Present host."""
     then: Ints
     """Host after the plan."""
-    told: Bools
+    limited: Bools
     """Whether the VM gets limits: it is in a market, and runs or will run on a reachable host."""
     bidding: Bools
     arrival: Mapping[int, Step]
@@ -47,22 +47,22 @@ class Occupancy:
         """Return the occupancy if these VMs stay; VMs among them without a host get no limits."""
         if not rows:
             return self
-        then, told = self.then.copy(), self.told.copy()
+        then, limited = self.then.copy(), self.limited.copy()
         then[rows] = self.now[rows]
-        told[rows] &= self.now[rows] != NO_HOST
+        limited[rows] &= self.now[rows] != NO_HOST
         arrival = {row: step for row, step in self.arrival.items() if row not in set(rows)}
         resumed = {row: step for row, step in self.resumed.items() if row not in set(rows)}
-        return replace(self, then=then, told=told, arrival=arrival, resumed=resumed)
+        return replace(self, then=then, limited=limited, arrival=arrival, resumed=resumed)
 
     def expecting(self, hosts: Mapping[int, int]) -> "Occupancy":
         """Return the occupancy with VMs that wait for memory on their new hosts, given by row."""
         if not hosts:
             return self
-        then, told = self.then.copy(), self.told.copy()
+        then, limited = self.then.copy(), self.limited.copy()
         for row, host in hosts.items():
             then[row] = host
-            told[row] |= self.now[row] == NO_HOST
-        return replace(self, then=then, told=told, waits=frozenset(hosts))
+            limited[row] |= self.now[row] == NO_HOST
+        return replace(self, then=then, limited=limited, waits=frozenset(hosts))
 
     @property
     def starting(self) -> Bools:
@@ -95,8 +95,8 @@ def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     runs = (vms.state == VmState.RUNNING) | ((vms.state == VmState.BUSY) & vms.stays)
     running = runs & _serves(snapshot, now)
     starting = (vms.state == VmState.PENDING) & (now == NO_HOST)
-    told = (vms.market != NO_MARKET) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Occupancy(now, then, told, is_one_of(vms.state, BIDDING), arrival, resumed)
+    limited = (vms.market != NO_MARKET) & (running | starting) & _serves(snapshot, then) & ~ended
+    return Occupancy(now, then, limited, is_one_of(vms.state, BIDDING), arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:

@@ -31,7 +31,7 @@ def wanted_pins(
     rows = np.flatnonzero(is_one_of(snapshot.vms.id, in_force.pins))
     for row in rows.tolist():
         standing = in_force.pinned(int(snapshot.vms.id[row]))
-        if standing and (in_force.pin_policy[row] or not occupancy.told[row]):
+        if standing and (in_force.pin_policy[row] or not occupancy.limited[row]):
             wanted[row] = standing
     order = np.argsort(occupancy.then, kind="stable")
     for host in np.flatnonzero(is_one_of(snapshot.hosts.id, topologies)).tolist():
@@ -62,7 +62,7 @@ def _pinned(
         share=share,
         rate=None if np.isnan(rate) else rate,
         cores=in_force.pinned(int(snapshot.vms.id[row])) if stays else (),
-        fixed=bool(in_force.pin_policy[row] or not occupancy.told[row]),
+        fixed=bool(in_force.pin_policy[row] or not occupancy.limited[row]),
     )
 
 
@@ -76,7 +76,7 @@ def pin_steps(
     """Yield steps that remove pins, and steps that set pins that differ from the present ones."""
     known = np.flatnonzero(is_one_of(snapshot.vms.id, in_force.pins))
     for row in sorted({*wanted, *known.tolist()}):
-        if not occupancy.told[row] or in_force.pin_policy[row]:
+        if not occupancy.limited[row] or in_force.pin_policy[row]:
             continue
         vm, host = int(snapshot.vms.id[row]), int(occupancy.then[row])
         arrival = occupancy.arrival.get(row)

@@ -127,7 +127,7 @@ class Quotes:
             bid, floor, cap = (of[there].ravel() for of in rows)
             return Demand.of(bid, floor, cap, pools, capacity.ravel())
 
-        whole = (view.bid, view.floor, view.cap)
+        triple = (view.bid, view.floor, view.cap)
         counted = view.counted(rule, at)
         together = np.zeros(len(there), dtype=np.int64)
 
@@ -144,8 +144,8 @@ class Quotes:
             rule=rule,
             reserve=reserve,
             total=view.total,
-            hosts=demand(whole, at[there], view.capacity),
-            market=demand(whole, together, view.total),
+            hosts=demand(triple, at[there], view.capacity),
+            market=demand(triple, together, view.total),
             priced=demand(counted, together, view.total),
             capacity=view.capacity,
             open=view.open,
@@ -156,7 +156,7 @@ class Quotes:
             room=room,
             local=local,
             at=at,
-            rows=np.stack(whole, axis=2),
+            rows=np.stack(triple, axis=2),
             priced_rows=np.stack(counted, axis=2),
             sizes=view.size,
             bound=view.reserve,

@@ -64,10 +64,10 @@ class NewVms:
     async def _newer(self, shown: LatestPools | None) -> dict[str, int]:
         if self._ids is None or self._since is not shown:
             vms = await self._reader.newer(-1 if shown is None else shown.newest)
-            found = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
+            created = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
             # Another creation may have read the VMs, and created some, in the meantime.
             known = self._ids if self._since is shown else None
-            self._since, self._ids = shown, found | (known or {})
+            self._since, self._ids = shown, created | (known or {})
         return self._ids
 
     def made(self, key: str, vm: int) -> None:
@@ -89,8 +89,8 @@ async def create(
 ) -> StepReply:
     """Create the VM, or finish the creation that an earlier attempt began."""
     try:
-        found = await new.with_key(shown, step.key)
-        reply = await _create(client, owners, found, await owners.read(step.owner, shown), step)
+        existing = await new.with_key(shown, step.key)
+        reply = await _create(client, owners, existing, await owners.read(step.owner, shown), step)
     except Exception:
         new.forget()
         raise
@@ -100,14 +100,14 @@ async def create(
 
 
 async def _create(
-    client: Client, owners: Owners, found: VmRow | None, owner: Owner, step: Create
+    client: Client, owners: Owners, existing: VmRow | None, owner: Owner, step: Create
 ) -> StepReply:
-    if found is not None and found.owner == owner.id:
-        return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
+    if existing is not None and existing.owner == owner.id:
+        return StepReply(ReplyKind.ACCEPTED, _EXISTS, existing.id)
     own = owner_of(await client.user(_OWN)).id
-    if found is not None and found.state != DONE:
-        await _hand_over(client, found.id, owner, is_ours=found.owner == own)
-        return StepReply(ReplyKind.ACCEPTED, _EXISTS, found.id)
+    if existing is not None and existing.state != DONE:
+        await _hand_over(client, existing.id, owner, is_ours=existing.owner == own)
+        return StepReply(ReplyKind.ACCEPTED, _EXISTS, existing.id)
     template = with_key(step.template, step.key)
     if owner.id == own:
         return StepReply(ReplyKind.ACCEPTED, vm=await client.allocate(template))
@@ -181,8 +181,8 @@ async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -
         if vm.host == UNREAD:
             there = await is_on(client, step.vm, step.source)
         if not there:
-            found = "another host" if vm.host == UNREAD else f"host {vm.host}"
-            return StepReply(ReplyKind.LOOK_AGAIN, f"it is on {found}, not on host {step.source}")
+            place = "another host" if vm.host == UNREAD else f"host {vm.host}"
+            return StepReply(ReplyKind.LOOK_AGAIN, f"it is on {place}, not on host {step.source}")
     try:
         await _ask(client, step, to, vm)
     except OneForbiddenError as error:

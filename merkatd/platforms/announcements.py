@@ -62,17 +62,19 @@ def news_of(
     context: PeriodContext, announcement: Announcement, connection: sa.Connection
 ) -> PeriodNews:
     """Return the news of all markets and of all platforms with a controller."""
-    if not platform_store.living(connection):
+    living = platform_store.living(connection)
+    if not living:
         return PeriodNews()
     apart = SeparateWork(connection)
-    attended = attended_platforms(connection, announcement, context, apart)
-    claims = claims_of(connection, announcement, context, apart=apart)
+    attended = attended_platforms(connection, living, announcement, context, apart)
+    claims = claims_of(connection, living, announcement, context, apart=apart)
     now = markets_now(connection, announcement, context.markets, context.rhythm.interval_s, claims)
     return PeriodNews(attended, now, apart.failed)
 
 
 def attended_platforms(
     connection: sa.Connection,
+    living: Sequence[PlatformRow],
     announcement: Announcement,
     context: PeriodContext,
     apart: SeparateWork,
@@ -82,14 +84,10 @@ def attended_platforms(
     While the wall clock is ahead, the deadlines sent to controllers are shifted by the same amount.
     So controllers see the believed remaining time, and compare times of one clock only.
     """
-    living = [
-        platform
-        for platform in platform_store.living(connection)
-        if PlatformState(platform.state) in ATTENDED
-    ]
-    if not living:
+    attended = [platform for platform in living if PlatformState(platform.state) in ATTENDED]
+    if not attended:
         return {}
-    members: dict[int, list[PlatformMember]] = {platform.id: [] for platform in living}
+    members: dict[int, list[PlatformMember]] = {platform.id: [] for platform in attended}
     for member in PLATFORM_VMS.living(connection):
         members.get(member.platform, []).append(member)
     held = {budget.application: budget for budget in budget_store.open_ones(connection)}
@@ -105,7 +103,7 @@ def attended_platforms(
         return ControlledPlatform(assignment, standing, template.grace_s)
 
     news_of_platform = {
-        platform.id: apart.look(platform.id, partial(look, platform), None) for platform in living
+        platform.id: apart.look(platform.id, partial(look, platform), None) for platform in attended
     }
     return {platform: news for platform, news in news_of_platform.items() if news is not None}
 

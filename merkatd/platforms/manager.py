@@ -112,7 +112,7 @@ class Manager:
         world.troubles.note(TroubleKind.PLATFORM, "reviewed", tended.failed)
         return tended.steps
 
-    def told(self, announcement: Announcement) -> None:
+    def send_news(self, announcement: Announcement) -> None:
         """Send all processes the news of a period, without waiting for them."""
         ensureDeferred(self._tell(announcement))
 
@@ -142,8 +142,8 @@ class Manager:
             self._end(platform)
         new = sorted(now.keys() - self._running.keys())
         await self._start({platform: now[platform] for platform in new})
-        told = sorted(now.keys() & self._running.keys())
-        self._controllers.announce(markets, [now[platform].standing for platform in told])
+        announced = sorted(now.keys() & self._running.keys())
+        self._controllers.announce(markets, [now[platform].standing for platform in announced])
         await remove_old_logs(world, self._controllers, announcement.seen.period)
         await self._early.after_period(world, announcement, markets)
 

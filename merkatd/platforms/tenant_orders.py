@@ -85,7 +85,7 @@ def submit(
     ledger.open_tenant(connection, given.owner, money, at_s)
     # Locked rows are current: a platform that was submitted at the same moment counts too.
     living = platform_store.living(connection, given.owner, lock=True)
-    before = next((one for one in living if one.token == given.token), None)
+    before = next((order for order in living if order.token == given.token), None)
     before = before or platform_store.submitted(connection, given.token)
     if before is not None:
         return before

@@ -64,8 +64,8 @@ def bid_max(purse: Funds, left_s: float, period_s: float, vms: int) -> float:
     """Return the spending limit per VM and period with which the budget lasts to the deadline."""
     if left_s <= 0 or vms == 0:
         return 0.0
-    whole = purse.credits + purse.renewal * (left_s / purse.renewal_s)
-    return whole * min(period_s / left_s, 1.0) / vms
+    means = purse.credits + purse.renewal * (left_s / purse.renewal_s)
+    return means * min(period_s / left_s, 1.0) / vms
 
 
 def least_deadline_s(work: Work, reachable_step_s: float) -> float:

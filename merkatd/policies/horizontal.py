@@ -49,10 +49,10 @@ def _bid(vms: int, price: float, size: float, capacity: float) -> float:
 
 def _cost(vms: int, terms: Sequence[tuple[float, float, float]]) -> float:
     """Return the sum of the bids; a plain loop, as a search calls it about ten times."""
-    whole = 0.0
+    cost = 0.0
     for price, size, capacity in terms:
-        whole += _bid(vms, price, size, capacity)
-    return whole
+        cost += _bid(vms, price, size, capacity)
+    return cost
 
 
 def upper_bound(vms_max: int, bid_max: float, most: Sequence[float], prices: Prices) -> Bound:
@@ -149,9 +149,9 @@ def _bid_of_one(
     if allowed == 0:
         return (0.0,) * len(size)
     bidding = max(allowed, fleet.vms)
-    whole = bound.bid if allowed == bound.vms else bids_for(allowed, size, prices)
-    if sum(whole) <= bid_max:
-        return tuple(part / bidding for part in whole)
+    bids = bound.bid if allowed == bound.vms else bids_for(allowed, size, prices)
+    if sum(bids) <= bid_max:
+        return tuple(part / bidding for part in bids)
     return tuple(part / bidding for part in dear_bids(size, prices, bid_max))
 
 

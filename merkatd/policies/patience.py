@@ -88,13 +88,13 @@ def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> flo
     if need.left_s <= 0 or need.units <= 0:
         return 0.0
     work_s = min(need.work_s, need.left_s)
-    whole = need.means / (need.units * max(work_s / period_s, 1.0))
+    price = need.means / (need.units * max(work_s / period_s, 1.0))
     if temper.horizon_s == 0:
-        return whole
+        return price
     part = min(need.units / need.capacity, 1.0)
     seen_s = max(need.left_s * (1.0 - temper.haste * part), work_s)
     spread = work_s / seen_s if seen_s > 0 else 1.0
-    return whole * spread * min(temper.horizon_s / seen_s, 1.0)
+    return price * spread * min(temper.horizon_s / seen_s, 1.0)
 
 
 class ClaimBook:

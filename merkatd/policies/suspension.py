@@ -83,13 +83,13 @@ def spending(purse: Funds, left_s: float, interval_s: float) -> float:
 
 def cost(part: float, full: Sequence[float], prices: Prices) -> float:
     """Return the cost of this part of `full` per period, with its effect on the price (Eq. 1)."""
-    whole = 0.0
+    cost = 0.0
     for price, amount, capacity in zip(prices.others, full, prices.capacity, strict=True):
         wanted = amount * part
         if wanted > 0:
             others = 1.0 - wanted / capacity if capacity > 0 else 0.0
-            whole += price * wanted / max(others, _LEAST_OTHERS)
-    return whole
+            cost += price * wanted / max(others, _LEAST_OTHERS)
+    return cost
 
 
 def payable_part(credits_: float, full: Sequence[float], prices: Prices) -> float:

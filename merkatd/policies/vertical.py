@@ -184,10 +184,10 @@ def share_budget(
         for row in range(len(wished))
     ]
     kept = sum(wish for wish, part in zip(wished, lacking, strict=True) if part == 0.0)
-    whole = sum(lacking)
-    if whole == 0.0 or kept >= bid_max:
+    missing = sum(lacking)
+    if missing == 0.0 or kept >= bid_max:
         return [wish * (bid_max / sum(wished)) for wish in wished]
-    shares = [(bid_max - kept) * part / whole for part in lacking]
+    shares = [(bid_max - kept) * part / missing for part in lacking]
     return [
         wish if part == 0.0 else min(wish, share) if capped else share
         for wish, part, share in zip(wished, lacking, shares, strict=True)
@@ -216,8 +216,8 @@ def _affordable(bids: Amounts, steps: Sequence[float], bid_max: float) -> Amount
         part = 1.0 - over / raised if raised > over else 0.0
     new = tuple(_after(bids, steps, part))
     # Rounding: the difference of a large bid and a large step is not exact.
-    whole = sum(new)
-    return new if whole <= bid_max else tuple(bid * (bid_max / whole) for bid in new)
+    total = sum(new)
+    return new if total <= bid_max else tuple(bid * (bid_max / total) for bid in new)
 
 
 def _after(bids: Amounts, steps: Sequence[float], part: float) -> Iterator[float]:

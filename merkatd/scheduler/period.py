@@ -168,10 +168,10 @@ class Scheduler:
         await world.executor.run(partial(self.foreign.compare, seen, acts=not leave.mode.watches))
         try:
             seen = replace(seen, histories=await read_histories(world, seen))
-            found = await world.executor.run(partial(self._following.found, seen))
-            purse = await charge(world, seen, found, goes_on=not leave.mode.watches)
+            limited = await world.executor.run(partial(self._following.find_new_guests, seen))
+            purse = await charge(world, seen, limited, goes_on=not leave.mode.watches)
             self._following.forget_charged()
-            terms = partial(self._taking_part.affordable, world, seen, purse, found.replaced)
+            terms = partial(self._taking_part.affordable, world, seen, purse, limited.replaced)
             paid_for = await world.executor.run(terms)
             if leave.mode.watches:
                 done = await decide_only(world, paid_for, leave, self._shadow)
@@ -201,10 +201,10 @@ class Scheduler:
             self._shadow.rest()
             # If OpenNebula has its own scheduler, that one removes its messages itself.
             withdraw = not context.handing
-            told = await context.executor.run(
+            messages = await context.executor.run(
                 lambda: due(done.seen, done.decided, withdraw=withdraw)
             )
-            await self._telling.tell(context, told, done.seen.observation.messages)
+            await self._telling.tell(context, messages, done.seen.observation.messages)
             await context.chores()
         await self.removed.look(context, done.seen)
         await retain(context, done.seen.period)

@@ -138,8 +138,8 @@ def _allocations(bids: Floats, capacity: float) -> Floats:
     """Return the shares (Eq. 1) on the node."""
     size = len(bids)
     pool = np.zeros(size, dtype=np.int64)
-    whole = np.full(size, CORES)
-    return share(bids, np.zeros(size), whole, pool, np.array([capacity])).allocation
+    capacities = np.full(size, CORES)
+    return share(bids, np.zeros(size), capacities, pool, np.array([capacity])).allocation
 
 
 def settled_after(prices: Sequence[float]) -> int:

@@ -114,8 +114,8 @@ class VirtualMarket:
         self.prices: list[tuple[float, float]] = []
         reserve = {RESOURCES[0]: cloud.reserve_cpu, RESOURCES[1]: cloud.reserve_memory}
         # The paper's rule to the letter: its figures count every bid in full.
-        whole = cloud.rule is PriceRule.PAPER
-        pricing = Pricing(rule=cloud.rule, reserve=reserve, whole_bids=whole)
+        whole_bids = cloud.rule is PriceRule.PAPER
+        pricing = Pricing(rule=cloud.rule, reserve=reserve, whole_bids=whole_bids)
         self.settings = type(self.entry.settings)(pricing=pricing)
 
     def to_the_end(self) -> MarketRun:

@@ -49,7 +49,7 @@ def allow(cloud: Any) -> None:
     """Whoever is in a group may have VMs, as `onegroup create` would have it."""
     session = f"oneadmin:{PASSWORD}"
     rules = xml(answered(cloud.one.acl.info(session)))
-    there = {int(one.findtext("USER"), 16) for one in rules.iter("ACL")}
+    there = {int(element.findtext("USER"), 16) for element in rules.iter("ACL")}
     for group in xml(answered(cloud.one.grouppool.info(session))).iter("GROUP"):
         who = GROUP + int(group.findtext("ID"))
         if group.findtext("NAME") in GROUPS and who not in there:

@@ -4,17 +4,13 @@ The whole daemon runs on the embedded cloud. The tests compare the core-seconds 
 computed, as their hosts count them, with the charges in the ledger.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import sqlalchemy as sa
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 
 from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store
-from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
-from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind
+from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import period_store
 from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest
 from merkatd.embedded.model.settings import HostSize
@@ -23,8 +19,9 @@ from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
-from tests.platforms.site import Site, template
-from tests.scheduler.frontend import PASSWORD, START_S
+from tests.abuse.counting import CountingSite, Outcome
+from tests.platforms.site import template
+from tests.scheduler.frontend import PASSWORD
 
 PERIOD_S = 60.0
 TICK_S = 5.0
@@ -39,19 +36,11 @@ RESERVE = 0.002
 LATER = "[start]\nnot_before = 2030-01-01T00:00:00Z"
 """The start section of a platform that does not start."""
 
-_OWN_MOVES = (
-    TransactionKind.INCOME,
-    TransactionKind.GRANT,
-    TransactionKind.BUDGET,
-    TransactionKind.REPLENISHMENT,
-    TransactionKind.CORRECTION,
-)
-
 Play = Callable[["Player"], Generator[float, None, None]]
 """A strategy: it acts and yields the number of seconds to wait."""
 
 
-class Arena(Site):
+class Arena(CountingSite):
     """One host, VMs of honest tenants that contend for all of it, and players."""
 
     def __init__(
@@ -77,14 +66,6 @@ class Arena(Site):
             markets=(market,),
             money=money or MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
-        self.core_s: dict[int, float] = defaultdict(float)
-        """The core-seconds of each VM's guest, over all its boots."""
-        self.ran_s: dict[int, float] = defaultdict(float)
-        """The seconds for which each VM's guest ran."""
-        self._sampled_s = START_S
-        self._counter: dict[int, float] = {}
-        self._before: dict[int, float] = {}
-        self.begun_s = self.clock.seconds()
         self.honest = [
             fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}", neighbours_cores)
             for number in range(neighbours * hosts)
@@ -107,14 +88,14 @@ class Arena(Site):
 
     def play(
         self, strategies: Mapping[str, Play], periods: int, *, uncounted: int = 0
-    ) -> "dict[str, Outcome]":
+    ) -> dict[str, Outcome]:
         """Run two periods without the players, then this number with them.
 
         The first `uncounted` ones do not count: the players' VMs are placed meanwhile.
         """
         self._periods(1)
         players = {name: Player(self, name) for name in strategies}
-        owners = [one.owner for one in players.values()]
+        owners = [player.owner for player in players.values()]
         if self.apart:
             for number, player in enumerate(players.values()):
                 player.required = _only(number)
@@ -130,7 +111,7 @@ class Arena(Site):
                 self._run_period()
                 if played == uncounted:
                     self._reset_counts(owners)
-        return {name: self.outcome(one.owner) for name, one in players.items()}
+        return {name: self.outcome(player.owner) for name, player in players.items()}
 
     def _periods(self, count: int) -> None:
         for _ in range(count):
@@ -153,51 +134,7 @@ class Arena(Site):
             self._woken = False
             self._run_period()
 
-    def sample(self) -> None:
-        """Count the core-seconds of all guests since the last call."""
-        for vm, usage in self.cloud.guests.read().items():
-            self.ran_s[vm] += max(self.clock.seconds() - self._sampled_s, 0.0)
-            before = self._counter.get(vm, 0.0)
-            self.core_s[vm] += usage.cpu_s - before if usage.cpu_s >= before else usage.cpu_s
-            self._counter[vm] = usage.cpu_s
-        self._sampled_s = self.clock.seconds()
-
-    def begin_counter(self, vm: int) -> None:
-        """Count the work of the VM's new domain from zero."""
-        self._counter[vm] = 0.0
-
-    def _reset_counts(self, players: Sequence[int]) -> None:
-        """Start all counts from zero."""
-        self.core_s.clear()
-        self.ran_s.clear()
-        self.begun_s = self._sampled_s
-        self._before = {owner: self.paid(owner) for owner in (self.ann, self.bob, *players)}
-
-    def paid(self, owner: int) -> float:
-        """Return the credits charged to the tenant's accounts, ended platforms included."""
-
-        def total(connection: sa.Connection) -> int:
-            amount = sa.func.coalesce(sa.func.sum(ENTRIES.c.amount), 0)
-            joined = ENTRIES.join(ACCOUNTS, ACCOUNTS.c.id == ENTRIES.c.account_id).join(
-                TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id
-            )
-            mine = ACCOUNTS.c.owner == owner
-            use = TRANSACTIONS.c.kind.not_in([str(kind) for kind in _OWN_MOVES])
-            query = sa.select(amount).select_from(joined).where(mine & use)
-            return int(connection.scalar(query) or 0)
-
-        lost: int = self.read(total)
-        return -lost / MICRO
-
-    def computed(self, *owners: int) -> float:
-        """Return the core-seconds of these tenants' VMs."""
-        return self._sum(self.core_s, owners)
-
-    def _sum(self, by_vm: Mapping[int, float], owners: Sequence[int]) -> float:
-        rows = self.cloud.world.vms.rows
-        return sum(amount for vm, amount in by_vm.items() if rows[vm].uid in owners)
-
-    def outcome(self, *players: int) -> "Outcome":
+    def outcome(self, *players: int) -> Outcome:
         """Return the joint outcome of these tenants."""
         fair = (self.ann, self.bob)
         periods = (self._sampled_s - self.begun_s) / PERIOD_S
@@ -209,40 +146,6 @@ class Arena(Site):
             fair_paid=self._spent(*fair),
             fair_bids=FAIR_BID * len(self.honest) * periods,
         )
-
-    def _spent(self, *owners: int) -> float:
-        return sum(self.paid(owner) - self._before.get(owner, 0.0) for owner in owners)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a strategy."""
-
-    core_s: float
-    ran_s: float
-    """The total running time of the player's VMs."""
-    paid: float
-    fair_core_s: float
-    fair_paid: float
-    fair_bids: float
-    """The total of the honest tenants' bids."""
-
-    @property
-    def price_ratio(self) -> float:
-        """Return the player's price of a core-second relative to the honest tenants' price.
-
-        No host enforces less than a hundredth of a core, so that much a VM counts as free.
-        """
-        bought_s = self.core_s - 0.01 * self.ran_s
-        return (self.paid / bought_s) / (self.fair_paid / self.fair_core_s)
-
-    @property
-    def got_something(self) -> bool:
-        """Return whether the player computed more than a host must let it compute.
-
-        A host enforces no less than a hundredth of a core for each VM.
-        """
-        return self.core_s > 8.0 and self.core_s > 0.012 * self.ran_s
 
 
 class Player:
@@ -346,9 +249,9 @@ class Player:
 
     def park(self, leaving: float) -> int:
         """Move all credits but this number to a platform that does not start for years."""
-        found = self.platform(self.credits - leaving, start=LATER)
+        platform = self.platform(self.credits - leaving, start=LATER)
         assert abs(self.credits - leaving) < 1e-6
-        return found
+        return platform
 
     def void_newest(self) -> None:
         """Void the newest charged period as an administrator, even if it is void already."""

@@ -59,7 +59,7 @@ class Site:
         self.vms: dict[int, str] = {}
         self.sessions = {name: self.frontend.user(name) for name in ("ann", "eve")}
         users = self.frontend.cloud.world.users.rows.values()
-        self.ids = {one.name: one.id for one in users}
+        self.ids = {user.name: user.id for user in users}
         self.bids = {"ann": HIGH, "eve": LOW}
 
     def wake(self, least_s: float = 0.0) -> None:  # noqa: ARG002
@@ -102,8 +102,8 @@ class Site:
 
     def has_limit(self, vm: int) -> bool:
         """Return whether the VM's network has a limit."""
-        found = self.frontend.cloud.guests.read([vm]).get(vm)
-        return found is not None and found.limits.network_kb_s >= 0
+        guest = self.frontend.cloud.guests.read([vm]).get(vm)
+        return guest is not None and guest.limits.network_kb_s >= 0
 
     def run(self, periods: int, move: Callable[[int], None] = lambda _second: None) -> None:
         """Run second by second; `move` receives the second of the period."""
@@ -129,6 +129,6 @@ class Site:
         month = month_of(self.frontend.clock.seconds())
         lines = self.frontend.read(lambda c: statement(c, self.ids[owner], month)).lines
         return {
-            "network": sum(one.network_cost for one in lines) / 1e6,
-            "disk": sum(one.disk_cost for one in lines) / 1e6,
+            "network": sum(line.network_cost for line in lines) / 1e6,
+            "disk": sum(line.disk_cost for line in lines) / 1e6,
         }

@@ -116,12 +116,12 @@ def test_the_owner_pays_for_the_neighbours_loss(
     """This holds for the shortest guests; neighbours pay their bids at most."""
     arena = Arena(rule)
     try:
-        found = arena.play({"eve": kind(bid)}, PERIODS)["eve"]
+        outcome = arena.play({"eve": kind(bid)}, PERIODS)["eve"]
     finally:
         arena.close()
-    lost_core_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
-    assert found.paid >= PAYS * lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), found
-    assert found.fair_paid <= found.fair_bids * 1.001
+    lost_core_s = CORES * PERIOD_S * PERIODS - outcome.fair_core_s
+    assert outcome.paid >= PAYS * lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), outcome
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001
 
 
 def claim_cores(arena: Arena) -> None:
@@ -150,10 +150,10 @@ def test_a_short_price_peak_charges_no_claim_above_its_bid(rule: PriceRule) -> N
     arena = Arena(rule)
     try:
         claim_cores(arena)
-        found = arena.play({"eve": bids_for_a_moment}, PERIODS)["eve"]
+        outcome = arena.play({"eve": bids_for_a_moment}, PERIODS)["eve"]
     finally:
         arena.close()
-    assert found.fair_paid <= found.fair_bids * 1.001, found
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001, outcome
 
 
 def copies_that_fail(me: Player) -> Moves:
@@ -171,11 +171,11 @@ def test_unused_reserved_cores_are_charged_in_a_market_by_use() -> None:
     """VMs of groups without a guest pay their rate for their reserved share."""
     arena = Arena(PriceRule.CLEARING, strategy="groups")
     try:
-        found = arena.play({"eve": copies_that_fail}, PERIODS)["eve"]
+        outcome = arena.play({"eve": copies_that_fail}, PERIODS)["eve"]
     finally:
         arena.close()
-    lost_core_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
-    assert found.paid >= PAYS * lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), found
+    lost_core_s = CORES * PERIOD_S * PERIODS - outcome.fair_core_s
+    assert outcome.paid >= PAYS * lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), outcome
 
 
 def _paid_beside(*bids: float) -> float:

@@ -37,10 +37,10 @@ def test_an_owner_without_credits_takes_no_host_with_an_old_bid(away: str) -> No
     """A bid made with credits does not apply without them."""
     arena = Arena(PriceRule.CLEARING, tick_s=1)
     try:
-        found = arena.play({"eve": booting(away, 5 * MUCH)}, PERIODS)["eve"]
+        outcome = arena.play({"eve": booting(away, 5 * MUCH)}, PERIODS)["eve"]
     finally:
         arena.close()
-    assert found.fair_core_s >= 0.6 * CORES * PERIOD_S * (PERIODS - 7), found
+    assert outcome.fair_core_s >= 0.6 * CORES * PERIOD_S * (PERIODS - 7), outcome
 
 
 @pytest.mark.parametrize("away", AWAY if SOAK else AWAY[1:])
@@ -73,6 +73,6 @@ def test_memory_of_a_booting_guest_costs_the_neighbours_price(away: str) -> None
     finally:
         memory.close()
     owners = (site.ann, site.bob)
-    honest = sum(before[one] - after[one] for one in owners) / held[False]
+    honest = sum(before[owner] - after[owner] for owner in owners) / held[False]
     paid = before[memory.eve] - after[memory.eve]
     assert paid >= 0.9 * honest * held[True], (paid, held, honest)

@@ -51,10 +51,10 @@ def play_both(arena: Arena, change: Callable[[Player, int], None]) -> tuple[floa
         return play
 
     try:
-        found = arena.play({"eve": player(change), "cyd": player(leave_alone)}, PERIODS)
+        outcomes = arena.play({"eve": player(change), "cyd": player(leave_alone)}, PERIODS)
     finally:
         arena.close()
-    return found["eve"].paid, found["cyd"].paid
+    return outcomes["eve"].paid, outcomes["cyd"].paid
 
 
 @pytest.mark.parametrize("strategy", [None, "groups"])
@@ -89,8 +89,8 @@ def test_many_changes_of_a_powered_off_vm_hide_no_running_time() -> None:
 
     arena = Arena(PriceRule.CLEARING)
     try:
-        found = arena.play({"eve": play}, PERIODS)["eve"]
+        outcome = arena.play({"eve": play}, PERIODS)["eve"]
     finally:
         arena.close()
-    assert found.got_something
-    assert found.price_ratio >= LEAST, (found.price_ratio, found)
+    assert outcome.got_something
+    assert outcome.price_ratio >= LEAST, (outcome.price_ratio, outcome)

@@ -39,11 +39,11 @@ def test_a_claim_on_a_contended_host_costs_that_hosts_price(rule: PriceRule) -> 
     arena = Arena(rule, hosts=2, neighbours=0)
     try:
         arena.honest = [arena.bench.new(*fair(number)) for number in range(4)]
-        found = arena.play({"eve": bound(1.7, MERKAT_MIN_CPU=790)}, PERIODS)["eve"]
+        outcome = arena.play({"eve": bound(1.7, MERKAT_MIN_CPU=790)}, PERIODS)["eve"]
     finally:
         arena.close()
-    whole = found.core_s + found.fair_core_s
-    assert found.core_s < 0.2 * whole, found  # the market's price applies in its first period
+    all_s = outcome.core_s + outcome.fair_core_s
+    assert outcome.core_s < 0.2 * all_s, outcome  # the market's price applies in its first period
 
 
 def in_turns(me: Player) -> Moves:
@@ -62,10 +62,10 @@ def test_a_new_vm_in_each_period_has_no_unpaid_claim() -> None:
     arena = Arena(PriceRule.CLEARING, hosts=2, neighbours=0, tick_s=1)
     try:
         arena.honest = [arena.bench.new(*fair(number)) for number in range(4)]
-        found = arena.play({"eve": in_turns}, PERIODS)["eve"]
+        outcome = arena.play({"eve": in_turns}, PERIODS)["eve"]
     finally:
         arena.close()
-    assert found.core_s < 0.05 * (found.core_s + found.fair_core_s), found
+    assert outcome.core_s < 0.05 * (outcome.core_s + outcome.fair_core_s), outcome
 
 
 def fair(number: int) -> tuple[str, str]:
@@ -114,7 +114,7 @@ def test_used_memory_costs_the_price_of_its_host(claim: dict[str, object]) -> No
             yield
 
     try:
-        found = memory.play(moves(), 24)
+        outcome = memory.play(moves(), 24)
     finally:
         memory.site.close()
-    assert found.held[-1] < 1024, found.held
+    assert outcome.held[-1] < 1024, outcome.held

@@ -24,11 +24,11 @@ PERIODS = shorten(8, 3)
 @pytest.fixture
 def memory() -> Iterator[Memory]:
     """Return a host whose neighbours have bought all of its memory."""
-    found = Memory(PriceRule.CLEARING)
-    found.add_neighbours()
-    found.site.periods(3)
-    yield found
-    found.close()
+    arena = Memory(PriceRule.CLEARING)
+    arena.add_neighbours()
+    arena.site.periods(3)
+    yield arena
+    arena.close()
 
 
 def wait(periods: int) -> Moves:
@@ -57,8 +57,8 @@ AT_RESERVE = CLAIM_MIB * RESERVE["memory"] * 1.1
 def test_a_failed_vm_claims_only_the_memory_that_its_bid_buys(memory: Memory, bid: float) -> None:
     """Without a bid, or at the reserve price, that is next to nothing."""
     fail_boot(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)
-    found = memory.play(wait(PERIODS), PERIODS)
-    assert found.fair_held >= 0.99 * (HOST_MIB - NEEDS * CLAIM_MIB) * PERIODS, found
+    outcome = memory.play(wait(PERIODS), PERIODS)
+    assert outcome.fair_held >= 0.99 * (HOST_MIB - NEEDS * CLAIM_MIB) * PERIODS, outcome
 
 
 def test_a_failed_vm_claims_nothing_without_credits(memory: Memory) -> None:
@@ -69,18 +69,18 @@ def test_a_failed_vm_claims_nothing_without_credits(memory: Memory) -> None:
     text = f'MERKAT_MIN_MEMORY="{CLAIM_MIB}"'
     memory.site.bench.raw("one.vm.update", vm, text, 1, session=Hoarder(memory).session)
     memory.site.periods(2)
-    found = memory.play(wait(PERIODS), PERIODS)
-    assert found.fair_held >= 0.98 * (HOST_MIB - NEEDS * CLAIM_MIB) * PERIODS, found
+    outcome = memory.play(wait(PERIODS), PERIODS)
+    assert outcome.fair_held >= 0.98 * (HOST_MIB - NEEDS * CLAIM_MIB) * PERIODS, outcome
 
 
 def test_a_failed_vm_pays_for_its_claim(memory: Memory) -> None:
     """It pays the neighbours' price."""
     bid = 10 * FAIR_BID
     fail_boot(memory, MERKAT_MIN_MEMORY=CLAIM_MIB, MERKAT_BID_MEMORY=bid)
-    found = memory.play(wait(PERIODS), PERIODS)
-    lost = HOST_MIB * PERIODS - found.fair_held
+    outcome = memory.play(wait(PERIODS), PERIODS)
+    lost = HOST_MIB * PERIODS - outcome.fair_held
     assert lost >= 0.5 * HOST_MIB * PERIODS
-    assert found.paid / lost >= 0.95 * found.fair_paid / found.fair_held, found
+    assert outcome.paid / lost >= 0.95 * outcome.fair_paid / outcome.fair_held, outcome
 
 
 def test_a_failed_vm_cancels_no_claim_of_its_neighbours(memory: Memory) -> None:
@@ -102,15 +102,15 @@ def test_a_claim_is_charged_during_the_copy_of_disks(memory: Memory) -> None:
     vm = Hoarder(memory).vm(HIGH, MERKAT_MIN_MEMORY=8000)
     memory.site.periods(4)
     assert memory.site.state(vm) == "PROLOG"
-    found = memory.play(wait(PERIODS), PERIODS)
-    lost = HOST_MIB * PERIODS - found.fair_held
+    outcome = memory.play(wait(PERIODS), PERIODS)
+    lost = HOST_MIB * PERIODS - outcome.fair_held
     assert lost >= 0.4 * HOST_MIB * PERIODS
-    assert found.paid / lost >= 0.95 * found.fair_paid / found.fair_held, found
+    assert outcome.paid / lost >= 0.95 * outcome.fair_paid / outcome.fair_held, outcome
 
 
 def test_a_failed_vm_without_a_claim_pays_the_reserve_price(memory: Memory) -> None:
     """The failure may be the cloud's fault."""
     fail_boot(memory)
-    found = memory.play(wait(PERIODS), PERIODS)
+    outcome = memory.play(wait(PERIODS), PERIODS)
     most = NEEDS * CLAIM_MIB * RESERVE["memory"] * PERIODS
-    assert found.paid <= 1.01 * most, found
+    assert outcome.paid <= 1.01 * most, outcome

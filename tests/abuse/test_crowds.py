@@ -15,17 +15,8 @@ from merkatd.limits import LEAST_QUOTA_US
 from merkatd.limits.cpu_limits import HELPERS_LEAST
 from merkatd.limits.settings import CpuSettings
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import (
-    CORES,
-    FAIR_BID,
-    LATER,
-    PERIOD_S,
-    RESERVE,
-    Arena,
-    Outcome,
-    Play,
-    Player,
-)
+from tests.abuse.arena import CORES, FAIR_BID, LATER, PERIOD_S, RESERVE, Arena, Play, Player
+from tests.abuse.counting import Outcome
 from tests.lengths import SOAK, shorten
 
 Moves = Generator[float, None, None]
@@ -150,10 +141,10 @@ RENEWALS: dict[str, Play] = {
 }
 
 
-def check(found: Outcome, beyond: float = 0.001) -> None:
+def check(outcome: Outcome, beyond: float = 0.001) -> None:
     """Check that the player pays the honest price and others pay their bids at most."""
-    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
-    assert found.fair_paid <= found.fair_bids * (1 + beyond), found
+    assert not outcome.got_something or outcome.price_ratio >= LEAST, (outcome.price_ratio, outcome)
+    assert outcome.fair_paid <= outcome.fair_bids * (1 + beyond), outcome
 
 
 def play_strategy(arena: Arena, name: str, play: Play) -> Outcome:
@@ -195,8 +186,8 @@ def test_high_bids_on_one_host_do_not_raise_charges_on_another_above_the_bid(
         while True:
             yield PERIOD_S
 
-    found = play_strategy(Arena(rule, hosts=2), "bound", bound)
-    assert found.fair_paid <= found.fair_bids * 1.001, found
+    outcome = play_strategy(Arena(rule, hosts=2), "bound", bound)
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001, outcome
 
 
 @pytest.mark.parametrize(
@@ -237,13 +228,13 @@ def test_a_crowd_without_bids_computes_no_more_than_its_least_limits(rule: Price
             me.vm(0, VCPU=CORES)
         yield from _forever()
 
-    found = play_strategy(Arena(rule), "crowd", crowd)
+    outcome = play_strategy(Arena(rule), "crowd", crowd)
     whole_s = CORES * PERIOD_S * PERIODS
     least = LEAST_QUOTA_US / CpuSettings().quota_period_us + 1 / HELPERS_LEAST
-    assert 0 < found.core_s <= found.ran_s * least * 1.05
-    assert found.fair_paid <= found.fair_bids * 1.001
-    assert whole_s - found.fair_core_s <= found.core_s * 1.05
-    assert found.price_ratio >= LEAST or found.core_s <= 0.05 * whole_s
+    assert 0 < outcome.core_s <= outcome.ran_s * least * 1.05
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001
+    assert whole_s - outcome.fair_core_s <= outcome.core_s * 1.05
+    assert outcome.price_ratio >= LEAST or outcome.core_s <= 0.05 * whole_s
 
 
 @pytest.mark.parametrize("rule", rules_of(0))
@@ -256,6 +247,6 @@ def test_uncontended_cores_cost_the_reserve_price(rule: PriceRule) -> None:
             yield PERIOD_S
 
     arena = Arena(rule, neighbours=1, neighbours_cores=4)
-    found = play_strategy(arena, "tiny", tiny)
-    worth = (found.core_s - 0.01 * found.ran_s) * 100 * RESERVE / PERIOD_S
-    assert found.paid >= 0.95 * worth, found
+    outcome = play_strategy(arena, "tiny", tiny)
+    worth = (outcome.core_s - 0.01 * outcome.ran_s) * 100 * RESERVE / PERIOD_S
+    assert outcome.paid >= 0.95 * worth, outcome

@@ -110,7 +110,7 @@ def price_ratio(
         after = site.balances()
     finally:
         memory.close()
-    paid = {one: before[one] - after[one] for one in (site.ann, site.bob, memory.eve)}
+    paid = {owner: before[owner] - after[owner] for owner in (site.ann, site.bob, memory.eve)}
     honest = (paid[site.ann] + paid[site.bob]) / held[False]
     return paid[memory.eve] / held[True] / honest
 

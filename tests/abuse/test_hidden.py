@@ -34,7 +34,7 @@ def test_vms_that_run_only_between_observations_pay_despite_long_templates() -> 
     """Earlier versions charged only the periods that read the template again."""
     arena = Arena(PriceRule.CLEARING)
     with lower_limit():
-        found = arena.play({"eve": off_at_each_look}, PERIODS)["eve"]
+        outcome = arena.play({"eve": off_at_each_look}, PERIODS)["eve"]
     arena.close()
-    assert found.core_s > 50.0 * PERIODS
-    assert found.paid / found.core_s >= 0.95 * found.fair_paid / found.fair_core_s
+    assert outcome.core_s > 50.0 * PERIODS
+    assert outcome.paid / outcome.core_s >= 0.95 * outcome.fair_paid / outcome.fair_core_s

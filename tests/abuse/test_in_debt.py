@@ -67,10 +67,10 @@ def test_vms_of_an_owner_in_long_debt_are_stopped(away: str, count: int) -> None
             yield pause
 
     try:
-        whole = arena.play({"eve": watched}, PERIODS)["eve"]
+        outcome = arena.play({"eve": watched}, PERIODS)["eve"]
     finally:
         arena.close()
-    late = whole.core_s - computed[CREDIT_PERIODS]
+    late = outcome.core_s - computed[CREDIT_PERIODS]
     assert late < 0.01 * CORES * PERIOD_S * (PERIODS - CREDIT_PERIODS), computed
 
 
@@ -117,7 +117,7 @@ def advance_seconds(arena: Arena, seconds: int) -> None:
 
 def stops(arena: Arena) -> list[int]:
     """Return the periods of the outstanding stops."""
-    steps = (one.step for one in arena.read(journal.outstanding))
+    steps = (row.step for row in arena.read(journal.outstanding))
     return [step.period for step in steps if isinstance(step, Stop)]
 
 

@@ -42,8 +42,8 @@ def test_short_guests_do_not_hide_long_ones(monkeypatch: pytest.MonkeyPatch) -> 
             bound = {"VCPU": CORES, "SCHED_REQUIREMENTS": f"ID = {number % HOSTS}"}
             session = f"{('ann', 'bob')[number % 2]}:{PASSWORD}"
             arena.honest.append(arena.bench.new(vm_text(FAIR_BID, **bound), session=session))
-        found = arena.play({"eve": short_ones_are_seen}, PERIODS)["eve"]
+        outcome = arena.play({"eve": short_ones_are_seen}, PERIODS)["eve"]
     finally:
         arena.close()
     price = 4 * FAIR_BID / (CORES * PERIOD_S)
-    assert found.paid >= 0.95 * price * found.core_s, found
+    assert outcome.paid >= 0.95 * price * outcome.core_s, outcome

@@ -11,7 +11,8 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from tests.abuse import bids, evasions  # noqa: F401 - the imports list the strategies
-from tests.abuse.arena import Arena, Outcome
+from tests.abuse.arena import Arena
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import STRATEGIES
 from tests.lengths import SOAK, pair, shorten
 from tests.long_texts import lower_limit
@@ -70,20 +71,20 @@ def play_group(group: tuple[str, ...], rule: PriceRule) -> Mapping[str, Outcome]
 @pytest.mark.parametrize(("name", "group", "rule"), GAMES, ids=[f"{n}-{r}" for n, _, r in GAMES])
 def test_a_strategy_gains_nothing(name: str, group: tuple[str, ...], rule: PriceRule) -> None:
     """It pays the honest price of a core-second, and others pay their bids at most."""
-    found = play_group(group, rule)[name]
-    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
-    assert found.fair_paid <= found.fair_bids * 1.001, found
+    outcome = play_group(group, rule)[name]
+    assert not outcome.got_something or outcome.price_ratio >= LEAST, (outcome.price_ratio, outcome)
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001, outcome
 
 
 def test_an_honest_new_tenant_pays_the_same_price() -> None:
     """This validates the measure; a VM's first minute is charged like every other."""
     arena = Arena(PriceRule.CLEARING)
     try:
-        found = arena.play({"fair": STRATEGIES["fair"]}, 4)["fair"]
+        outcome = arena.play({"fair": STRATEGIES["fair"]}, 4)["fair"]
     finally:
         arena.close()
-    given = 0.01 * found.ran_s / found.core_s  # which `price_ratio` counts as given away
-    assert 1.0 <= found.price_ratio <= (1 + 1 / 4) / (1 - given)
+    given = 0.01 * outcome.ran_s / outcome.core_s  # which `price_ratio` counts as given away
+    assert 1.0 <= outcome.price_ratio <= (1 + 1 / 4) / (1 - given)
 
 
 def test_every_strategy_is_played_once() -> None:

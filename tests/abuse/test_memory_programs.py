@@ -61,7 +61,9 @@ class Tenant:
         self.bid = rng.choice([0.01, 0.5, 5, 19, 60])
         self.claim = rng.choice([0, 0, 0, 2000, self.size_mib])
         self.round_steps = rng.choice([12, 12, 24, 36])
-        self.acts = [self._act(one) for one in rng.choices(ACTIONS, k=rng.choice([1, 2, 2, 3, 4]))]
+        self.acts = [
+            self._act(action) for action in rng.choices(ACTIONS, k=rng.choice([1, 2, 2, 3, 4]))
+        ]
         self.vms = [self._new() for _ in range(rng.choice([1, 1, 2, 3]))]
 
     def _act(self, action: str) -> Act:
@@ -134,8 +136,8 @@ class World:
 
     def balances(self) -> tuple[float, float]:
         """Return the tenant's balance, and its neighbours' together."""
-        found = self.site.balances()
-        return found[self.memory.eve], found[self.site.ann] + found[self.site.bob]
+        left = self.site.balances()
+        return left[self.memory.eve], left[self.site.ann] + left[self.site.bob]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

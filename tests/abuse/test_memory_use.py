@@ -109,8 +109,8 @@ def play_beside(play: object, rule: PriceRule, periods: int) -> Sums:
 def test_a_mib_costs_the_neighbours_price(play: object, rule: PriceRule) -> None:
     """Otherwise the player holds no more than the minimum."""
     slow = play is bids_each_second_period  # its balloon never shrinks for long
-    found = play_beside(play, rule, max(PERIODS, 20) if slow else PERIODS)
-    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
+    outcome = play_beside(play, rule, max(PERIODS, 20) if slow else PERIODS)
+    assert not outcome.got_something or outcome.price_ratio >= LEAST, (outcome.price_ratio, outcome)
 
 
 def test_a_vm_gives_back_its_memory_once_others_bid() -> None:
@@ -125,14 +125,14 @@ def test_a_vm_gives_back_its_memory_once_others_bid() -> None:
         alone = memory.play(forever(), 2)
         assert min(alone.held) >= USE_MIB
         memory.add_neighbours()
-        found = memory.play(forever(), 30)
+        outcome = memory.play(forever(), 30)
         after = memory.play(forever(), 4)
     finally:
         memory.close()
-    beyond = [held - LEAST_MIB for held in found.held]
-    assert sum(beyond) <= 11 * USE_MIB, found.held
+    beyond = [held - LEAST_MIB for held in outcome.held]
+    assert sum(beyond) <= 11 * USE_MIB, outcome.held
     # A tenth each period gives a guest and its owner time to react.
-    falls = [before - held for before, held in zip(found.held, found.held[1:], strict=False)]
+    falls = [before - held for before, held in zip(outcome.held, outcome.held[1:], strict=False)]
     assert max(falls[2:]) <= 0.11 * USE_MIB
     assert max(after.held) <= 1.1 * LEAST_MIB
     assert after.fair_held >= 0.95 * (HOST_MIB - LEAST_MIB) * 4

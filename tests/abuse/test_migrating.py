@@ -52,7 +52,7 @@ def test_a_bid_lowered_during_a_migration_applies_after_the_arrival(
     arena.bench.raw("one.vm.update", large, text, 1, session=f"eve:{PASSWORD}")
     count_periods(arena, eve, large)
     fair = (arena.ann, arena.bob)
-    honest = sum(arena.paid(one) - arena._before[one] for one in fair) / arena.computed(*fair)
+    honest = sum(arena.paid(owner) - arena._before[owner] for owner in fair) / arena.computed(*fair)
     assert arena.computed(eve) > PERIOD_S * PERIODS
     paid = arena.paid(eve) - arena._before[eve]
     assert paid >= 0.95 * honest * arena.computed(eve), (paid, honest, arena.computed(eve))
@@ -66,7 +66,7 @@ def test_credits_moved_away_during_a_migration_are_owed() -> None:
     player.park(player.reserved)
     count_periods(arena, eve, large)
     fair = (arena.ann, arena.bob)
-    honest = sum(arena.paid(one) - arena._before[one] for one in fair) / arena.computed(*fair)
+    honest = sum(arena.paid(owner) - arena._before[owner] for owner in fair) / arena.computed(*fair)
     paid = arena.paid(eve) - arena._before[eve]
     assert arena.computed(eve) > PERIOD_S * PERIODS
     assert paid >= 0.95 * honest * arena.computed(eve), (paid, honest, arena.computed(eve))

@@ -63,9 +63,9 @@ def test_a_new_owner_makes_nothing_cheaper(way: object, poor: bool) -> None:
 
     try:
         arena.play({"eve": noted}, PERIODS)
-        found = arena.outcome(*owners)
+        outcome = arena.outcome(*owners)
     finally:
         arena.close()
-    assert not found.got_something or found.price_ratio >= LEAST, (found.price_ratio, found)
-    assert found.fair_paid <= found.fair_bids * 1.001, found
-    assert found.got_something or poor, found
+    assert not outcome.got_something or outcome.price_ratio >= LEAST, (outcome.price_ratio, outcome)
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001, outcome
+    assert outcome.got_something or poor, outcome

@@ -6,7 +6,8 @@ MERKAT_SEED to its number.
 
 import pytest
 
-from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Outcome, Player
+from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import Moves
 from tests.abuse.programs import Program, ProgramPlayer, program
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE
@@ -32,8 +33,8 @@ def play_program(of: Program) -> tuple[Outcome, float]:
     strategy = "groups" if of.by_use else None
     site = Arena(of.rule, hosts=of.hosts, strategy=strategy, tick_s=2.0)
     try:
-        found = site.play({"eve": moves}, PERIODS)["eve"]
-        return found, CORES * of.hosts * (site.clock.seconds() - site.begun_s)
+        outcome = site.play({"eve": moves}, PERIODS)["eve"]
+        return outcome, CORES * of.hosts * (site.clock.seconds() - site.begun_s)
     finally:
         site.close()
 
@@ -42,12 +43,12 @@ def play_program(of: Program) -> tuple[Outcome, float]:
 def test_a_tenant_pays_for_its_neighbours_loss(seed: int) -> None:
     """The neighbours pay their bids at most."""
     of = program(seed)
-    found, all_s = play_program(of)
+    outcome, all_s = play_program(of)
     price = NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S)
     if of.by_use:
-        price = found.fair_paid / found.fair_core_s
+        price = outcome.fair_paid / outcome.fair_core_s
     else:
-        assert found.fair_paid <= found.fair_bids * 1.001
-    lost_s = all_s - found.fair_core_s - WASTED * all_s
+        assert outcome.fair_paid <= outcome.fair_bids * 1.001
+    lost_s = all_s - outcome.fair_core_s - WASTED * all_s
     least = LEAST_BY_USE if of.by_use else LEAST
-    assert found.paid >= least * price * lost_s, (of, found, lost_s / all_s)
+    assert outcome.paid >= least * price * lost_s, (of, outcome, lost_s / all_s)

@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Outcome, Player
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Player
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 from tests.lengths import shorten
 
@@ -170,21 +171,25 @@ def play_each(names: tuple[str, ...], strategy: str | None = None) -> Mapping[st
 @pytest.mark.parametrize("name", PLAYS)
 def test_idle_cores_cost_the_reserve_price(name: str) -> None:
     """This includes the seconds in which the guest has more than its share."""
-    found = play_each(tuple(PLAYS))[name]
-    bought_s = found.core_s - 0.01 * found.ran_s
+    outcome = play_each(tuple(PLAYS))[name]
+    bought_s = outcome.core_s - 0.01 * outcome.ran_s
     worth = bought_s / PERIOD_S * 100 * RESERVE
-    assert found.core_s < PERIOD_S or found.paid >= LEAST * worth, (found.paid, worth, found)
-    assert found.fair_paid <= FAIR_BID * len(PLAYS) * (PERIODS + 1)
-    assert found.core_s <= CORES * found.ran_s
+    assert outcome.core_s < PERIOD_S or outcome.paid >= LEAST * worth, (
+        outcome.paid,
+        worth,
+        outcome,
+    )
+    assert outcome.fair_paid <= FAIR_BID * len(PLAYS) * (PERIODS + 1)
+    assert outcome.core_s <= CORES * outcome.ran_s
 
 
 @pytest.mark.parametrize("name", sorted(BY_USE))
 def test_idle_cores_cost_the_rate_in_a_market_by_use(name: str) -> None:
     """Guests that end before their counter is read pay as well."""
-    found = play_each(BY_USE, "groups")[name]
-    assert found.core_s > 60, found
-    assert found.paid >= LEAST * LITTLE * found.core_s / PERIOD_S, found
-    assert found.fair_paid <= FAIR_BID * 2 * len(BY_USE) * (PERIODS + 1)
+    outcome = play_each(BY_USE, "groups")[name]
+    assert outcome.core_s > 60, outcome
+    assert outcome.paid >= LEAST * LITTLE * outcome.core_s / PERIOD_S, outcome
+    assert outcome.fair_paid <= FAIR_BID * 2 * len(BY_USE) * (PERIODS + 1)
 
 
 def test_no_guest_is_cheaper_because_it_is_not_seen() -> None:
@@ -226,10 +231,10 @@ def test_no_guest_is_cheaper_because_it_is_not_seen() -> None:
         outcomes = site.play({"grows": grows, "reverted": reverted}, 4, uncounted=2)
     finally:
         site.close()
-    for found in outcomes.values():
-        assert found.got_something
-        bought_s = found.core_s - 0.01 * found.ran_s
-        assert found.paid >= LEAST * bought_s / PERIOD_S * 100 * RESERVE, outcomes
+    for outcome in outcomes.values():
+        assert outcome.got_something
+        bought_s = outcome.core_s - 0.01 * outcome.ran_s
+        assert outcome.paid >= LEAST * bought_s / PERIOD_S * 100 * RESERVE, outcomes
 
 
 def test_a_vm_restarted_once_pays_for_its_use() -> None:
@@ -251,7 +256,7 @@ def test_a_vm_restarted_once_pays_for_its_use() -> None:
 
     site = Arena(PriceRule.CLEARING, hosts=2, neighbours=1, neighbours_cores=2, apart=True)
     try:
-        found = site.play({"once": once, "never": never}, PERIODS)
+        outcomes = site.play({"once": once, "never": never}, PERIODS)
     finally:
         site.close()
-    assert found["once"].paid <= found["never"].paid * 1.02
+    assert outcomes["once"].paid <= outcomes["never"].paid * 1.02

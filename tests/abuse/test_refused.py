@@ -26,9 +26,9 @@ DELETE = 3
 @pytest.fixture
 def arena() -> Iterator[Arena]:
     """Return one host full of honest tenants' VMs."""
-    found = Arena(PriceRule.CLEARING)
-    yield found
-    found.close()
+    new_arena = Arena(PriceRule.CLEARING)
+    yield new_arena
+    new_arena.close()
 
 
 def refuse_deployments(arena: Arena, vm: int, count: int = -1) -> None:
@@ -71,10 +71,10 @@ PLAYS = {"eve": locked, "cyd": one_after_the_other, "dan": many}
 def test_neighbours_lose_little_to_refused_vms(arena: Arena, names: str) -> None:
     """They keep at least nine tenths of all cores, and pay their bids at most."""
     plays = {name: play for name, play in PLAYS.items() if name in names}
-    for found in arena.play(plays, PERIODS).values():
-        assert found.fair_core_s >= 0.9 * CORES * PERIOD_S * PERIODS, found
-        assert found.fair_paid <= found.fair_bids * 1.001
-        assert found.core_s == 0
+    for outcome in arena.play(plays, PERIODS).values():
+        assert outcome.fair_core_s >= 0.9 * CORES * PERIOD_S * PERIODS, outcome
+        assert outcome.fair_paid <= outcome.fair_bids * 1.001
+        assert outcome.core_s == 0
 
 
 def one_runs_now_and_then(me: Player) -> Moves:
@@ -93,8 +93,8 @@ def one_runs_now_and_then(me: Player) -> Moves:
 def test_a_vm_that_runs_does_not_reset_the_delays_of_others(arena: Arena) -> None:
     """The delay between two attempts keeps growing."""
     periods = shorten(60, 16)
-    found = arena.play({"eve": one_runs_now_and_then}, periods)["eve"]
-    assert found.fair_core_s >= 0.97 * CORES * PERIOD_S * periods, found
+    outcome = arena.play({"eve": one_runs_now_and_then}, periods)["eve"]
+    assert outcome.fair_core_s >= 0.97 * CORES * PERIOD_S * periods, outcome
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -111,10 +111,10 @@ def test_a_failed_copy_costs_the_neighbours_loss(arena: Arena, ends: bool) -> No
                 me.arena.bench.raw("one.vm.recover", vm, DELETE)
             yield BEFORE_S
 
-    found = arena.play({"eve": play}, PERIODS)["eve"]
-    lost_core_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
-    assert found.paid >= lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), found
-    assert found.fair_paid <= found.fair_bids * 1.001
+    outcome = arena.play({"eve": play}, PERIODS)["eve"]
+    lost_core_s = CORES * PERIOD_S * PERIODS - outcome.fair_core_s
+    assert outcome.paid >= lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), outcome
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001
 
 
 def test_a_locked_vm_that_failed_to_boot_starts_no_early_period(arena: Arena) -> None:

@@ -123,7 +123,7 @@ def test_the_floor_of_a_powered_off_vm_costs_the_reserve_price(action: str) -> N
         )
         place = quotes.place_of(row)
         assert place is not None
-        assert sum(one.cost for one in quotes.quote(place, (0.0, 0.0))) == pytest.approx(cost)
+        assert sum(quote.cost for quote in quotes.quote(place, (0.0, 0.0))) == pytest.approx(cost)
         site.agree()
     finally:
         site.close()
@@ -146,12 +146,12 @@ def test_a_resumed_vm_without_credits_owes_its_use(rule: PriceRule) -> None:
             yield 2 * PERIOD_S - 65
 
     try:
-        found = arena.play({"eve": penniless}, 2 * PERIODS)["eve"]
+        outcome = arena.play({"eve": penniless}, 2 * PERIODS)["eve"]
         owed = sum(arena.read(debts_of).values()) / MICRO
     finally:
         arena.close()
-    worth = found.core_s * found.fair_paid / found.fair_core_s
-    assert found.paid == 0
+    worth = outcome.core_s * outcome.fair_paid / outcome.fair_core_s
+    assert outcome.paid == 0
     assert worth * 0.95 <= owed <= worth * 1.05 + 1e-3, (owed, worth)
 
 
@@ -173,9 +173,9 @@ def test_a_bid_made_while_off_does_not_apply_during_the_boot(rule: PriceRule) ->
             yield 10
 
     try:
-        found = arena.play({"eve": poor}, 2 * PERIODS)["eve"]
+        outcome = arena.play({"eve": poor}, 2 * PERIODS)["eve"]
         owed = sum(arena.read(debts_of).values()) / MICRO
     finally:
         arena.close()
-    assert found.fair_core_s >= 0.9 * CORES * PERIOD_S * 2 * PERIODS, found
-    assert owed <= found.fair_bids
+    assert outcome.fair_core_s >= 0.9 * CORES * PERIOD_S * 2 * PERIODS, outcome
+    assert owed <= outcome.fair_bids

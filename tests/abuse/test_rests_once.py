@@ -43,12 +43,12 @@ def test_a_vm_suspended_once_pays_for_its_running_time(
     """It pays its bid at most, and at most the price of a VM that runs on."""
     arena = Arena(rule)
     try:
-        found = arena.play(
+        outcomes = arena.play(
             {"eve": lambda me: rests(me, asleep_s, at_s), "cyd": runs_on}, PERIODS, uncounted=2
         )
     finally:
         arena.close()
-    rested, always = found["eve"], found["cyd"]
+    rested, always = outcomes["eve"], outcomes["cyd"]
     assert rested.ran_s < always.ran_s
     # Records have whole seconds, and guests are observed every five.
     slack_s = 7.0

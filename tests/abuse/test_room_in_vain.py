@@ -158,10 +158,10 @@ def test_neighbours_keep_the_memory_that_they_pay_for(
     try:
         memory.add_neighbours()
         memory.site.periods(3)
-        found = memory.play(play(Hoarder(memory)), periods)
+        outcome = memory.play(play(Hoarder(memory)), periods)
     finally:
         memory.close()
-    assert found.fair_held >= least * HOST_MIB * periods, found
+    assert outcome.fair_held >= least * HOST_MIB * periods, outcome
 
 
 def prefers_each_host_in_turn(me: Hoarder, vm: int) -> Moves:

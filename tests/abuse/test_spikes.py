@@ -21,8 +21,8 @@ def test_restarted_vms_cost_no_more_than_their_bids_after_a_price_peak(bid: floa
         me.set(vm, MERKAT_BID_CPU=bid)
         yield 10
         for action in ("poweroff-hard", "resume"):
-            for one in arena.honest:
-                arena.bench.raw("one.vm.action", action, one)
+            for honest_vm in arena.honest:
+                arena.bench.raw("one.vm.action", action, honest_vm)
             yield 5
         me.act(vm, "poweroff-hard")
         me.set(vm, MERKAT_BID_CPU=1)
@@ -30,7 +30,7 @@ def test_restarted_vms_cost_no_more_than_their_bids_after_a_price_peak(bid: floa
             yield PERIOD_S
 
     try:
-        found = arena.play({"eve": eve}, PERIODS)["eve"]
+        outcome = arena.play({"eve": eve}, PERIODS)["eve"]
     finally:
         arena.close()
-    assert found.fair_paid <= 1.001 * found.fair_bids
+    assert outcome.fair_paid <= 1.001 * outcome.fair_bids

@@ -49,11 +49,11 @@ def test_every_core_second_is_charged(play: object) -> None:
     """The charge is the rate of the VM's bid."""
     arena = Arena(PriceRule.CLEARING, strategy="groups")
     try:
-        found = arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
+        outcome = arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
     finally:
         arena.close()
-    assert found.core_s > PERIOD_S, found
-    assert found.paid >= LEAST * FAIR_BID * found.core_s / PERIOD_S, found
+    assert outcome.core_s > PERIOD_S, outcome
+    assert outcome.paid >= LEAST * FAIR_BID * outcome.core_s / PERIOD_S, outcome
 
 
 def test_a_claim_takes_nothing_from_others() -> None:
@@ -66,7 +66,7 @@ def test_a_claim_takes_nothing_from_others() -> None:
 
     arena = Arena(PriceRule.CLEARING, strategy="groups")
     try:
-        found = arena.play({"eve": claims}, PERIODS)["eve"]
+        outcome = arena.play({"eve": claims}, PERIODS)["eve"]
     finally:
         arena.close()
-    assert found.fair_core_s >= 0.95 * CORES * PERIOD_S * PERIODS, found
+    assert outcome.fair_core_s >= 0.95 * CORES * PERIOD_S * PERIODS, outcome

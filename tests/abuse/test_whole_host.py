@@ -33,8 +33,8 @@ def test_a_claim_to_a_whole_host_is_charged_in_each_period(play: object, least: 
     """The charges begin with the period of the guest's start and last while it runs."""
     arena = Arena(PriceRule.CLEARING)
     try:
-        found = arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
+        outcome = arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
     finally:
         arena.close()
-    assert found.paid >= least * BID * (PERIODS - 1), found
-    assert found.fair_paid <= found.fair_bids, found
+    assert outcome.paid >= least * BID * (PERIODS - 1), outcome
+    assert outcome.fair_paid <= outcome.fair_bids, outcome

@@ -4,7 +4,8 @@ import pytest
 
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, PERIOD_S, Arena, Outcome, Player
+from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
+from tests.abuse.counting import Outcome
 from tests.abuse.listed import Moves
 from tests.lengths import pair, shorten
 
@@ -62,17 +63,17 @@ def _played(play: object, rule: PriceRule) -> Outcome:
 @pytest.mark.parametrize(("play", "rule"), pair([copied, copied_back], tuple(PriceRule)))
 def test_neighbours_use_the_cores_during_the_copy(play: object, rule: PriceRule) -> None:
     """The periods of its placement are an exception, and it pays its bid for them."""
-    found = _played(play, rule)
+    outcome = _played(play, rule)
     placed = 0 if play is copied_back else 2
-    assert found.fair_core_s >= 0.97 * CORES * PERIOD_S * (PERIODS - placed), found
-    assert found.fair_paid <= found.fair_bids * 1.001, found
-    assert found.paid >= 0.95 * placed * MUCH, found
+    assert outcome.fair_core_s >= 0.97 * CORES * PERIOD_S * (PERIODS - placed), outcome
+    assert outcome.fair_paid <= outcome.fair_bids * 1.001, outcome
+    assert outcome.paid >= 0.95 * placed * MUCH, outcome
 
 
 def test_a_placement_is_charged_in_its_period() -> None:
     """This includes a VM that ends before its guest starts."""
-    found = _played(ended_before_it_starts, PriceRule.CLEARING)
-    honest = found.fair_paid / found.fair_core_s
-    missed_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
+    outcome = _played(ended_before_it_starts, PriceRule.CLEARING)
+    honest = outcome.fair_paid / outcome.fair_core_s
+    missed_s = CORES * PERIOD_S * PERIODS - outcome.fair_core_s
     assert missed_s > 0
-    assert found.paid >= 0.95 * honest * missed_s, found
+    assert outcome.paid >= 0.95 * honest * missed_s, outcome

@@ -17,8 +17,8 @@ def shown(places: list[int], allocations: list[tuple[float, float]]) -> PeriodVi
     """Return the view of VMs on these hosts with these decided allocations."""
     count = len(places)
     decided = np.array(allocations, dtype=float).reshape(count, 2)
-    whole = np.tile(WHOLE, (HOSTS, 1))
-    snapshot = cloud(hosts_table(whole), vms_table(places, np.zeros((count, 2)), decided))
+    capacities = np.tile(WHOLE, (HOSTS, 1))
+    snapshot = cloud(hosts_table(capacities), vms_table(places, np.zeros((count, 2)), decided))
     return PeriodView(
         at_s=0.0,
         snapshot=snapshot,
@@ -45,7 +45,9 @@ def test_no_host_gives_more_than_it_has(rows: list[tuple[int, tuple[float, float
     assert (given_ <= decided * (1 + 1e-12)).all()
     for host in range(HOSTS):
         there = now.host == host
-        whole, asked = np.array(WHOLE), decided[there].sum(axis=0)
-        assert np.allclose(given_[there].sum(axis=0), np.minimum(asked, whole))
-        assert np.allclose(given_[there][:, asked <= whole], decided[there][:, asked <= whole])
+        capacity, asked = np.array(WHOLE), decided[there].sum(axis=0)
+        assert np.allclose(given_[there].sum(axis=0), np.minimum(asked, capacity))
+        assert np.allclose(
+            given_[there][:, asked <= capacity], decided[there][:, asked <= capacity]
+        )
     assert not given_[now.host == NO_HOST].any()

@@ -45,11 +45,11 @@ def test_any_number_can_be_displayed_as_a_time(at_s: float) -> None:
 def test_times_that_are_read_are_within_the_bounds(value: str | datetime) -> None:
     """Any text of a tenant gives a time within the bounds or a `ValueError`."""
     try:
-        found = moment(value)
+        read_moment = moment(value)
     except ValueError:
         return
-    assert EARLIEST_S <= found.seconds(1e9) <= LATEST_S
-    assert found.after_s is None or found.after_s <= LONGEST_S
+    assert EARLIEST_S <= read_moment.seconds(1e9) <= LATEST_S
+    assert read_moment.after_s is None or read_moment.after_s <= LONGEST_S
 
 
 @pytest.mark.parametrize("text", ["999999999999d", "3651d", "315360001s"])
@@ -77,7 +77,7 @@ def test_a_template_stored_without_bounds_is_still_readable() -> None:
     text = template(slo=LATE, start="[start]\nnot_before = 9999-12-31T23:59:59Z")
     with pytest.raises(TemplateError, match="at most 3650d"):
         read_template(text)
-    found = read_stored(text)
-    assert found.goal.deadline == TemplateTime(after_s=LONGEST_S)
-    assert found.goal.ideal_s == LONGEST_S
-    assert found.start.not_before == TemplateTime(at_s=LATEST_S)
+    parsed = read_stored(text)
+    assert parsed.goal.deadline == TemplateTime(after_s=LONGEST_S)
+    assert parsed.goal.ideal_s == LONGEST_S
+    assert parsed.start.not_before == TemplateTime(at_s=LATEST_S)

@@ -1,4 +1,4 @@
-"""A daemon with only platforms' processes: `python -m tests.bus.daemon_probe HOME N`.
+"""A daemon with only platforms' processes.
 
 Its manager writes each action to a file before it answers, and reads the file after a restart. It
 publishes a period every 0.1 seconds.
@@ -6,6 +6,7 @@ publishes a period every 0.1 seconds.
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,9 @@ class Book:
         """Do nothing: the log shows it."""
 
 
-def main() -> None:
-    """Run until killed."""
-    home, platforms = Path(sys.argv[1]), int(sys.argv[2])
+def main(words: Sequence[str]) -> int:
+    """Run this many platforms in this folder until killed."""
+    home, platforms = Path(words[0]), int(words[1])
     reactor = asyncio_reactor()
     log: Any = textFileLogObserver
     globalLogBeginner.beginLoggingTo([log(sys.stderr)], redirectStandardIO=False)
@@ -86,8 +87,8 @@ def main() -> None:
 
         def announce() -> None:
             period = next(periods)
-            told = [news(platform, period) for platform in range(1, platforms + 1)]
-            processes.announce(*parts(*told))
+            latest = [news(platform, period) for platform in range(1, platforms + 1)]
+            processes.announce(*parts(*latest))
 
         LoopingCall(announce).start(PERIOD_S)
 
@@ -96,7 +97,4 @@ def main() -> None:
         0, lambda: ensureDeferred(begin()).addErrback(lambda why: Logger().failure("Failed", why))
     )
     reactor.run()
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -95,15 +95,15 @@ def news(platform: int = 1, period: int = 1, **others: Any) -> News:
     return News(**known | own, market=market(period, **of_market))
 
 
-def parts(*told: News) -> tuple[list[MarketNow], list[PlatformStatus]]:
+def parts(*latest: News) -> tuple[list[MarketNow], list[PlatformStatus]]:
     """Return news as they are announced: the markets, and the status of each platform."""
     own = [
         PlatformStatus(
             **{field.name: getattr(news, field.name) for field in fields(PlatformStatus)}
         )
-        for news in told
+        for news in latest
     ]
-    return list({news.market.name: news.market for news in told}.values()), own
+    return list({news.market.name: news.market for news in latest}.values()), own
 
 
 _OF_THE_MARKET = {"next_s", "prices", "capacity", "reserve", "past"}

@@ -87,7 +87,7 @@ def test_a_large_answer_is_paid_off_later() -> None:
 def test_packed_fields_are_read_like_the_whole_message() -> None:
     """Separately packed fields give the same bytes as the whole message."""
     (market,), (standing,) = parts(news(1))
-    whole = Latest(market=market, standing=standing, published=3, priced=2)
+    unparted = Latest(market=market, standing=standing, published=3, priced=2)
     parted = wire_format.pack_fields(
         Latest,
         market=wire_format.pack_body(market),
@@ -95,5 +95,5 @@ def test_packed_fields_are_read_like_the_whole_message() -> None:
         published=3,
         priced=2,
     )
-    assert pack(Envelope(parted, "s", 7, "i")) == pack(Envelope(whole, "s", 7, "i"))
-    assert unpack(pack(Envelope(parted)), {"latest": Latest, "welcome": Welcome}).body == whole
+    assert pack(Envelope(parted, "s", 7, "i")) == pack(Envelope(unparted, "s", 7, "i"))
+    assert unpack(pack(Envelope(parted)), {"latest": Latest, "welcome": Welcome}).body == unparted

@@ -25,10 +25,10 @@ def priced(number: int, life: str = LIFE) -> Envelope:
 def test_repeated_or_older_publications_are_dropped() -> None:
     """A replayed or overtaken publication has no effect."""
     hearing = begun(attends=False)
-    (told,) = hearing.take(priced(3))
-    assert isinstance(told, MarketNow)
+    (market_now,) = hearing.take(priced(3))
+    assert isinstance(market_now, MarketNow)
     assert hearing.take(priced(3)) == hearing.take(priced(2)) == []
-    assert hearing.market == told
+    assert hearing.market == market_now
     assert len(hearing.take(priced(4))) == 1
 
 
@@ -38,9 +38,9 @@ def test_publications_of_another_daemon_are_dropped() -> None:
     assert hearing.take(priced(5)) != []
     assert hearing.take(priced(6, "another")) == []
     latest = Latest(market=market(6), standing=None, published=0, priced=1)
-    (told,) = hearing.begin("another", latest)
-    assert isinstance(told, MarketNow)
-    assert told.period == 6
+    (market_now,) = hearing.begin("another", latest)
+    assert isinstance(market_now, MarketNow)
+    assert market_now.period == 6
     assert hearing.take(priced(2, "another")) != []
 
 
@@ -52,9 +52,9 @@ def test_news_are_delivered_once_both_parts_have_arrived() -> None:
         both = [Envelope(of_all, LIFE, 1), Envelope(own, LIFE, 1)]
         assert hearing.take(Envelope(market(6), LIFE, 0)) == []
         assert hearing.take(both[first]) == []
-        (told,) = hearing.take(both[1 - first])
-        assert isinstance(told, News)
-        assert told == news(1, 7)
+        (latest,) = hearing.take(both[1 - first])
+        assert isinstance(latest, News)
+        assert latest == news(1, 7)
         assert hearing.take(both[0]) == hearing.take(both[1]) == []
 
 

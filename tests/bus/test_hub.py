@@ -106,9 +106,9 @@ def test_a_monitors_measurement_reaches_its_controller() -> None:
         controller = await site.join(1)
         monitor = await site.join(1, MONITOR)
         await await_subscription(site, controller)
-        told = Measured(cluster="workers", at_s=5.0, values={"iteration_s": 2.5})
-        await monitor.ask(told)
-        assert await soon(anext(controller.news())) == told
+        measured = Measured(cluster="workers", at_s=5.0, values={"iteration_s": 2.5})
+        await monitor.ask(measured)
+        assert await soon(anext(controller.news())) == measured
 
     on_site(story)
 

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from merkatd.platforms.processes import program
+from tests.bus import daemon_probe
+from tests.daemon.processes import Program
 
-ROOT = Path(__file__).parents[2]
 PLATFORMS = 2
 KILLS = int(os.environ.get("MERKAT_SOAK", "5"))
 SEED = int(os.environ.get("MERKAT_SEED", "1"))
@@ -52,19 +51,20 @@ def until(met: Callable[[], object], what: str, home: Path) -> None:
     """Wait for a condition."""
     ending_s = time.monotonic() + PATIENCE_S
     while not met():
-        assert time.monotonic() < ending_s, f"{what}: {(home / 'said').read_text()[-3000:]}"
+        assert time.monotonic() < ending_s, f"{what}: {(home / 'output').read_text()[-3000:]}"
         time.sleep(0.02)
 
 
-def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
+def start_daemon(home: Path) -> Program:
     """Start a daemon."""
-    with (home / "said").open("ab") as said:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.bus.daemon_probe", str(home), str(PLATFORMS)],
-            cwd=ROOT,
-            stdout=said,
-            stderr=said,
-        )
+    return Program(home / "output", str(home), str(PLATFORMS), main=daemon_probe.main)
+
+
+def kill_daemon(daemon: Program) -> None:
+    """Kill a daemon, but not its processes."""
+    if daemon.running:
+        daemon.send(signal.SIGKILL)
+    daemon.end()
 
 
 def role_of(pid: int) -> str:
@@ -121,14 +121,13 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def running(home: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
+def running(home: Path) -> Iterator[list[Program]]:
     """Yield a list with a daemon, which the test may replace; kill it at the end."""
     daemon = [start_daemon(home)]
     try:
         yield daemon
     finally:
-        daemon[0].kill()
-        daemon[0].wait()
+        kill_daemon(daemon[0])
 
 
 def victims_in_turn(rng: random.Random) -> Iterator[str]:
@@ -148,11 +147,10 @@ def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
             time.sleep(rng.uniform(0.0, 0.5))
             for victim in victims.split():
                 if victim == "daemon":
-                    daemon[0].kill()
+                    kill_daemon(daemon[0])
                 elif pids := processes_by_role(home).get(victim):
                     os.kill(rng.choice(pids), signal.SIGKILL)
             if "daemon" in victims:
-                daemon[0].wait()
                 if rng.random() < 0.5:  # wait until all have ended, or restart at once
                     until(lambda: not program.marked(str(home)), "no process left", home)
                 daemon[0] = start_daemon(home)
@@ -179,8 +177,7 @@ def test_a_killed_daemon_ends_all_its_processes(home: Path) -> None:
     """All processes end within seconds, although the daemon cannot send them a message."""
     with running(home) as daemon:
         await_actions(home)
-        daemon[0].kill()
-        daemon[0].wait()
+        kill_daemon(daemon[0])
         killed_s = time.monotonic()
         until(lambda: not program.marked(str(home)), "no process left", home)
         assert time.monotonic() - killed_s < 5.0

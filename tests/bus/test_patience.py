@@ -131,13 +131,13 @@ def test_a_failure_of_the_manager_is_reported_and_can_be_retried() -> None:
                 raise OSError("no database")
 
         site.notes.before = fail
-        one, two = await site.join(1), await site.join(2)
+        first, two = await site.join(1), await site.join(2)
         with capturedLogs() as logged, pytest.raises(MessageRefusedError, match="try again"):
-            await one.ask(BIDS, "again")
+            await first.ask(BIDS, "again")
         assert any("A request of platform" in str(event.get("log_format")) for event in logged)
         assert isinstance(await two.ask(BIDS), ActionOutcome)
         site.notes.before = None
-        assert isinstance(await one.ask(BIDS, "again"), ActionOutcome)
+        assert isinstance(await first.ask(BIDS, "again"), ActionOutcome)
 
     on_site(story)
 

@@ -165,13 +165,13 @@ def test_a_controller_whose_last_end_is_not_stored_is_started_again(tmp_path: Pa
     async def story(house: House) -> None:
         ended, times = house.notes.ended, [0]
 
-        async def told(platform: int, why: str, *, final: bool) -> None:
+        async def count_end(platform: int, why: str, *, final: bool) -> None:
             times[0] += 1
             if final and times[0] == 3:
                 away()
             await ended(platform, why, final=final)
 
-        house.notes.ended = told  # type: ignore[method-assign]
+        house.notes.ended = count_end  # type: ignore[method-assign]
         await house.do(house.processes.start(assignment(1, "failing")))
         for number in range(1, 7):
             await until(lambda: times[0] == number, "an end")  # noqa: B023

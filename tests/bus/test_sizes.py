@@ -169,5 +169,5 @@ def test_the_largest_platform_receives_all_its_news() -> None:
         assignment=replace(assignment(), memory=memory(longest_memory(MOST_VMS))),
         latest=Latest(market=market(), standing=standing, published=1, priced=1),
     )
-    for told in (welcome, standing):
-        assert unpack(pack(Envelope(told)), FROM_DAEMON, LARGEST_NEWS_BYTES).body == told
+    for message in (welcome, standing):
+        assert unpack(pack(Envelope(message)), FROM_DAEMON, LARGEST_NEWS_BYTES).body == message

@@ -40,8 +40,8 @@ def test_a_step_does_not_wait_for_steps_outside_of_the_plan() -> None:
 
 def test_steps_that_wait_for_each_other_are_an_error() -> None:
     """The error names the VMs of the cycle."""
-    one, two = migrate(1), migrate(2)
-    ring = [migrate(1, two.id), migrate(2, one.id)]
+    first, two = migrate(1), migrate(2)
+    ring = [migrate(1, two.id), migrate(2, first.id)]
     with pytest.raises(CyclicPlanError, match="VMs 1, 2"):
         Plan.ordered(list(ring))
 

@@ -38,7 +38,7 @@ def test_values_of_uses_the_default_for_missing_ids() -> None:
 @given(st.lists(st.integers(-3, 20)), st.frozensets(st.integers(-3, 20)))
 def test_is_one_of_finds_members_however_many(values: list[int], members: frozenset[int]) -> None:
     """Few members are compared one by one, many at once: the answer is the same."""
-    found = is_one_of(np.array(values, dtype=np.int64), members)
-    assert found.tolist() == [value in members for value in values]
+    marked = is_one_of(np.array(values, dtype=np.int64), members)
+    assert marked.tolist() == [value in members for value in values]
     as_array = is_one_of(np.array(values, dtype=np.int64), np.array(sorted(members), dtype=int))
-    assert as_array.tolist() == found.tolist()
+    assert as_array.tolist() == marked.tolist()

@@ -201,9 +201,9 @@ def test_garbage_causes_only_a_clear_error(data: st.DataObject) -> None:
 @given(st.binary(max_size=40), st.integers(0, 5000))
 def test_damaged_compact_snapshots_are_rejected(noise: bytes, at: int) -> None:
     """Changed bytes give the same snapshot or a clear error."""
-    whole = to_npz(tangled(3))
-    at %= len(whole)
-    damaged = whole[:at] + noise + whole[at + len(noise) :]
+    compact = to_npz(tangled(3))
+    at %= len(compact)
+    damaged = compact[:at] + noise + compact[at + len(noise) :]
     again = read_or_error(lambda: from_npz(damaged))
     assert isinstance(again, str) or len(again.vms) == len(tangled(3).vms)
 

@@ -46,8 +46,8 @@ def test_csv_has_a_header_and_a_line_for_each_row(words: str, asked: Shell) -> N
 def test_json_is_rows_or_the_whole_answer(words: str, asked: Shell) -> None:
     """With chosen columns it always contains rows."""
     rows, first = VIEWS[words]
-    whole = json.loads(asked.ok(f"{words} --json").out)
-    assert isinstance(whole, dict if words in WHOLE else list)
+    answer = json.loads(asked.ok(f"{words} --json").out)
+    assert isinstance(answer, dict if words in WHOLE else list)
     chosen = json.loads(asked.ok(f"{words} -j -l {first.lower()}").out)
     assert [list(row) for row in chosen] == [[first.lower()]] * rows
 
@@ -100,7 +100,7 @@ def test_filters_are_combined(filters: str, names: list[str], asked: Shell) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("list vms -l ID,NOPE", "--list: unknown column 'NOPE'; expected one of: ID, NAME"),
         ("list vms -l ,", "unknown column ''"),
@@ -114,9 +114,9 @@ def test_filters_are_combined(filters: str, names: list[str], asked: Shell) -> N
         ("plan --strategy tabu", "only with --snapshot"),
     ],
 )
-def test_wrong_arguments_are_one_line(words: str, said: str, asked: Shell) -> None:
+def test_wrong_arguments_are_one_line(words: str, message: str, asked: Shell) -> None:
     """The exit code is 2."""
-    assert said in asked.refused(words, 2)
+    assert message in asked.refused(words, 2)
 
 
 @pytest.mark.parametrize("command", SHOWS_ROWS, ids=lambda command: command.name)

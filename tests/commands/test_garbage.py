@@ -233,7 +233,7 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("question", "arguments", "said"),
+    ("question", "arguments", "message"),
     [
         ("nothing", {}, "unknown question 'nothing'"),
         ("explain", {}, "vm: must be the id or the name of a VM"),
@@ -263,10 +263,10 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
     ],
 )
 def test_the_daemon_checks_arguments_itself(
-    question: str, arguments: dict[str, object], said: str, settled: Daemon
+    question: str, arguments: dict[str, object], message: str, settled: Daemon
 ) -> None:
     """A command's own checks only give better messages."""
     with pytest.raises(ControlError) as refused:
         settled.answer(question, **arguments)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert len(str(refused.value)) < 500

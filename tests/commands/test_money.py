@@ -126,24 +126,24 @@ class TestBudget:
 class TestStatement:
     def test_statements_have_showbacks_columns_and_exact_sums(self, asked: Shell) -> None:
         """CSV, JSON and text have the same content."""
-        whole = json.loads(asked.ok("statement 0 -j").out)
-        assert whole["difference"] == 0
-        assert whole["opening"] + sum(whole["movements"].values()) == whole["closing"]
+        answer = json.loads(asked.ok("statement 0 -j").out)
+        assert answer["difference"] == 0
+        assert answer["opening"] + sum(answer["movements"].values()) == answer["closing"]
         lines = asked.ok(
             "statement 0 --csv -l UID,USER_NAME,GID,VM_ID,VM_NAME,MONTH,YEAR,HOURS,RUNNING_HOURS,"
             "COST,MICRO"
         ).lines
         rows = list(csv.DictReader(lines))
         assert {row["VM_NAME"] for row in rows} == {f"web-{number}" for number in range(5)}
-        assert sum(int(row["MICRO"]) for row in rows) == -whole["movements"]["charge"]
+        assert sum(int(row["MICRO"]) for row in rows) == -answer["movements"]["charge"]
         # Three periods of a minute are charged, and each VM from its first second on.
         assert all(3 / 60 <= float(row["HOURS"]) < 3 / 60 + 3 / 3600 for row in rows)
         assert "Every credit is accounted for" in asked.ok("statement 0").out
 
     def test_a_month_without_charges_is_empty(self, asked: Shell) -> None:
         """An invalid month is an error."""
-        whole = json.loads(asked.ok("statement 0 --month 1970-03 -j").out)
-        assert (whole["lines"], whole["movements"]) == ([], {})
-        assert whole["opening"] == whole["closing"]
+        answer = json.loads(asked.ok("statement 0 --month 1970-03 -j").out)
+        assert (answer["lines"], answer["movements"]) == ([], {})
+        assert answer["opening"] == answer["closing"]
         assert "a month must look like 2026-05" in asked.refused("statement 0 --month 2026-13")
         assert "no tenant" in asked.refused("statement eve")

@@ -97,7 +97,7 @@ class TestPlatform:
         assert "the rest returned to its tenant" in shown
 
     @pytest.mark.parametrize(
-        ("words", "code", "said"),
+        ("words", "code", "message"),
         [
             ("platform submit x.toml", 2, "submit needs --tenant TENANT"),
             ("platform show", 2, "expected: merkatd platform show ID"),
@@ -111,11 +111,11 @@ class TestPlatform:
         ],
     )
     def test_wrong_arguments_are_errors(
-        self, daemon: Platforms, shell: Shell, words: str, code: int, said: str
+        self, daemon: Platforms, shell: Shell, words: str, code: int, message: str
     ) -> None:
         """The error is one line with the accepted values."""
         assert daemon.site.ann
-        assert said in shell.refused(words, code)
+        assert message in shell.refused(words, code)
 
     def test_an_invalid_template_is_an_error(
         self, daemon: Platforms, shell: Shell, template_file: Path

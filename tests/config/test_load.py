@@ -305,10 +305,10 @@ KEYS = st.sampled_from(
 
 @settings(deadline=None)
 @given(st.dictionaries(KEYS, LEAVES, max_size=6))
-def test_any_value_of_any_key_is_read_or_rejected(said: dict[str, Any]) -> None:
+def test_any_value_of_any_key_is_read_or_rejected(values: dict[str, Any]) -> None:
     """Wrong types give problems with a name, and no other exception."""
     try:
-        parse("\n".join(f"{key} = {value}" for key, value in said.items()))
+        parse("\n".join(f"{key} = {value}" for key, value in values.items()))
     except ConfigError as error:
         for problem in error.problems:
             assert problem.path or "must be valid TOML" in problem.message

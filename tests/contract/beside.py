@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Thread
@@ -15,8 +11,10 @@ from urllib.request import urlopen
 
 from twisted.protocols.portforward import ProxyFactory
 
+from merkatd import cli
 from merkatd.api.control.control_client import ControlError, ask
 from tests.contract.cleaning import clean, restore
+from tests.daemon.processes import Program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +75,7 @@ class Daemon:
         self._wire = _Wire(there.hostname or "", there.port or 0, self._reactor)
         self._port: Any = self._listen(0)
         self._number = self._port.getHost().port
-        self._process: subprocess.Popen[bytes] | None = None
+        self._program: Program | None = None
 
     def start(self) -> None:
         """Start the daemon and wait for its first period."""
@@ -86,20 +84,14 @@ class Daemon:
         configuration.write_text(_CONFIGURATION.format(**values))
         (self._directory / "one_auth").write_text(f"{self._endpoint.admin}\n")
         (self._directory / "one_auth").chmod(0o600)
-        with (self._directory / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "merkatd.cli", "run", "--config", configuration],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words = ("run", "--config", str(configuration))
+        self._program = Program(self._directory / "log", *words, main=cli.main)
         self.until(lambda: self.status().get("period"), "the first period")
 
     def close(self) -> None:
         """Stop the daemon and the proxy."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        if self._program is not None:
+            self._program.kill()
         self.cut()
         self._endpoint.pause()
 
@@ -124,28 +116,28 @@ class Daemon:
 
     def ask(self, question: str, **arguments: Any) -> Any:
         """Return the daemon's answer; the proxy forwards meanwhile."""
-        found: Future[Any] = Future()
+        future: Future[Any] = Future()
 
         def work() -> None:
             try:
-                found.set_result(ask(self._directory / "control", question, arguments))
+                future.set_result(ask(self._directory / "control", question, arguments))
             except ControlError as error:
-                found.set_exception(error)
+                future.set_exception(error)
 
         Thread(target=work, daemon=True).start()
-        while not found.done():
+        while not future.done():
             self.pause(0.02)
-        return found.result()
+        return future.result()
 
     def status(self) -> dict[str, Any]:
         """Return the daemon's status, empty until the daemon answers."""
         try:
-            found: dict[str, Any] = self.ask("status")
+            answer: dict[str, Any] = self.ask("status")
         except ControlError:
-            assert self._process is not None
-            assert self._process.poll() is None, self.log()
+            assert self._program is not None
+            assert self._program.running, self.log()
             return {}
-        return found
+        return answer
 
     def log(self) -> str:
         """Return the daemon's log."""
@@ -163,11 +155,11 @@ class Daemon:
         """Return the first true result of `look`; the server answers meanwhile."""
         faster = getattr(self._endpoint.drive, "faster", 1)
         waited = 0.0
-        while not (found := look()):
+        while not (answer := look()):
             assert waited < PATIENCE_S, f"{what}: not within {PATIENCE_S} s\n{self.log()}"
             self._endpoint.pause(0.2 * faster)
             waited += 0.2
-        return found
+        return answer
 
     def pause(self, seconds: float) -> None:
         """Let real time pass."""

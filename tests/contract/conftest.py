@@ -126,7 +126,7 @@ _TEMPLATES: dict[int, str] = {}
 """The first templates of the hosts that a real server keeps between tests."""
 
 
-def _found(made: Endpoint) -> None:
+def _start_with_new_hosts(made: Endpoint) -> None:
     """Start with new hosts."""
     _TEMPLATES.clear()
     clean(made)
@@ -136,12 +136,12 @@ def _found(made: Endpoint) -> None:
 
 def _templates(made: Endpoint) -> dict[int, str]:
     """Return the templates of the test hosts."""
-    found = {}
+    templates = {}
     for host in made.hosts:
         template = made.xml("one.host.info", host).find("TEMPLATE")
         assert template is not None
-        found[host] = etree.tostring(template, encoding="unicode")
-    return found
+        templates[host] = etree.tostring(template, encoding="unicode")
+    return templates
 
 
 def in_memory(settings: EmbeddedSettings) -> Endpoint:
@@ -160,7 +160,7 @@ def _served(kind: str, time: RealTime) -> Iterator[Endpoint]:
     if kind == "oned":
         with _oned(time) as made:
             if not (_TEMPLATES and restore(made, _TEMPLATES)):
-                _found(made)
+                _start_with_new_hosts(made)
             yield made
             clean(made, _TEMPLATES)
         return

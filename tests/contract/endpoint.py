@@ -87,8 +87,8 @@ class Endpoint:
 
     def pool(self, method: str, *arguments: Any, session: str = "") -> dict[int, etree._Element]:
         """Return a pool's elements by id, in the pool's order."""
-        found = self.xml(method, *arguments, session=session)
-        return {int(row.findtext("ID") or ""): row for row in found if row.find("NAME") is not None}
+        root = self.xml(method, *arguments, session=session)
+        return {int(row.findtext("ID") or ""): row for row in root if row.find("NAME") is not None}
 
     @property
     def version(self) -> tuple[int, int]:
@@ -192,13 +192,13 @@ class Endpoint:
 
     def charged(self) -> dict[int, tuple[int, int, int]]:
         """Return the charged CPU, MiB and VMs of each test host that has VMs."""
-        found = {}
+        capacity = {}
         for number in range(len(self.hosts)):
             share = self.share(number)
             if share["RUNNING_VMS"]:
                 kib = share["MEM_USAGE"]
-                found[number] = (share["CPU_USAGE"], kib // 1024, share["RUNNING_VMS"])
-        return found
+                capacity[number] = (share["CPU_USAGE"], kib // 1024, share["RUNNING_VMS"])
+        return capacity
 
     # -- the rest -----------------------------------------------------------------------------
 

@@ -85,9 +85,9 @@ class Merkat:
         """Return the message of a new VM that waits."""
         vm = self.new(template)
         assert self.puts(vm) == [None]
-        return self.said(vm)
+        return self.message(vm)
 
-    def said(self, vm: int) -> str:
+    def message(self, vm: int) -> str:
         """Return the message that the VM's owner reads."""
         shown = self._endpoint.xml("one.vm.info", vm)
         return shown.findtext("USER_TEMPLATE/SCHED_MESSAGE") or ""
@@ -99,7 +99,7 @@ class Merkat:
     def _settled(self, vm: int) -> int | None:
         # A server answers before the state changes; a waiting VM has its message by now.
         self._endpoint.until(
-            lambda: self._endpoint.state(vm) != PENDING or self.said(vm), f"word of VM {vm}"
+            lambda: self._endpoint.state(vm) != PENDING or self.message(vm), f"word of VM {vm}"
         )
         if self._endpoint.state(vm) == PENDING:
             return None

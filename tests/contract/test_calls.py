@@ -234,10 +234,10 @@ def test_objects_with_invalid_values_are_refused(endpoint: Endpoint) -> None:
         kind, *given = arguments
         method = f"one.{kind}.allocate"
         new = changed and kind == "host"
-        told = f"Error allocating a new host. {why}" if new else why
+        refusal = f"Error allocating a new host. {why}" if new else why
         assert endpoint.refused(method, *given) == (
             ALLOCATE if new else INTERNAL,
-            f"[{method}] {told}",
+            f"[{method}] {refusal}",
         )
 
 

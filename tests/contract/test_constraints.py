@@ -87,15 +87,15 @@ def test_requirements_without_a_suitable_host_are_reported(
     vm = endpoint.new(SMALL + 'SCHED_REQUIREMENTS="RACK = r9 & ID >= 0"\n')
     waits = merkat.new('SCHED_REQUIREMENTS="RACK > 9"\n')
     assert merkat.puts(vm, waits) == [None, None]
-    assert "SCHED_REQUIREMENTS can't be understood: at character" in merkat.said(vm)
-    assert merkat.said(waits) == (
+    assert "SCHED_REQUIREMENTS can't be understood: at character" in merkat.message(vm)
+    assert merkat.message(waits) == (
         "no host satisfies SCHED_REQUIREMENTS RACK > 9: 2 hosts have no attribute RACK;"
         " existing values: 'r7'"
     )
     say(endpoint, 2, 'RACK="10"')
     assert merkat.puts(waits) == [2]
     merkat.period()
-    assert merkat.said(waits) == ""
+    assert merkat.message(waits) == ""
 
 
 def test_requirements_can_name_another_vm(endpoint: Endpoint, merkat: Merkat) -> None:
@@ -122,7 +122,7 @@ def test_rank_decides_between_equal_hosts(endpoint: Endpoint, merkat: Merkat) ->
     assert merkat.places('SCHED_RANK="SPEED"\n') == [2]
     wrong = endpoint.new(SMALL + 'SCHED_RANK="SPEED -"\n')
     assert merkat.puts(wrong) != [None]
-    assert "SCHED_RANK can't be understood and is ignored" in merkat.said(wrong)
+    assert "SCHED_RANK can't be understood and is ignored" in merkat.message(wrong)
 
 
 def test_priority_decides_which_vm_is_first(merkat: Merkat) -> None:

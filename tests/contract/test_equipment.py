@@ -75,12 +75,12 @@ def test_automatic_nics_get_leases(endpoint: Endpoint, merkat: Merkat) -> None:
     vms = [endpoint.new(SMALL + nic) for _ in range(3)]
     places = merkat.puts(*vms)
     assert [host is None for host in places] == [False, False, True]
-    assert f"network {name} has no lease left" in merkat.said(vms[2])
+    assert f"network {name} has no lease left" in merkat.message(vms[2])
     assert _network(endpoint, oid, "USED_LEASES") == "2"
     shown = endpoint.xml("one.vm.info", vms[0])
     assert shown.findtext("TEMPLATE/NIC/NETWORK_ID") == str(oid)
     merkat.period()
-    assert merkat.said(vms[2]) == f"NIC 0: network {name} has no free lease"
+    assert merkat.message(vms[2]) == f"NIC 0: network {name} has no free lease"
     endpoint.act(vms[0], "terminate", (6, 0))
     assert merkat.puts(vms[2]) != [None]
 
@@ -157,12 +157,12 @@ def test_vms_are_placed_only_where_their_owner_has_rights(
     )
     endpoint.ok("one.vm.chown", vm, user, own_group)
     merkat.period()
-    assert merkat.said(vm).startswith(f"user {name} may use none of 3 hosts (needs MANAGE on ")
+    assert merkat.message(vm).startswith(f"user {name} may use none of 3 hosts (needs MANAGE on ")
     endpoint.allow(f"#{user}", HOST | ONE | endpoint.hosts[2], MANAGE)
     merkat.period()
-    assert merkat.said(vm) == f"user {name} may not use system datastore system (needs USE)"
+    assert merkat.message(vm) == f"user {name} may not use system datastore system (needs USE)"
     endpoint.allow(f"#{user}", DATASTORE | ALL, USE)
     merkat.period()
-    assert merkat.said(vm) == f"NIC 0: user {name} may not use network {net_name} (needs USE)"
+    assert merkat.message(vm) == f"NIC 0: user {name} may not use network {net_name} (needs USE)"
     endpoint.allow(f"#{user}", NET | ONE | net, USE)
     assert merkat.puts(vm) == [2]

@@ -155,8 +155,8 @@ def accounting(endpoint: Endpoint, start_s: int, end_s: int, vms: list[int]) -> 
     """Return VM and number of each accounting record of these VMs."""
     shown = endpoint.xml("one.vmpool.accounting", -2, start_s, end_s)
     assert shown.tag == "HISTORY_RECORDS"
-    found = [[int(element.findtext("OID") or ""), record(element).seq] for element in shown]
-    return [pair for pair in found if pair[0] in vms]
+    records = [[int(element.findtext("OID") or ""), record(element).seq] for element in shown]
+    return [pair for pair in records if pair[0] in vms]
 
 
 def test_accounting_has_all_records_with_their_vms(endpoint: Endpoint) -> None:

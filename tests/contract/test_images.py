@@ -134,4 +134,4 @@ def test_image_datastores_must_have_room(endpoint: Endpoint, merkat: Merkat) -> 
         first, second = (endpoint.new(SMALL + disk(large)) for _ in range(2))
         merkat.period()
         room = "datastore default has no room left in this period: other VMs come first"
-        assert [merkat.said(vm) == room for vm in (first, second)] == [False, True]
+        assert [merkat.message(vm) == room for vm in (first, second)] == [False, True]

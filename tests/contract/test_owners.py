@@ -54,9 +54,9 @@ def vms(endpoint: Endpoint) -> int:
 def test_a_vm_belongs_to_its_owner_from_the_start(endpoint: Endpoint) -> None:
     """It has the owner's group, and no token remains."""
     user, _ = endpoint.user()
-    found = made(endpoint, user)
-    assert found.answer is ReplyKind.ACCEPTED
-    shown = endpoint.xml("one.vm.info", found.vm)
+    reply = made(endpoint, user)
+    assert reply.answer is ReplyKind.ACCEPTED
+    shown = endpoint.xml("one.vm.info", reply.vm)
     assert (shown.findtext("UID"), shown.findtext("GID")) == (str(user), "1")
     assert tokens(endpoint, user) == 0
 
@@ -67,9 +67,9 @@ def test_a_vm_belongs_to_its_owner_from_the_start(endpoint: Endpoint) -> None:
 def test_attributes_restricted_for_the_owner_are_refused(endpoint: Endpoint, text: str) -> None:
     """OpenNebula's text is returned, though the daemon may set them; no VM is created."""
     user, _ = endpoint.user()
-    found = made(endpoint, user, text)
-    assert found.answer is ReplyKind.REFUSED
-    assert "includes a restricted attribute" in found.why
+    reply = made(endpoint, user, text)
+    assert reply.answer is ReplyKind.REFUSED
+    assert "includes a restricted attribute" in reply.why
     assert (vms(endpoint), tokens(endpoint, user)) == (0, 0)
 
 
@@ -80,8 +80,8 @@ def test_objects_without_rights_for_the_owner_are_refused(endpoint: Endpoint, wr
     group = endpoint.ok("one.vmgroup.allocate", text)
     user, _ = endpoint.user()
     wanted = f'VMGROUP=[VMGROUP_ID="{written.format(group)}",ROLE="a"]'
-    found = made(endpoint, user, wanted)
-    assert (found.answer, "VMGROUP" in found.why) == (ReplyKind.REFUSED, True), found.why
+    reply = made(endpoint, user, wanted)
+    assert (reply.answer, "VMGROUP" in reply.why) == (ReplyKind.REFUSED, True), reply.why
     assert vms(endpoint) == 0
     assert made(endpoint, 0, wanted.replace(written.format(group), str(group))).vm is not None
 
@@ -110,8 +110,8 @@ def test_other_tokens_remain(endpoint: Endpoint) -> None:
     assert made(endpoint, user).answer is ReplyKind.ACCEPTED
     assert tokens(endpoint, user) == 9
     endpoint.ok(LOGIN, name, "tenth", 300, USERS)
-    found = made(endpoint, user)
-    assert (found.answer, "too many login tokens" in found.why) == (ReplyKind.REFUSED, True)
+    reply = made(endpoint, user)
+    assert (reply.answer, "too many login tokens" in reply.why) == (ReplyKind.REFUSED, True)
     endpoint.ok(LOGIN, name, "tenth", 0)
     assert made(endpoint, user).answer is ReplyKind.ACCEPTED
 
@@ -131,8 +131,8 @@ def test_an_owners_quota_limits_vms_created_for_the_owner(
         assert made(endpoint, user).answer is ReplyKind.ACCEPTED
     before = vms(endpoint)
     order = Create(period=1, reason="", key=endpoint.name(), template=text, owner=user)
-    found = endpoint.run(adapter(endpoint).send(order))
-    assert (found.answer, why in found.why) == (ReplyKind.REFUSED, True), found.why
+    reply = endpoint.run(adapter(endpoint).send(order))
+    assert (reply.answer, why in reply.why) == (ReplyKind.REFUSED, True), reply.why
     assert endpoint.refused("one.vm.allocate", text, False, session=ann) == (
         512,
         f"[one.vm.allocate] User [{user}] : user [{user}] {why} quota in VM.",
@@ -171,9 +171,9 @@ def give_to_group(endpoint: Endpoint, image: int, group: int) -> None:
 
 def refused_use(endpoint: Endpoint, user: int, wanted: str) -> None:
     """Check that a VM for this user is refused, without a new VM or a token left."""
-    found = made(endpoint, user, wanted)
-    assert found.answer is ReplyKind.REFUSED
-    assert "Not authorized to perform USE" in found.why
+    reply = made(endpoint, user, wanted)
+    assert reply.answer is ReplyKind.REFUSED
+    assert "Not authorized to perform USE" in reply.why
     assert (vms(endpoint), tokens(endpoint, user)) == (0, 0)
 
 
@@ -207,9 +207,9 @@ def test_without_tokens_the_vm_is_given_to_its_owner() -> None:
     """The daemon creates it and then changes the owner."""
     cloud = without_tokens()
     user, _ = cloud.user()
-    found = made(cloud, user, 'CONTEXT=[NETWORK="YES"]')
-    assert found.answer is ReplyKind.ACCEPTED
-    shown = cloud.xml("one.vm.info", found.vm)
+    reply = made(cloud, user, 'CONTEXT=[NETWORK="YES"]')
+    assert reply.answer is ReplyKind.ACCEPTED
+    shown = cloud.xml("one.vm.info", reply.vm)
     assert (shown.findtext("UID"), shown.findtext("GID")) == (str(user), "1")
 
 
@@ -231,10 +231,10 @@ def test_without_tokens_the_daemon_lends_no_rights(text: str, why: str) -> None:
     """The site's own restricted attributes count too; the text names the missing token."""
     cloud = without_tokens(vm_restricted=VM_RESTRICTED | {"SITE/RACK"})
     user, _ = cloud.user()
-    found = made(cloud, user, text)
-    assert found.answer is ReplyKind.REFUSED
-    assert why in found.why
-    assert "no login token for the owner" in found.why
+    reply = made(cloud, user, text)
+    assert reply.answer is ReplyKind.REFUSED
+    assert why in reply.why
+    assert "no login token for the owner" in reply.why
     assert vms(cloud) == 0
 
 
@@ -246,13 +246,13 @@ def test_without_tokens_a_vm_that_its_owner_may_not_have_ends() -> None:
     number = cloud.ok("embedded.fault.add", fault)
     wanted = step(user, cloud.name())
     for _ in range(2):
-        found = cloud.run(adapter(cloud).send(wanted))
-        assert (found.answer, "limit of 1" in found.why) == (ReplyKind.REFUSED, True)
+        reply = cloud.run(adapter(cloud).send(wanted))
+        assert (reply.answer, "limit of 1" in reply.why) == (ReplyKind.REFUSED, True)
         assert vms(cloud) == 0
     cloud.ok("embedded.fault.remove", number)
-    found = cloud.run(adapter(cloud).send(wanted))
-    assert found.answer is ReplyKind.ACCEPTED
-    assert cloud.xml("one.vm.info", found.vm).findtext("UID") == str(user)
+    reply = cloud.run(adapter(cloud).send(wanted))
+    assert reply.answer is ReplyKind.ACCEPTED
+    assert cloud.xml("one.vm.info", reply.vm).findtext("UID") == str(user)
 
 
 def test_a_vm_of_another_owner_is_not_ended() -> None:
@@ -284,9 +284,9 @@ def test_an_account_with_rules_changes_the_owner_of_its_vms(endpoint: Endpoint) 
     cloud = OpenNebulaCloud(
         Client(endpoint.transport, session, endpoint.clock), endpoint.clock, endpoint.executor
     )
-    found = endpoint.run(cloud.send(step(user, endpoint.name())))
-    assert found.answer is ReplyKind.ACCEPTED, found.why
-    shown = endpoint.xml("one.vm.info", found.vm)
+    reply = endpoint.run(cloud.send(step(user, endpoint.name())))
+    assert reply.answer is ReplyKind.ACCEPTED, reply.why
+    shown = endpoint.xml("one.vm.info", reply.vm)
     assert (shown.findtext("UID"), shown.findtext("GID")) == (str(user), str(group))
     refused = endpoint.run(cloud.send(step(user, endpoint.name(), 'TOPOLOGY=[PIN_POLICY="CORE"]')))
     assert refused.answer is ReplyKind.REFUSED

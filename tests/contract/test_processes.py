@@ -58,7 +58,7 @@ def placed(endpoint: Endpoint, daemon: Daemon, count: int) -> list[int]:
     return vms
 
 
-def said(endpoint: Endpoint, vm: int) -> str:
+def message_of(endpoint: Endpoint, vm: int) -> str:
     """Return the message that the VM's owner reads."""
     return endpoint.xml("one.vm.info", vm).findtext("USER_TEMPLATE/SCHED_MESSAGE") or ""
 
@@ -93,7 +93,7 @@ def test_a_drain_reports_failures_and_continues(
     drivers.fail("migrate")
     daemon.ask("drain", host=str(endpoint.hosts[0]))
     for vm in vms:
-        daemon.until(lambda: "fails to leave" in said(endpoint, vm), f"word of VM {vm}")  # noqa: B023
+        daemon.until(lambda: "fails to leave" in message_of(endpoint, vm), f"word of VM {vm}")  # noqa: B023
     drivers.mend()
     daemon.until(lambda: away(endpoint, vms), "an empty host")
 
@@ -116,9 +116,9 @@ def test_a_failed_vm_shows_its_host(endpoint: Endpoint, daemon: Daemon, drivers:
     vm = endpoint.new(BID)
     daemon.until(lambda: endpoint.state(vm) == BOOT_FAILURE, "a failed boot")
     daemon.periods(1)
-    told = daemon.ask("explain", vm=str(vm))
+    explained = daemon.ask("explain", vm=str(vm))
     shown = endpoint.xml("one.host.info", host_of(endpoint, vm))
-    assert told["host"] == shown.findtext("NAME")
+    assert explained["host"] == shown.findtext("NAME")
 
 
 def test_an_outage_is_two_log_lines(endpoint: Endpoint, daemon: Daemon) -> None:

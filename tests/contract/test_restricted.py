@@ -31,8 +31,8 @@ def test_no_notation_hides_a_restricted_attribute(
 ) -> None:
     """An ordinary user is refused, at any position in the template."""
     user, ann = endpoint.user()
-    for whole in (f"{SMALL}{text}\n", f"{text}\n{SMALL}"):
-        assert endpoint.refused("one.vm.allocate", whole, False, session=ann) == (
+    for template in (f"{SMALL}{text}\n", f"{text}\n{SMALL}"):
+        assert endpoint.refused("one.vm.allocate", template, False, session=ann) == (
             512,
             (
                 f"[one.vm.allocate] User [{user}] : VM Template includes a restricted attribute"
@@ -90,8 +90,10 @@ def test_an_administrators_template_may_contain_them(endpoint: Endpoint) -> None
     for more in ("", "NOTE=1", 'CONTEXT=[FILES="x"]', "EMULATOR=e"):
         assert endpoint.ok("one.template.instantiate", template, "", True, more, session=ann) >= 0
     for more, named in (('CONTEXT=[A="x"]', "CONTEXT"), ("EMULATOR=x", "EMULATOR")):
-        found = endpoint.refused("one.template.instantiate", template, "", True, more, session=ann)
-        assert found == (
+        refusal = endpoint.refused(
+            "one.template.instantiate", template, "", True, more, session=ann
+        )
+        assert refusal == (
             512,
             (
                 f"[one.template.instantiate] User [{user}] : User Template includes a restricted"
@@ -111,9 +113,9 @@ def test_no_notation_hides_another_users_objects(endpoint: Endpoint, written: st
     }
     _, ann = endpoint.user()
     for text, oid in things.items():
-        whole = SMALL + text.format(written.format(oid))
-        code, why = endpoint.refused("one.vm.allocate", whole, False, session=ann)
-        assert (code, "Not authorized to perform USE" in why) == (512, True), (whole, why)
+        template = SMALL + text.format(written.format(oid))
+        code, why = endpoint.refused("one.vm.allocate", template, False, session=ann)
+        assert (code, "Not authorized to perform USE" in why) == (512, True), (template, why)
 
 
 def _image(endpoint: Endpoint) -> int:

@@ -65,4 +65,4 @@ def test_a_role_can_name_its_hosts(endpoint: Endpoint, merkat: Merkat) -> None:
     nowhere = SMALL + member(oid, "here") + f'SCHED_REQUIREMENTS="ID = {first}"\n'
     vm = endpoint.new(nowhere)
     assert merkat.puts(vm) == [None]
-    assert "its role's HOST_AFFINED and HOST_ANTI_AFFINED allow none" in merkat.said(vm)
+    assert "its role's HOST_AFFINED and HOST_ANTI_AFFINED allow none" in merkat.message(vm)

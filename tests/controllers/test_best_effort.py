@@ -33,8 +33,8 @@ def test_a_market_without_a_host_takes_no_vm_away() -> None:
     latest = news()
     vms = tuple(replace(latest.vms[0], vm=vm) for vm in range(1, 4))
     away = replace(latest.market, capacity=dict.fromkeys(PRICES, 0.0))
-    told = replace(latest, vms=vms, sizes={"workers": 3}, market=away)
-    asyncio.run(BestEffort(assignment(), Hand()).take(told))
+    away_now = replace(latest, vms=vms, sizes={"workers": 3}, market=away)
+    asyncio.run(BestEffort(assignment(), Hand()).take(away_now))
     assert asked == []
 
 
@@ -49,7 +49,7 @@ class Market:
         self.period = 0
         self.bids: dict[int, dict[str, float]] = {1: dict.fromkeys(PRICES, 1e-6)}
         self.size = 1
-        self.one = BestEffort(replace(assignment(), **assigned), self)
+        self.controller = BestEffort(replace(assignment(), **assigned), self)
         self.memory: Any = None
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
@@ -91,7 +91,7 @@ class Market:
             VmNow(vm=vm, cluster="workers", state="running", bid=bid, allocation=allocations[vm])
             for vm, bid in self.bids.items()
         )
-        told: News = news(
+        latest: News = news(
             period=self.period,
             vms=vms,
             balance=self.balance,
@@ -101,7 +101,7 @@ class Market:
             capacity=self.capacity,
             reserve=self.reserve,
         )
-        asyncio.run(self.one.take(told))
+        asyncio.run(self.controller.take(latest))
         while len(self.bids) < self.size:
             self.bids[max(self.bids) + 1] = dict.fromkeys(PRICES, 1e-6)
         for vm in sorted(self.bids)[self.size :]:
@@ -201,7 +201,7 @@ def test_the_memory_is_json_and_continues_the_controller() -> None:
     for daemon in (market, other):
         for _ in range(5):
             daemon.pass_a_period(20_000.0)
-    other.one = BestEffort(replace(assignment(), memory=other.memory), other)
+    other.controller = BestEffort(replace(assignment(), memory=other.memory), other)
     for daemon in (market, other):
         daemon.pass_a_period(20_000.0)
     assert market.bids == other.bids

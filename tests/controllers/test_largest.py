@@ -39,12 +39,12 @@ class Daemon:
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Pack and unpack the message as the bus does."""
         data = pack(Envelope(body, "s" * 32, 7, action_id or "i" * 32))
-        said = unpack(data, TO_DAEMON, self.largest).body
-        kind = type(said).__name__
+        message = unpack(data, TO_DAEMON, self.largest).body
+        kind = type(message).__name__
         self.longest[kind] = max(self.longest.get(kind, 0), len(data))
-        if isinstance(said, Remember):
-            self.memory = said.memory
-        if isinstance(said, Remember | Measured):
+        if isinstance(message, Remember):
+            self.memory = message.memory
+        if isinstance(message, Remember | Measured):
             return Stored()
         return ActionOutcome(accepted=True)
 
@@ -68,7 +68,7 @@ def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
     controller = kind(given, daemon)
     for period in range(1, periods + 1):
         prices = {name: 0.01 * drawn.uniform(0.3, 3.0) for name in GOODS}
-        told = news(
+        latest = news(
             period=period,
             deadline_s=1e6,
             balance=1e9,
@@ -86,13 +86,13 @@ def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
             prices=prices,
             capacity=dict.fromkeys(prices, 1e9),
         )
-        for name in sorted({vm.cluster for vm in told.vms}):
-            made = {f"made/{vm.vm}": 3.0 * period for vm in told.vms if vm.cluster == name}
+        for name in sorted({vm.cluster for vm in latest.vms}):
+            made = {f"made/{vm.vm}": 3.0 * period for vm in latest.vms if vm.cluster == name}
             values = {"done": 3.0 * period} | made
-            seen = Measured(cluster=name, at_s=told.at_s, values=values)
+            seen = Measured(cluster=name, at_s=latest.at_s, values=values)
             asyncio.run(daemon.ask(seen))
             asyncio.run(controller.take(seen))
-        asyncio.run(controller.take(told))
+        asyncio.run(controller.take(latest))
     return daemon
 
 

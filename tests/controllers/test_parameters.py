@@ -35,16 +35,16 @@ def test_a_monitor_never_spins(every_s: Any) -> None:
 @given(st.sampled_from(sorted(NUMBERS)), ANYTHING)
 def test_a_number_is_always_within_its_bounds(name: str, value: Any) -> None:
     """An accepted number is used unchanged."""
-    found, known = number({name: value}, name), NUMBERS[name]
-    assert isfinite(found)
-    assert known.least <= found <= known.most
+    parameter, known = number({name: value}, name), NUMBERS[name]
+    assert isfinite(parameter)
+    assert known.least <= parameter <= known.most
     if not [*problems({name: value})]:
-        assert found == value
+        assert parameter == value
 
 
 @pytest.mark.parametrize("part", ["x", None, nan, 7, -3, {}])
 def test_the_least_part_is_between_zero_and_one(part: Any) -> None:
     """The daemon reads it in each period."""
-    found = least_part("full_performance", {"least_part": part})
-    assert found is not None
-    assert 0.0 <= found <= 1.0
+    part_asked = least_part("full_performance", {"least_part": part})
+    assert part_asked is not None
+    assert 0.0 <= part_asked <= 1.0

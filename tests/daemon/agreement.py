@@ -125,16 +125,16 @@ def _moves(connection: sa.Connection, states: Iterable[StepState]) -> dict[int, 
         .where(STEPS.c.kind.in_(_MOVES), STEPS.c.sent_s.is_not(None), STEPS.c.state.in_([*states]))
         .order_by(STEPS.c.period, STEPS.c.position)
     )
-    found: dict[int, list[int]] = {}
+    moves: dict[int, list[int]] = {}
     for vm, host in connection.execute(query):
-        found.setdefault(vm, []).append(host or 0)
-    return found
+        moves.setdefault(vm, []).append(host or 0)
+    return moves
 
 
 def _within(some: Sequence[int], all_of_them: Sequence[int]) -> bool:
     """Return whether `some` is a subsequence of the other."""
     rest = iter(all_of_them)
-    return all(one in rest for one in some)
+    return all(item in rest for item in some)
 
 
 def _keys(connection: sa.Connection) -> set[str]:
@@ -160,8 +160,10 @@ def _books(connection: sa.Connection) -> None:
     assert [period.number for period in periods] == list(range(1, len(periods) + 1))
     observed = [period.observed_s for period in periods]
     assert observed == sorted(set(observed))
-    charged = {one.number for one in periods if one.state == PeriodState.CHARGED}
-    billed = Counter(one.split("/")[1] for one in references if one.startswith("charge/"))
+    charged = {row.number for row in periods if row.state == PeriodState.CHARGED}
+    billed = Counter(
+        reference.split("/")[1] for reference in references if reference.startswith("charge/")
+    )
     assert {int(number) for number in billed} <= charged
     _balances(connection)
 

@@ -13,5 +13,5 @@ from tests.daemon.harness import site as running
 @pytest.fixture
 def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """Start a cloud and a daemon, with the seed of the test if it has one."""
-    with running(tmp_path, getattr(request, "param", soak.FIRST_SEED)) as found:
-        yield found
+    with running(tmp_path, getattr(request, "param", soak.FIRST_SEED)) as running_site:
+        yield running_site

@@ -101,8 +101,8 @@ class Site:
         }
         words = [str(word) for option in options.items() for word in option]
         self.cloud = Program(self.directory / "cloud.log", "embedded", *words)
-        self.cloud.until_said("/RPC2\n")
-        endpoint = self.cloud.said().split()[-1]
+        self.cloud.until_output("/RPC2\n")
+        endpoint = self.cloud.output().split()[-1]
         if self._proxy is None:
             self._address = endpoint.removeprefix("http://").removesuffix("/RPC2")
             self.configure()
@@ -123,13 +123,13 @@ class Site:
         """End the daemon as a power cut would."""
         assert self.daemon is not None
         self.daemon.kill()
-        assert "Traceback" not in self.daemon.said(), self.daemon.said()
+        assert "Traceback" not in self.daemon.output(), self.daemon.output()
 
     def kill_cloud(self) -> None:
         """End the cloud as a power cut would; its guests go on."""
         assert self.cloud is not None
         self.cloud.kill()
-        assert "Traceback" not in self.cloud.said(), self.cloud.said()
+        assert "Traceback" not in self.cloud.output(), self.cloud.output()
 
     def close(self) -> None:
         """Kill both programs and close the connections."""
@@ -218,7 +218,7 @@ class Site:
         assert daemon is not None
 
         def reached() -> bool:
-            assert daemon.running, daemon.said()
+            assert daemon.running, daemon.output()
             return self.good_periods() >= wanted
 
         until(reached, f"good period {wanted}", self.tenants.act if busy else lambda: None)
@@ -238,10 +238,10 @@ def _count(connection: sa.Connection, which: sa.ColumnElement[bool]) -> int:
 @contextlib.contextmanager
 def site(directory: Path, seed: int) -> Iterator[Site]:
     """Start a site with its cloud and its daemon; kill both afterwards."""
-    found = Site(directory, seed)
+    new_site = Site(directory, seed)
     try:
-        found.start_cloud()
-        found.start_daemon()
-        yield found
+        new_site.start_cloud()
+        new_site.start_daemon()
+        yield new_site
     finally:
-        found.close()
+        new_site.close()

@@ -8,12 +8,15 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from multiprocessing import forkserver
+from multiprocessing.connection import arbitrary_address  # type: ignore[attr-defined]
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.daemon import creating
 
@@ -34,6 +37,24 @@ _FORKS.set_forkserver_preload(
 )
 
 
+def fork_server_here() -> None:
+    """Fork the server from this process, whose modules need not be imported again."""
+    server: Any = forkserver._forkserver
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(arbitrary_address("AF_UNIX"))
+        listener.listen()
+        alive, server._forkserver_alive_fd = os.pipe()
+        server._forkserver_address = listener.getsockname()
+        server._forkserver_pid = os.fork()
+        if server._forkserver_pid == 0:
+            try:
+                os.close(server._forkserver_alive_fd)
+                forkserver.main(listener.detach(), alive, server._preload_modules)
+            finally:
+                os._exit(0)
+        os.close(alive)
+
+
 def until(
     met: Callable[[], Met],
     what: str,
@@ -42,11 +63,11 @@ def until(
 ) -> Met:
     """Wait until a condition is met; act meanwhile; raise AssertionError after the time limit."""
     ending = time.monotonic() + PATIENCE_S
-    while not (found := met()):
+    while not (answer := met()):
         assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
         meanwhile()
         time.sleep(tick_s)
-    return found
+    return answer
 
 
 class Program:
@@ -57,7 +78,7 @@ class Program:
     ) -> None:
         self._log = log
         log.touch()
-        self._said_before = log.stat().st_size
+        self._size_before = log.stat().st_size
         self._process = _FORKS.Process(target=_run, args=(log, words, main))
         self._process.start()
 
@@ -66,30 +87,34 @@ class Program:
         """Return whether the process has not ended."""
         return self._process.is_alive()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return this program's output until now."""
-        return self._log.read_bytes()[self._said_before :].decode()
+        return self._log.read_bytes()[self._size_before :].decode()
 
-    def until_said(self, text: str) -> None:
+    def until_output(self, text: str) -> None:
         """Wait for a text; raise AssertionError if the process ends without it."""
-        until(lambda: text in self.said() or not self.running, f"{text!r} said")
-        assert text in self.said(), self.said()
+        until(lambda: text in self.output() or not self.running, f"{text!r} said")
+        assert text in self.output(), self.output()
 
     def kill(self) -> None:
         """End the process and its children as a power cut would."""
         if self.running:
             self._process.kill()
             with contextlib.suppress(ProcessLookupError):  # the process has no group yet
-                os.killpg(self._pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
         self._process.join(PATIENCE_S)
 
     def tell_to_end(self) -> None:
         """Send SIGTERM."""
-        os.kill(self._pid, signal.SIGTERM)
+        self.send(signal.SIGTERM)
 
     def reload(self) -> None:
         """Send SIGHUP."""
-        os.kill(self._pid, signal.SIGHUP)
+        self.send(signal.SIGHUP)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        os.kill(self.pid, number)
 
     def end(self) -> int | None:
         """Wait for the process to end; return its exit code, or None after the time limit."""
@@ -97,7 +122,8 @@ class Program:
         return self._process.exitcode
 
     @property
-    def _pid(self) -> int:
+    def pid(self) -> int:
+        """Return the id of the process and of its group."""
         assert self._process.pid is not None
         return self._process.pid
 
@@ -105,9 +131,12 @@ class Program:
 def _run(log: Path, words: tuple[str, ...], main: Callable[[tuple[str, ...]], int]) -> None:
     """Run the command in the new process, as a shell would."""
     os.setsid()
-    out = os.open(log, os.O_WRONLY | os.O_APPEND)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(out, stream.fileno())
+    out = os.open(log, os.O_RDWR if log.is_char_device() else os.O_WRONLY | os.O_APPEND)
+    for number in (1, 2):
+        os.dup2(out, number)
     os.close(out)
+    # The streams of the server remember what they wrote to: a terminal, or a file with a position.
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - no path, and never closed
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     warnings.simplefilter("error")
     sys.exit(main(words))

@@ -72,16 +72,16 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
     heart = Heartbeat()
     holds = ReactorHolds(reactor)
     holds.start()
-    found: dict[str, Any] = {"reference_s": reference_s(), "periods": []}
+    measures: dict[str, Any] = {"reference_s": reference_s(), "periods": []}
     await task.deferLater(reactor, 0.5, lambda: None)
     heart.take()
     daemon = await start(reactor, config)
-    found["start_s"] = heart.take()
+    measures["start_s"] = heart.take()
     enough: Deferred[None] = Deferred()
 
     def listen(announcement: Announcement) -> None:
         steps = Counter(step.kind for step in announcement.decided.steps)
-        found["periods"].append(
+        measures["periods"].append(
             {
                 "held_s": heart.take(),
                 "where": holds.take()[1],
@@ -89,8 +89,8 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
                 **steps,
             }
         )
-        sys.stderr.write(f"period {len(found['periods'])} of {periods}\n")
-        if len(found["periods"]) == periods:
+        sys.stderr.write(f"period {len(measures['periods'])} of {periods}\n")
+        if len(measures["periods"]) == periods:
             enough.callback(None)
 
     daemon.scheduler.listen(listen)
@@ -98,8 +98,8 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
     await daemon.stop()
     holds.stop()
     # Other programs may have started on the machine meanwhile.
-    found["reference_s"] = max(found["reference_s"], reference_s())
-    return found
+    measures["reference_s"] = max(measures["reference_s"], reference_s())
+    return measures
 
 
 def main(directory: Path, endpoint: str, periods: int) -> None:

@@ -88,5 +88,5 @@ def test_a_clock_change_stops_neither_periods_nor_users(clocked: Clocked) -> Non
         assert clocked.api.merkat.daemon.info("ann:secret")[0]
         clocked.set(by_s)
         assert clocked.after_periods(2) < MOST_S, by_s
-        said = clocked.api.merkat.daemon.info("ann:secret")
-        assert said[0], said
+        answer = clocked.api.merkat.daemon.info("ann:secret")
+        assert answer[0], answer

@@ -44,20 +44,20 @@ def test_cancelled_work_may_finish() -> None:
     """A part cancelled at its limit ends before the next part is closed."""
     clock = Clock()
     closing = OpenParts(clock)
-    said: list[str] = []
+    ended: list[str] = []
 
     async def polite() -> None:
         try:
             await Deferred()
         finally:
-            said.append("polite")
+            ended.append("polite")
 
-    closing.add("next", lambda: said.append("next"))
+    closing.add("next", lambda: ended.append("next"))
     closing.add("polite", lambda: ensureDeferred(polite()))
     over = ensureDeferred(closing.close())
     clock.advance(PART_LIMIT_S - 0.1)
-    assert said == []
+    assert ended == []
     clock.advance(0.2)
-    assert said == ["polite", "next"]
+    assert ended == ["polite", "next"]
     assert over.called
     assert not clock.getDelayedCalls()

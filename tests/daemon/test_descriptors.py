@@ -1,18 +1,18 @@
 """Connections of strangers leave the daemon enough open files."""
 
+import resource
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.api.http.settings import ApiSettings
+from merkatd.cli import main
 from merkatd.daemon.open_files import OWN, within
 from tests.daemon.harness import Site
-from tests.daemon.processes import until
+from tests.daemon.processes import Program, until
 
 FILES = 700
 """The system's limit, below the connections of both servers together."""
@@ -21,20 +21,20 @@ TRIED = 400
 REQUEST = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
+def _run_with_few_files(words: Sequence[str]) -> int:
+    """Run a command that may have few files open; the hard limit is twice the soft one."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES // 2, FILES))
+    return main(words)
+
+
 @pytest.fixture
-def daemon(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(site: Site) -> Iterator[Program]:
     """Replace the site's daemon by one that may have few files open."""
     site.kill_daemon()
-    config = str(site.directory / "merkatd.toml")
-    # The hard limit is twice the soft one.
-    few = ["sh", "-c", f'ulimit -S -n {FILES // 2}; ulimit -H -n {FILES}; exec "$@"', "sh"]
-    main = "from merkatd.cli import main; raise SystemExit(main())"
-    words = [sys.executable, "-c", main, "run", "--config", config]
-    with (site.directory / "few.log").open("wb") as log:
-        started = subprocess.Popen([*few, *words], stdout=log, stderr=log)
-        yield started
-        started.kill()
-        started.wait()
+    words = ("run", "--config", str(site.directory / "merkatd.toml"))
+    started = Program(site.directory / "few.log", *words, main=_run_with_few_files)
+    yield started
+    started.kill()
 
 
 def hold_connections(door: Path, number: int, into: list[socket.socket]) -> None:
@@ -43,20 +43,18 @@ def hold_connections(door: Path, number: int, into: list[socket.socket]) -> None
     for address in range(ADDRESSES):
         for _ in range(number // ADDRESSES):
             source = (f"127.0.7.{address + 1}", 0)
-            one = socket.create_connection(("127.0.0.1", port), 5.0, source)
-            into.append(one)
-            one.sendall(REQUEST)
+            connection = socket.create_connection(("127.0.0.1", port), 5.0, source)
+            into.append(connection)
+            connection.sendall(REQUEST)
 
 
-def test_periods_continue_while_strangers_hold_all_connections(
-    site: Site, daemon: subprocess.Popen[bytes]
-) -> None:
+def test_periods_continue_while_strangers_hold_all_connections(site: Site, daemon: Program) -> None:
     """The daemon raises its soft limit to the hard one and logs the shortage."""
     before = site.good_periods()
     until(lambda: site.good_periods() > before, "a period")
     state, log = site.directory / "state", site.directory / "few.log"
-    said = log.read_text()
-    assert f"merkatd may have only {FILES} files open" in said, said
+    log_text = log.read_text()
+    assert f"merkatd may have only {FILES} files open" in log_text, log_text
     connections: list[socket.socket] = []
     try:
         for door in ("merkat_xmlrpc", "merkat_web"):
@@ -68,8 +66,8 @@ def test_periods_continue_while_strangers_hold_all_connections(
         assert open_files < FILES - OWN // 2
         assert "Too many open files" not in log.read_text()
     finally:
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
 
 
 @pytest.mark.parametrize(

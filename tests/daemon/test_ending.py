@@ -23,15 +23,15 @@ def check_end(daemon: Program) -> None:
     daemon.tell_to_end()
     daemon.tell_to_end()
     code = daemon.end()
-    assert code == 0, daemon.said()
-    assert "Traceback" not in daemon.said(), daemon.said()
+    assert code == 0, daemon.output()
+    assert "Traceback" not in daemon.output(), daemon.output()
 
 
 def unfinished(connection: sa.Connection) -> list[object]:
     """Return the unsent steps and the interrupted periods."""
-    whole = (PeriodState.ACTED, PeriodState.CHARGED)
+    finished = (PeriodState.ACTED, PeriodState.CHARGED)
     steps = sa.select(STEPS.c.id).where(STEPS.c.state == StepState.PLANNED)
-    periods = sa.select(PERIODS.c.number).where(PERIODS.c.state.not_in(whole))
+    periods = sa.select(PERIODS.c.number).where(PERIODS.c.state.not_in(finished))
     return [*connection.scalars(steps), *connection.scalars(periods)]
 
 
@@ -94,8 +94,8 @@ def server() -> Iterator[MariaDb]:
     """Start a MariaDB for these tests alone, so that it can be frozen."""
     if servers.MARIADBD is None:
         pytest.skip("mariadb-server is not here")
-    with servers.mariadb() as one:
-        yield one
+    with servers.mariadb() as server:
+        yield server
 
 
 @pytest.mark.parametrize("started", [True, False], ids=["running", "starting"])
@@ -116,9 +116,9 @@ def test_a_daemon_with_a_hanging_database_ends_in_time(
     daemon.tell_to_end()
     told_s = time.monotonic()
     until(lambda: not daemon.running, "the daemon has ended")
-    assert time.monotonic() - told_s < 25.0, daemon.said()
+    assert time.monotonic() - told_s < 25.0, daemon.output()
     assert not taken(site.directory / "state" / "lock")
-    assert "Traceback" not in daemon.said(), daemon.said()
+    assert "Traceback" not in daemon.output(), daemon.output()
     server.thaw()
     site.start_daemon()
     site.after_good_periods(1)
@@ -131,8 +131,8 @@ def test_a_second_daemon_on_the_same_state_directory_is_rejected(site: Site) -> 
     assert second.end() == 1
     directory = site.directory / "state"
     line = f"merkatd run: {directory}: another daemon uses this state directory\n"
-    assert line in second.said()
-    assert "Traceback" not in second.said()
+    assert line in second.output()
+    assert "Traceback" not in second.output()
     site.after_good_periods(1)
 
 

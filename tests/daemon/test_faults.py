@@ -20,9 +20,9 @@ LATE_S = 2 * CALL_LIMIT_S
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Start one site for all faults, one after another."""
-    with running(tmp_path_factory.mktemp("faults"), FIRST_SEED) as found:
-        found.after_good_periods(1)
-        yield found
+    with running(tmp_path_factory.mktemp("faults"), FIRST_SEED) as running_site:
+        running_site.after_good_periods(1)
+        yield running_site
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def site(lasting: Site) -> Iterator[Site]:
     agree(lasting)
     assert lasting.daemon is not None
     assert lasting.daemon.running
-    assert "Traceback" not in lasting.daemon.said(), lasting.daemon.said()
+    assert "Traceback" not in lasting.daemon.output(), lasting.daemon.output()
 
 
 EACH_ROUND = pytest.mark.parametrize("turn", range(FAULT_ROUNDS))

@@ -32,14 +32,14 @@ def test_metrics_of_a_daemon_are_served_over_http(tmp_path: Path) -> None:
     file.write_text(CONFIG.format(state=tmp_path / "state"))
     daemon = Program(tmp_path / "log", "run", "--config", str(file))
     try:
-        daemon.until_said("/metrics")
-        found = re.search(r"http://\S+/metrics", daemon.said())
-        assert found is not None
+        daemon.until_output("/metrics")
+        match = re.search(r"http://\S+/metrics", daemon.output())
+        assert match is not None
         until(
-            lambda: re.search(r'periods_total\{outcome="done"\} [2-9]', read(found[0])),
+            lambda: re.search(r'periods_total\{outcome="done"\} [2-9]', read(match[0])),
             "two periods counted",
         )
-        assert "merkat_cpu_capacity_cores" in read(found[0])
-        assert read(found[0].replace("metrics", "healthz")) == "ok: acting\n"
+        assert "merkat_cpu_capacity_cores" in read(match[0])
+        assert read(match[0].replace("metrics", "healthz")) == "ok: acting\n"
     finally:
         daemon.kill()

@@ -17,7 +17,7 @@ class Times:
         self.now_s = 0.0
         self.each_s = 0.0
         self.size = 1_000
-        self.told = True
+        self.readable = True
         """Whether the file with the size can be opened."""
         self._cpu_s = 0.0
 
@@ -32,7 +32,7 @@ class Times:
 
     def resident(self) -> int:
         """Return the size of the process."""
-        if not self.told:
+        if not self.readable:
             raise OSError(errno.EMFILE, "Too many open files")
         return self.size
 
@@ -153,7 +153,7 @@ def test_without_free_files_collections_depend_on_the_clock(
         gc.collect()
         return weakref.ref(circle)
 
-    times.told = False
+    times.readable = False
     first = frozen()
     garbage.after_period()
     assert first() is not None
@@ -161,7 +161,7 @@ def test_without_free_files_collections_depend_on_the_clock(
     garbage.after_period()
     assert first() is None
     second = frozen()
-    times.told = True
+    times.readable = True
     garbage.after_period()
     assert second() is not None
     times.size = int(GROWTH * 1_000) + 1

@@ -61,10 +61,10 @@ def placements(site: Site) -> list[Any]:
 
 def _approved_keys(connection: Any) -> set[Any]:
     """Return the keys of the steps of all approved plans."""
-    found = set()
+    keys = set()
     for (number,) in connection.execute(PLANS.select().with_only_columns(PLANS.c.id)):
         plan = plan_store.get(connection, number)
         if plan is not None and plan.approved_s is not None:
             assert plan.state is not PlanState.REFUSED
-            found |= {step.key for step in plan.steps if not step.skipped}
-    return found
+            keys |= {step.key for step in plan.steps if not step.skipped}
+    return keys

@@ -16,19 +16,19 @@ def test_a_daemon_keeps_its_name(tmp_path: Path) -> None:
 
 def test_a_copy_of_a_state_directory_is_another_daemon(tmp_path: Path) -> None:
     """Two daemons of one name would take the lease from each other."""
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir()
-    name = holder_of(one / "holder")
-    shutil.copytree(one, other)
+    first, other = tmp_path / "one", tmp_path / "other"
+    first.mkdir()
+    name = holder_of(first / "holder")
+    shutil.copytree(first, other)
     assert holder_of(other / "holder") != name
-    assert holder_of(one / "holder") == name
+    assert holder_of(first / "holder") == name
 
 
-@pytest.mark.parametrize("said", ["", "\n", "  \n"])
-def test_an_incomplete_file_is_written_anew(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("content", ["", "\n", "  \n"])
+def test_an_incomplete_file_is_written_anew(tmp_path: Path, content: str) -> None:
     """A kill or a full disk can interrupt the first write."""
     path = tmp_path / "holder"
-    path.write_text(said)
+    path.write_text(content)
     assert len(holder_of(path)) > 20
     assert path.read_text().strip()
     assert read_or_create(path, "another") == path.read_text().strip()

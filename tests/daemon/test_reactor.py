@@ -39,8 +39,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             timeout=400,
         )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+    measures: dict[str, Any] = json.loads(ended.stdout)
+    return measures
 
 
 def test_the_first_period_has_much_to_do(measured: dict[str, Any]) -> None:

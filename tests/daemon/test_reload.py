@@ -2,19 +2,17 @@
 
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from merkatd.api.control.control_client import ask
-from tests.daemon.processes import PATIENCE_S, until
+from merkatd.cli import main
+from tests.daemon.processes import PATIENCE_S, Program, until
 
 _GOOD = """
 [daemon]
@@ -32,6 +30,12 @@ port = 0
 """
 
 
+def _run_as_systemd(words: Sequence[str]) -> int:
+    """Run a command that notifies systemd at this address."""
+    os.environ["NOTIFY_SOCKET"] = words[0]
+    return main(words[1:])
+
+
 class Running:
     """A daemon started as systemd starts it."""
 
@@ -42,9 +46,8 @@ class Running:
         self.listener.bind(str(folder / "notify"))
         self.listener.settimeout(PATIENCE_S)
         self.write()
-        words = [sys.executable, "-m", "merkatd.cli", "run", "--config", str(self.file)]
-        environment = os.environ | {"NOTIFY_SOCKET": str(folder / "notify")}
-        self.process = subprocess.Popen(words, env=environment)
+        words = (str(folder / "notify"), "run", "--config", str(self.file))
+        self.program = Program(folder / "output", *words, main=_run_as_systemd)
         assert self.heard().startswith("READY=1")
 
     def write(self, interval: str = "200ms", hosts: int = 2, mode: str = "on") -> None:
@@ -54,7 +57,7 @@ class Running:
 
     def reload(self) -> str:
         """Reload as systemd does; return the status message after the reload."""
-        self.process.send_signal(signal.SIGHUP)
+        self.program.reload()
         words = self.heard().splitlines()
         assert words[0] == "RELOADING=1"
         assert words[1].startswith("MONOTONIC_USEC=")
@@ -83,11 +86,11 @@ class Running:
 
     def end(self) -> None:
         """Stop the daemon with SIGTERM, and kill it in any case."""
-        self.process.terminate()
+        self.program.tell_to_end()
         try:
-            assert self.process.wait(PATIENCE_S) == 0
+            assert self.program.end() == 0
         finally:
-            self.process.kill()
+            self.program.kill()
             self.listener.close()
 
 
@@ -116,11 +119,11 @@ def test_an_invalid_file_leaves_the_old_configuration_in_force(daemon: Running) 
     daemon.write(interval="200ms", mode="on")
     daemon.reload()
     daemon.file.write_text('[period]\ninterval = "soon"\n[acting]\nmode = "off"\n')
-    said = daemon.reload()
-    assert said.startswith("refused: ")
-    assert "(and 1 more)" in said
+    answer = daemon.reload()
+    assert answer.startswith("refused: ")
+    assert "(and 1 more)" in answer
     status = daemon.status()
-    assert status["configuration"] == said
+    assert status["configuration"] == answer
     assert (status["mode"], status["interval_s"]) == ("on", 0.2)
     assert 'acting.mode = "off": must be one of dry' in daemon.log()
     assert "The configuration is refused: the old one stays in force" in daemon.log()
@@ -137,12 +140,12 @@ def test_an_unusable_log_file_does_not_prevent_a_reload(daemon: Running) -> None
     log.rename(moved)
     log.mkdir()
     daemon.write(interval="100ms", mode="dry")
-    said = daemon.reload()
-    assert said == "in force, but the log continues in its old file: Is a directory"
+    answer = daemon.reload()
+    assert answer == "in force, but the log continues in its old file: Is a directory"
     status = daemon.status()
-    assert status["configuration"] == said
+    assert status["configuration"] == answer
     assert (status["mode"], status["interval_s"]) == ("dry", 0.1)
-    assert said.replace("in force", "The configuration is in force") in moved.read_text()
+    assert answer.replace("in force", "The configuration is in force") in moved.read_text()
     log.rmdir()
     daemon.write()
     daemon.reload()
@@ -183,7 +186,7 @@ def test_many_reloads_at_once_succeed(daemon: Running) -> None:
     """The last file applies, and each reload that starts also ends."""
     daemon.write(mode="dry")
     for _ in range(20):
-        daemon.process.send_signal(signal.SIGHUP)
+        daemon.program.reload()
     heard = [daemon.heard().partition("\n")[0]]
     until(lambda: daemon.status()["mode"] == "dry", "the new mode")
 

@@ -21,9 +21,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, why: str) -> None:
         path.chmod(0o600)
         made = site.start_daemon()
         until(lambda: not made.running, "the daemon ends")
-        said = made.said()
-        assert said.strip().splitlines() == [said.strip()]
-        assert f"{path} {why}" in said
-        assert "remove it" in said
+        output = made.output()
+        assert output.strip().splitlines() == [output.strip()]
+        assert f"{path} {why}" in output
+        assert "remove it" in output
     finally:
         site.close()

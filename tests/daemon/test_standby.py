@@ -58,12 +58,12 @@ def test_the_standby_takes_over_from_a_killed_daemon(
     site: Site, standby: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It waits until the lease ends, sends nothing meanwhile, and then acts."""
-    standby.until_said("Standing by")
-    assert "This daemon acts" not in standby.said()
+    standby.until_output("Standing by")
+    assert "This daemon acts" not in standby.output()
     site.after_good_periods(2, busy=True)
     site.kill_daemon()
     killed_s = time.monotonic()
-    until(lambda: "This daemon acts" in standby.said(), "the standby acts", site.tenants.act)
+    until(lambda: "This daemon acts" in standby.output(), "the standby acts", site.tenants.act)
     assert time.monotonic() - killed_s < LEAST_LEASE_S * 1.2 + SLACK_S
     site.daemon = standby
     settle(site)
@@ -71,9 +71,9 @@ def test_the_standby_takes_over_from_a_killed_daemon(
 
     config = str(site.directory / "second.toml")
     assert main(["check", "--config", config]) == 0
-    said = capsys.readouterr().out
-    assert "mode daemon fits" in said
-    assert "the login is an administrator's" in said
+    output = capsys.readouterr().out
+    assert "mode daemon fits" in output
+    assert "the login is an administrator's" in output
 
     # The daemon acts by itself here, so the driver of OpenNebula 7 places nothing.
     scripts = site.directory / "merkat"
@@ -88,7 +88,7 @@ def test_the_standby_takes_over_from_a_killed_daemon(
     assert done.stderr == b""
 
     standby.tell_to_end()
-    assert standby.end() == 0, standby.said()
+    assert standby.end() == 0, standby.output()
     site.start_daemon()
     site.after_good_periods(1)
     agree(site)

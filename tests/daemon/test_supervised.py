@@ -33,12 +33,12 @@ def environment_for(listener: socket.socket, **others: str) -> dict[str, str]:
 def heard(listener: socket.socket) -> list[str]:
     """Return the notifications until now."""
     listener.setblocking(False)
-    found = []
+    messages = []
     while True:
         try:
-            found.append(listener.recv(4096).decode())
+            messages.append(listener.recv(4096).decode())
         except BlockingIOError:
-            return found
+            return messages
 
 
 def test_a_daemon_reports_its_start_its_life_and_its_end(
@@ -70,12 +70,12 @@ def test_the_watchdog_is_notified_twice_per_interval(listener: socket.socket) ->
     """Only the watched process notifies it, and not after the end."""
     clock = Clock()
     for pid, times in ((str(os.getpid()), 5), ("1", 0)):
-        told = SystemdNotifier(
+        notifier = SystemdNotifier(
             environment_for(listener, WATCHDOG_USEC="60000000", WATCHDOG_PID=pid), clock
         )
-        told.ready("well")
+        notifier.ready("well")
         clock.pump([30.0] * 4)
-        told.stop()
+        notifier.stop()
         clock.advance(120)
         assert heard(listener) == ["READY=1\nSTATUS=well", *["WATCHDOG=1"] * times]
 

@@ -53,7 +53,7 @@ class Pair:
     def acted(self, name: str) -> list[int]:
         """Return the numbers of the periods in a daemon's log."""
         log = self.site.directory / f"{name}.log"
-        return [int(found) for found in _ACTED.findall(log.read_text())] if log.exists() else []
+        return [int(number) for number in _ACTED.findall(log.read_text())] if log.exists() else []
 
     def newest(self) -> int:
         """Return the number of the newest period."""
@@ -69,8 +69,8 @@ class Pair:
     def close(self) -> None:
         """Kill all processes."""
         for lives in self.lives.values():
-            for one in lives:
-                one.kill()
+            for life in lives:
+                life.kill()
         self.engine.dispose()
 
 
@@ -84,7 +84,7 @@ def pair(tmp_path: Path, mariadb: MariaDb) -> Iterator[Pair]:
         made.start("first")
         until(lambda: len(made.acted("first")) > 0, "the first daemon acts")
         made.start("second")
-        made.lives["second"][0].until_said("Standing by")
+        made.lives["second"][0].until_output("Standing by")
         yield made
     finally:
         made.close()
@@ -118,4 +118,4 @@ def swap_roles(pair: Pair, acting: str, waiting: str) -> None:
     until(lambda: len(pair.acted(waiting)) > already, "the standby acts")
     assert time.monotonic() - killed_s <= 2 * INTERVAL_S + SLACK_S
     pair.start(acting)
-    pair.lives[acting][-1].until_said("Standing by")
+    pair.lives[acting][-1].until_output("Standing by")

@@ -21,11 +21,13 @@ from merkatd.cluster import (
 )
 from merkatd.database.base.schema import CHUNK
 from merkatd.database.base.transactions import LostRaceError
+from merkatd.database.ledger import account_store, budget_store
 from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import STEPS, StepState, to_row
 from tests.database.begun import begin_periods, deploy
+from tests.servers import locking
 
 KEY = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10"
 
@@ -255,3 +257,15 @@ def test_thousands_of_steps_are_recorded_at_once(connection: sa.Connection) -> N
     steps = [deploy(vm) for vm in range(2 * CHUNK + 1)]
     assert len(journal.record(connection, steps, 0.0).recorded) == len(steps)
     assert len(journal.mark_sent(connection, [step.id for step in steps], 1.0)) == len(steps)
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_lists_of_any_length_lock_their_rows(connection: sa.Connection, count: int) -> None:
+    """MariaDB locks the rows of a few and of many steps, accounts and applications."""
+    steps = [f"step{number}" for number in range(count)]
+    with locking(connection.engine) as statements:
+        journal.mark_sent(connection, steps, 0.0)
+        journal.confirm(connection, steps, 0.0)
+        account_store.lock(connection, range(count))
+        budget_store.ended_among(connection, range(count))
+    assert len(statements) == (0 if connection.dialect.name == "sqlite" else 5)

@@ -43,8 +43,10 @@ def workers(url: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
-def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[str, int]]:
-    """What a worker said until it was killed, so long after its first word."""
+def killed_after(
+    workers: subprocess.Popen[str], least: int, wait_s: float
+) -> list[tuple[str, int]]:
+    """Return the messages of a worker that is killed so long after this many messages."""
     assert workers.stdin is not None
     assert workers.stdout is not None
     workers.stdin.write("\n")
@@ -59,7 +61,7 @@ def killed_after(workers: subprocess.Popen[str], wait_s: float) -> list[tuple[st
             process = int(number)
         else:
             messages.append((what, int(number)))
-        if process and messages and not killed:
+        if process and len(messages) >= least and not killed:
             time.sleep(wait_s)
             os.kill(process, signal.SIGKILL)
             killed = True
@@ -101,8 +103,8 @@ def test_kills_leave_the_books_and_the_journal_whole(
     """Each worker continues where the killed worker stopped."""
     rng = np.random.default_rng(7)
     messages: list[tuple[str, int]] = []
-    for _ in range(KILLS):
-        messages += killed_after(workers, float(rng.uniform(0.0, 0.12)))
+    for kill in range(KILLS):
+        messages += killed_after(workers, 1 + kill % 3, float(rng.uniform(0.0, 0.12)))
         engine = make_engine(url)
         with engine.connect() as connection:
             check_books(connection, messages)

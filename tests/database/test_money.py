@@ -58,15 +58,15 @@ def test_treasury_and_issuance_have_no_owner(connection: sa.Connection) -> None:
 
 def test_both_sides_of_a_movement_are_recorded(connection: sa.Connection) -> None:
     """Balances and entries agree, and a statement covers the requested time."""
-    one, other = open_accounts(connection, [100, 0])
-    entry_store.post(connection, [move("gift", one, other, 30)], 60.0)
-    assert account_store.get(connection, [one, other])[other].balance == 30
-    lines = entry_store.of_account(connection, one, 0.0, 61.0)
+    first, other = open_accounts(connection, [100, 0])
+    entry_store.post(connection, [move("gift", first, other, 30)], 60.0)
+    assert account_store.get(connection, [first, other])[other].balance == 30
+    lines = entry_store.of_account(connection, first, 0.0, 61.0)
     assert [(line.reference, line.amount) for line in lines] == [("income/0", 100), ("gift", -30)]
-    assert [line.reference for line in entry_store.of_account(connection, one, 60.0, 61.0)] == [
+    assert [line.reference for line in entry_store.of_account(connection, first, 60.0, 61.0)] == [
         "gift"
     ]
-    assert entry_store.of_account(connection, one, 1.0, 60.0) == ()
+    assert entry_store.of_account(connection, first, 1.0, 60.0) == ()
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_an_unbalanced_posting_is_an_error(
 
 def test_only_issuance_may_be_negative(connection: sa.Connection) -> None:
     """An overdraft error names the balance, and nothing changes."""
-    one, other = open_accounts(connection, [100, 0])
+    first, other = open_accounts(connection, [100, 0])
     before = balances(connection)
     with pytest.raises(OverdrawnError, match=r"has 100 micro-credits: 101 can't"):
-        entry_store.post(connection, [move("too much", one, other, 101)], 1.0)
+        entry_store.post(connection, [move("too much", first, other, 101)], 1.0)
     with pytest.raises(UnknownAccountError, match="999"):
-        entry_store.post(connection, [move("nowhere", one, 999, 1)], 1.0)
+        entry_store.post(connection, [move("nowhere", first, 999, 1)], 1.0)
     assert balances(connection) == before
     assert entry_store.posted(connection, ["too much", "nowhere"]) == frozenset()
 
@@ -195,15 +195,15 @@ def test_the_sum_is_zero_after_any_postings_and_repetitions(
         expected = dict(zip(tenants, holdings, strict=True))
         made: set[int] = set()
         for source, target, amount, number in moves:
-            one, other = tenants[source % len(tenants)], tenants[target % len(tenants)]
-            if one == other:
+            source_account, other = tenants[source % len(tenants)], tenants[target % len(tenants)]
+            if source_account == other:
                 continue
-            posting = move(f"move/{number}", one, other, amount)
-            if number in made or amount <= expected[one]:
+            posting = move(f"move/{number}", source_account, other, amount)
+            if number in made or amount <= expected[source_account]:
                 posted = entry_store.post(connection, [posting], 1.0)
                 assert bool(posted) == (number not in made)
                 if posted:
-                    expected[one] -= amount
+                    expected[source_account] -= amount
                     expected[other] += amount
                 made.add(number)
             else:

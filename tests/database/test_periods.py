@@ -37,11 +37,11 @@ def test_a_number_counts_only_once_it_is_committed(file_engine: sa.Engine) -> No
 def test_concurrent_periods_get_different_numbers(file_engine: sa.Engine) -> None:
     """Twenty periods begun by four threads have twenty numbers."""
 
-    def one(_: int) -> int:
+    def make_period(_: int) -> int:
         return retry_transaction(file_engine, begin)
 
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(one, range(20))) == list(range(1, 21))
+        assert sorted(pool.map(make_period, range(20))) == list(range(1, 21))
 
 
 def test_a_taken_number_is_a_lost_race(
@@ -52,6 +52,18 @@ def test_a_taken_number_is_a_lost_race(
     monkeypatch.setattr(connection, "scalar", lambda _query: None)
     with pytest.raises(LostRaceError, match="period 1"):
         begin(connection)
+
+
+def test_periods_are_found_by_the_time_of_their_charge(connection: sa.Connection) -> None:
+    """Of the charged periods, only those of this time are returned, newest first."""
+    for at_s in (5.0, 6.0, 6.0):
+        number = begin(connection)
+        period_store.decided(connection, number, 2.0, "tabu", {})
+        period_store.charged(connection, number, at_s)
+    begin(connection)
+    assert period_store.charged_at(connection, 6.0) == (3, 2)
+    assert period_store.charged_at(connection, 5.0) == (1,)
+    assert period_store.charged_at(connection, 7.0) == ()
 
 
 def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> None:
@@ -142,9 +154,9 @@ def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
 def test_prices_keep_infinity(connection: sa.Connection) -> None:
     """A price that does not clear is stored as infinite, although servers have no infinity."""
     number = begin(connection)
-    told = {"default": {"cpu": 0.5, "memory": math.inf}, "batch": {"cpu": 0.0, "memory": 0.25}}
-    price_store.store_prices(connection, number, told)
-    assert price_store.load_prices(connection, number) == told
+    prices = {"default": {"cpu": 0.5, "memory": math.inf}, "batch": {"cpu": 0.0, "memory": 0.25}}
+    price_store.store_prices(connection, number, prices)
+    assert price_store.load_prices(connection, number) == prices
 
 
 @pytest.mark.parametrize("price", [math.nan, -1.0])

@@ -41,7 +41,7 @@ def move(connection: sa.Connection, reference: str, source: int, target: int) ->
 
 def test_a_real_deadlock_is_resolved_by_a_retry(engine: sa.Engine) -> None:
     """Two transactions lock two accounts in opposite order; the server ends one, both succeed."""
-    one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
+    first, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
     both = threading.Barrier(2, timeout=10)
     failures: list[Exception] = []
 
@@ -70,7 +70,10 @@ def test_a_real_deadlock_is_resolved_by_a_retry(engine: sa.Engine) -> None:
         retry_transaction(engine, watched)
 
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(crossing, one, other, "a"), pool.submit(crossing, other, one, "b")]
+        running = [
+            pool.submit(crossing, first, other, "a"),
+            pool.submit(crossing, other, first, "b"),
+        ]
         for run in running:
             run.result()
     assert [getattr(error, "orig").args[0] for error in failures] == [1213]  # noqa: B009 - any error
@@ -82,11 +85,11 @@ def test_a_real_deadlock_is_resolved_by_a_retry(engine: sa.Engine) -> None:
 
 def test_a_connection_cut_inside_a_transaction_is_retried(engine: sa.Engine) -> None:
     """A connection killed by an administrator costs one attempt."""
-    one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
+    first, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
     cuts: list[int] = []
 
     def work(connection: sa.Connection) -> None:
-        move(connection, "cut", one, other)
+        move(connection, "cut", first, other)
         if not cuts:
             cuts.append(connection.exec_driver_sql("SELECT connection_id()").scalar_one())
             with engine.connect() as administrator:
@@ -130,15 +133,17 @@ def test_a_killed_and_restarted_server_is_used_again() -> None:
     with servers.mariadb() as server:
         engine = make_engine(server.make("merkat"))
         METADATA.create_all(engine)
-        one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
-        transaction(engine, lambda connection: move(connection, "before", one, other))
+        first, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
+        transaction(engine, lambda connection: move(connection, "before", first, other))
         server.kill()
         with pytest.raises(sa.exc.OperationalError) as failed:
-            transaction(engine, lambda connection: move(connection, "while", one, other))
+            transaction(engine, lambda connection: move(connection, "while", first, other))
         assert is_transient(failed.value)
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(
-                retry_transaction, engine, lambda connection: move(connection, "while", one, other)
+                retry_transaction,
+                engine,
+                lambda connection: move(connection, "while", first, other),
             )
             time.sleep(0.05)
             assert not waiting.done()

@@ -196,6 +196,27 @@ def test_readers_see_the_last_commit_during_a_write(
     other.close()
 
 
+def test_a_write_takes_the_lock_at_its_start_and_a_read_never(
+    tmp_path: Path, engine: sa.Engine, clock: Clock
+) -> None:
+    """Two transactions that read before they take the lock to write would block each other."""
+    database = inline(engine, clock)
+    other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None, timeout=0.0)
+
+    def is_locked(_: sa.Connection) -> bool:
+        try:
+            other.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        other.execute("ROLLBACK")
+        return False
+
+    for _ in range(2):  # a connection serves both kinds, one after the other
+        assert not run_now(database.read(is_locked))
+        assert run_now(database.run(is_locked))
+    other.close()
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"), [((1213, "Deadlock"), True), ((1062, "Duplicate"), False)]
 )

@@ -3,31 +3,32 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
+from merkatd import cli
+from tests.daemon.processes import Program
 
 
 class Running:
     """A running demo with its output in a pipe or on a terminal."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
+    def __init__(self, program: Program, pipe: BinaryIO | None) -> None:
+        self._program = program
+        self._pipe = pipe
         self._seen = b""
 
     @property
     def pid(self) -> int:
         """Return the id of the process and of its group."""
-        return self._process.pid
+        return self._program.pid
 
     def until(self, text: str) -> None:
         """Read until a line contains this text."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        assert self._pipe is not None
+        for line in self._pipe:
             self._seen += line
             if text.encode() in line:
                 return
@@ -35,14 +36,14 @@ class Running:
 
     def rest(self) -> str:
         """Return the whole output once the demo has ended."""
-        if self._process.stdout is not None:
-            self._seen += self._process.stdout.read()
+        if self._pipe is not None:
+            self._seen += self._pipe.read()
         return self._seen.decode()
 
     def close_output(self) -> None:
         """Close the pipe of the output."""
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        assert self._pipe is not None
+        self._pipe.close()
 
     def interrupt(self) -> None:
         """Interrupt the demo as Ctrl-C does."""
@@ -50,30 +51,38 @@ class Running:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
-        self._process.send_signal(number)
+        self._program.send(number)
 
-    def end(self) -> int:
+    def end(self) -> int | None:
         """Wait for the demo to end; return its exit code."""
-        return self._process.wait(PATIENCE_S)
+        return self._program.end()
+
+
+def _run_on_terminal(words: Sequence[str]) -> int:
+    """Run a command whose input is the terminal of its output."""
+    os.dup2(1, 0)
+    return _run(words)
+
+
+def _run(words: Sequence[str]) -> int:
+    """Run a command with its temporary files in a folder."""
+    os.environ["NUMBA_DISABLE_JIT"] = "1"
+    tempfile.tempdir = words[0]
+    return cli.main(words[1:])
 
 
 @contextlib.contextmanager
 def started(place: Path, *words: str, terminal: int | None = None) -> Iterator[Running]:
     """Start a demo with its temporary files in a folder; kill it afterwards."""
-    process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "merkatd.cli", "demo", *words],
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(place), "NUMBA_DISABLE_JIT": "1"},
-        stdin=subprocess.DEVNULL if terminal is None else terminal,
-        stdout=subprocess.PIPE if terminal is None else terminal,
-        stderr=subprocess.STDOUT if terminal is None else terminal,
-        start_new_session=True,
-    )
-    try:
-        yield Running(process)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    arguments = (str(place), "demo", *words)
+    with contextlib.ExitStack() as stack:
+        if terminal is not None:
+            program = Program(Path(os.ttyname(terminal)), *arguments, main=_run_on_terminal)
+            pipe = None
+        else:
+            file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pipe"
+            os.mkfifo(file)
+            program = Program(file, *arguments, main=_run)
+            pipe = stack.enter_context(file.open("rb"))
+        stack.callback(program.kill)
+        yield Running(program, pipe)

@@ -21,8 +21,8 @@ PATIENCE_S = 30.0
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Return the folder for temporary files; its path is short, as sockets require."""
-    with TemporaryDirectory() as found:
-        yield Path(found)
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def test_in_a_pipe_the_demo_prints_a_log_and_ends_by_itself(place: Path) -> None:

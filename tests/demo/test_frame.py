@@ -119,7 +119,7 @@ def test_wrapped_text_loses_nothing() -> None:
 
 def test_no_name_moves_the_cursor() -> None:
     """Users choose the names of VMs, so control characters are removed."""
-    told = DisplayedDecision(period=1, tenant=-1, what="deploy \x1b[2J", why="line\nbreak")
-    text = "".join(painted(line) for line in frame(DisplayState(decisions=(told,)), 80, 24))
+    displayed = DisplayedDecision(period=1, tenant=-1, what="deploy \x1b[2J", why="line\nbreak")
+    text = "".join(painted(line) for line in frame(DisplayState(decisions=(displayed,)), 80, 24))
     assert "\x1b[2J" not in text
     assert "\n" not in text

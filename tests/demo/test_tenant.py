@@ -24,7 +24,7 @@ class Stay:
         client = Client(self.frontend.transport, self.session, self.frontend.clock)
         self.player = ScriptPlayer(tenant, 2, client, 1, 4)
         self.frontend.vm(rival_bid, VCPU=4)
-        self.told: list[str] = []
+        self.actions: list[str] = []
 
     @property
     def now_min(self) -> float:
@@ -45,17 +45,17 @@ class Stay:
             self.frontend.clock.advance(60.0)
 
     def _tell(self, what: str, why: str) -> None:
-        self.told.append(f"{what}: {why}")
+        self.actions.append(f"{what}: {why}")
 
 
 def test_an_urgent_tenant_arrives_raises_its_bid_and_leaves() -> None:
     """Its bids reach the market, and its VMs end with its work."""
     stay = Stay(URGENT)
     stay.minutes(9)
-    assert not stay.told
+    assert not stay.actions
     stay.minutes(4)
-    assert stay.told[0].startswith("arrives with 3 VMs and bids ")
-    assert any(text.startswith("raises its bid from ") for text in stay.told)
+    assert stay.actions[0].startswith("arrives with 3 VMs and bids ")
+    assert any(text.startswith("raises its bid from ") for text in stay.actions)
     now = stay.player.now
     assert now is not None
     known = stay.frontend.read(bid_store.newest_bids)
@@ -63,7 +63,7 @@ def test_an_urgent_tenant_arrives_raises_its_bid_and_leaves() -> None:
         assert now.errand.bid < known[vm].bid["cpu"] <= now.bid
     while not stay.player.past:
         stay.minutes(1)
-    assert stay.told[-1].startswith(("leaves: 100% done", "gives up: "))
+    assert stay.actions[-1].startswith(("leaves: 100% done", "gives up: "))
     stay.minutes(1)
     for vm in now.vms:
         assert stay.frontend.bench.state(vm)[0] == OneVmState.DONE
@@ -76,7 +76,7 @@ def test_a_tenant_without_rivals_keeps_its_deadline() -> None:
     stay.minutes(30)
     (application,) = stay.player.past
     assert application.kept
-    assert stay.told[-1].startswith("leaves: 100% done")
+    assert stay.actions[-1].startswith("leaves: 100% done")
     (row,) = [
         line for line in summary([account(stay.player, 30.0, 99.0)], 30.0, 30) if "cy" in line
     ]
@@ -90,7 +90,7 @@ def test_a_rejected_call_is_reported_and_retried() -> None:
     client = Client(stay.frontend.transport, "cy:wrong", stay.frontend.clock)
     stay.player = ScriptPlayer(URGENT, 2, client, 1, 4)
     stay.minutes(12)
-    assert stay.told[-1].startswith("is refused: one.vm")
+    assert stay.actions[-1].startswith("is refused: one.vm")
     stay.frontend.close()
 
 

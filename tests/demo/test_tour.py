@@ -57,11 +57,11 @@ def test_every_command_of_the_tour_runs(
 
 def _read_by_shell(line: str, variables: Mapping[str, str]) -> list[str]:
     """Return the lines that this line prints in a shell with these variables."""
-    told = subprocess.run(
+    ended = subprocess.run(
         ["bash", "-c", line], env=dict(variables), capture_output=True, text=True, check=False
     )
-    assert (told.returncode, told.stderr) == (0, ""), line
-    return told.stdout.splitlines()
+    assert (ended.returncode, ended.stderr) == (0, ""), line
+    return ended.stdout.splitlines()
 
 
 def _environment(place: Path) -> dict[str, str]:
@@ -88,8 +88,8 @@ def _wait_until_vms_run(place: Path, shell: Shell) -> None:
     ending_s = time.monotonic() + PATIENCE_S
     listing = "list vms -f STATE=RUNNING --no-header --config"
     while time.monotonic() < ending_s:
-        for found in place.glob("merkat-demo-*/merkatd.toml"):
-            if shell(*listing.split(), str(found)).out.strip():
+        for config in place.glob("merkat-demo-*/merkatd.toml"):
+            if shell(*listing.split(), str(config)).out.strip():
                 return
         time.sleep(0.1)
     raise AssertionError("no VM ran")

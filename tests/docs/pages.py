@@ -72,8 +72,8 @@ class Block:
     @property
     def commands(self) -> tuple[str, ...]:
         """Return the lines that are commands, without prompts and comments."""
-        found = (bare(line) for line in self.lines)
-        return tuple(line for line in found if line and program(line) in {*OURS, *FOREIGN})
+        bare_lines = (bare(line) for line in self.lines)
+        return tuple(line for line in bare_lines if line and program(line) in {*OURS, *FOREIGN})
 
 
 def no_commands(block: Block) -> bool:
@@ -90,10 +90,10 @@ def program(command: str) -> str:
 def bare(line: str) -> str:
     """Return a line's command without prompt and comment."""
     assigned = _ASSIGNED.match(line.strip())
-    found = _BEFORE.sub("", assigned[1] if assigned else line.strip())
-    while (shorter := _BEHIND.sub("", found)) != found:
-        found = shorter
-    return found
+    text = _BEFORE.sub("", assigned[1] if assigned else line.strip())
+    while (shorter := _BEHIND.sub("", text)) != text:
+        text = shorter
+    return text
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -122,8 +122,8 @@ def blocks(page: Path) -> Iterator[Block]:
 def inline(page: Path) -> list[str]:
     """Return Merkat's commands inside of sentences or tables."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    found = re.findall(r"`((?:merkatd|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
-    return [re.sub(r"\s+", " ", bare(cell.replace("\\|", "|"))) for cell in found]
+    cells = re.findall(r"`((?:merkatd|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
+    return [re.sub(r"\s+", " ", bare(cell.replace("\\|", "|"))) for cell in cells]
 
 
 def words(command: str) -> list[str]:

@@ -18,10 +18,13 @@ ELSE = ("make", "python")
 
 def sections(page: Path) -> dict[str, tuple[str, ...]]:
     """Return the commands by heading; equal headings are merged."""
-    found: dict[str, tuple[str, ...]] = {}
+    commands_by_heading: dict[str, tuple[str, ...]] = {}
     for heading, lines in _parts(page):
-        found[heading] = (*found.get(heading, ()), *_commands(page, lines))
-    return found
+        commands_by_heading[heading] = (
+            *commands_by_heading.get(heading, ()),
+            *_commands(page, lines),
+        )
+    return commands_by_heading
 
 
 def foreign(command: str) -> bool:

@@ -40,10 +40,10 @@ def test_every_block_has_commands_or_is_known_to_have_none(page: Path) -> None:
 @pytest.mark.parametrize("page", BY_PAGE)
 def test_every_command_is_valid(page: Path) -> None:
     """Its program accepts its words."""
-    found = [
+    commands_below = [
         command for block in blocks(page) if not no_commands(block) for command in block.commands
     ]
-    for command in [*found, *inline(page)]:
+    for command in [*commands_below, *inline(page)]:
         check(command)
 
 

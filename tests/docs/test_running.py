@@ -80,13 +80,17 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 def commands(page: Path) -> list[list[str]]:
     """Return all commands of merkatd, each once: those in blocks, then those in sentences."""
-    found = [
+    commands_below = [
         command
         for block in blocks(page)
         for command in block.commands
         if program(command) == "merkatd"
     ]
-    typed = [words(command) for command in [*found, *inline(page)] if program(command) == "merkatd"]
+    typed = [
+        words(command)
+        for command in [*commands_below, *inline(page)]
+        if program(command) == "merkatd"
+    ]
     given = [command for several in typed for command in each(several) if command not in ALONE]
     return [command for at, command in enumerate(given) if command not in given[:at]]
 

@@ -18,24 +18,24 @@ TAKING = ("walk", "command", "standing", "left", "typed")
 def listed(test: str) -> set[str]:
     """Return the headings and commands that a test is listed with."""
     return {
-        one
+        command
         for table in (WALKED, ALONE)
         for several in table.get(test, {}).values()
-        for one in several
+        for command in several
     }
 
 
 def walked() -> set[str]:
     """Return every command that some test runs as shown."""
-    found = {
+    commands_of = {
         command
         for pages in WALKED.values()
         for page, headings in pages.items()
         for heading in headings
         for command in walk(page, heading)
     }
-    return found | {
-        one for pages in ALONE.values() for several in pages.values() for one in several
+    return commands_of | {
+        command for pages in ALONE.values() for several in pages.values() for command in several
     }
 
 

@@ -140,14 +140,14 @@ def reason(command: str) -> str:
 
 
 def _section(page: str, heading: str) -> tuple[str, ...]:
-    found = sections(_page(page)).get(heading, ())
-    assert found, f"{page} has no commands below {heading!r}"
-    return found
+    commands_below = sections(_page(page)).get(heading, ())
+    assert commands_below, f"{page} has no commands below {heading!r}"
+    return commands_below
 
 
 def _page(name: str) -> Path:
-    (found,) = (page for page in PAGES if page.name == name)
-    return found
+    (only_page,) = (page for page in PAGES if page.name == name)
+    return only_page
 
 
 def _elsewhere(page: str, command: str) -> bool:

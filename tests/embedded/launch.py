@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from typing import TYPE_CHECKING
 
 from merkatd.commands.programs.embedded_command import add_arguments, run
 
-if __name__ == "__main__":
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command with these arguments."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    sys.exit(run(parser.parse_args()))
+    return run(parser.parse_args(words))

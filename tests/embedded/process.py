@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 import xmlrpc.client
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.daemon.processes import Program, until
+from tests.embedded import launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,25 +23,16 @@ SESSION = "oneadmin:secret"
 class Remote:
     """A running process and calls to it."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-W", "error", "-m", "tests.embedded.launch"),
-                *("--listen", "127.0.0.1:0", "--password", "secret"),
-                *arguments,
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.endpoint = self.process.stdout.readline().strip()
+    def __init__(self, log: Path, *arguments: str) -> None:
+        words = ("--listen", "127.0.0.1:0", "--password", "secret", *arguments)
+        self.program = Program(log, *words, main=launch.main)
+        until(lambda: "/RPC2\n" in self.program.output() or not self.program.running, "a cloud")
+        self.endpoint = self.program.output().strip() if self.program.running else ""
         self.proxy = xmlrpc.client.ServerProxy(self.endpoint) if self.endpoint else None
 
     def raw(self, method: str, *arguments: Any, session: str = SESSION) -> Any:
         """Return the whole answer to a call."""
-        assert self.proxy is not None, self.process.communicate()[1]
+        assert self.proxy is not None, self.program.output()
         return getattr(self.proxy, method)(session, *arguments)
 
     def ok(self, method: str, *arguments: Any, session: str = SESSION) -> Any:
@@ -71,28 +64,30 @@ class Remote:
 
     def kill(self) -> None:
         """Kill the process, as a power cut would."""
-        self.process.kill()
+        self.program.kill()
         self._reap()
 
-    def terminate(self, number: int = signal.SIGTERM) -> int:
+    def terminate(self, number: signal.Signals = signal.SIGTERM) -> int | None:
         """End the process as an administrator would, and return its exit code."""
-        self.process.send_signal(number)
+        self.program.send(number)
         return self._reap()
 
-    def _reap(self) -> int:
-        _, errors = self.process.communicate(timeout=20)
+    def _reap(self) -> int | None:
+        code = self.program.end()
         if self.proxy is not None:
             self.proxy("close")()
-        assert "Traceback" not in errors, errors
-        return self.process.returncode
+        output = self.program.output()
+        assert "Traceback" not in output, output
+        return code
 
 
 @contextmanager
 def remote(*arguments: str) -> Iterator[Remote]:
     """Yield a process that is ended afterwards."""
-    running = Remote(*arguments)
-    try:
-        yield running
-    finally:
-        if running.process.poll() is None:
-            running.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        running = Remote(Path(folder) / "log", *arguments)
+        try:
+            yield running
+        finally:
+            if running.program.running:
+                running.kill()

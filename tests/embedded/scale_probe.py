@@ -88,7 +88,7 @@ async def probe(cloud: EmbeddedCloud, server: RpcServer, vms: int) -> dict[str, 
         if running == vms:
             break
     ticker = Ticker()
-    found: dict[str, float] = {"running": running, "reference_s": reference_s()}
+    measures: dict[str, float] = {"running": running, "reference_s": reference_s()}
     await task.deferLater(reactor, 0.05, lambda: None)
     ticker.take()
     calls: list[tuple[str, str, tuple[int, ...]]] = [
@@ -99,13 +99,13 @@ async def probe(cloud: EmbeddedCloud, server: RpcServer, vms: int) -> dict[str, 
     for name, method, arguments in calls:
         for time_ in ("cold", "warm"):
             begun = time.monotonic()
-            found[f"{name} {time_} bytes"] = await deferToThread(
+            measures[f"{name} {time_} bytes"] = await deferToThread(
                 raw_fetch, server, method, *arguments
             )
-            found[f"{name} {time_} s"] = time.monotonic() - begun
-            found[f"{name} {time_} held s"] = ticker.take()
-    found |= least_joined(cloud)
-    return found
+            measures[f"{name} {time_} s"] = time.monotonic() - begun
+            measures[f"{name} {time_} held s"] = ticker.take()
+    measures |= least_joined(cloud)
+    return measures
 
 
 def least_joined(cloud: EmbeddedCloud) -> dict[str, float]:
@@ -129,8 +129,8 @@ def main(hosts: int, vms: int) -> None:
 
     async def measure() -> None:
         try:
-            found = await probe(cloud, server, vms)
-            sys.stdout.write(json.dumps({**found, "built s": built_s}))
+            measures = await probe(cloud, server, vms)
+            sys.stdout.write(json.dumps({**measures, "built s": built_s}))
         finally:
             reactor.stop()
 

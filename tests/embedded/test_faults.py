@@ -29,13 +29,13 @@ def test_a_refusal_has_no_effect() -> None:
 def test_faults_apply_as_often_as_requested() -> None:
     """They are selected by count, VM, host, and probability from the seeded generator."""
     bench = Bench()
-    one, two = bench.running(), bench.running()
-    bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.*", vm=one, count=2))
-    outcomes = [bench.raw("one.vm.info", vm_id)[0] for vm_id in (one, two, one, one)]
+    first, two = bench.running(), bench.running()
+    bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.*", vm=first, count=2))
+    outcomes = [bench.raw("one.vm.info", vm_id)[0] for vm_id in (first, two, first, first)]
     assert outcomes == [False, True, False, True]
     bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.migrate", host=2))
-    assert bench.raw("one.vm.migrate", one, 2, True)[0] is False
-    assert bench.raw("one.vm.migrate", one, 1, True)[0] is True
+    assert bench.raw("one.vm.migrate", first, 2, True)[0] is False
+    assert bench.raw("one.vm.migrate", first, 1, True)[0] is True
     bench.cloud.faults.clear()
     bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.hostpool.info", probability=0.3))
     struck = sum(not bench.raw("one.hostpool.info")[0] for _ in range(300))

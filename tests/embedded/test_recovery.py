@@ -86,21 +86,21 @@ def test_failures_lead_to_oneds_states(
 def test_recover_codes_have_oneds_effects() -> None:
     """1 succeeds, 0 fails, 3 deletes, and 5 deletes without the host."""
     bench = Bench()
-    one, two, three = bench.running(), bench.running(), bench.running()
-    for vm_id in (one, two):
+    first, two, three = bench.running(), bench.running(), bench.running()
+    for vm_id in (first, two):
         bench.ok("one.vm.action", "suspend", vm_id)
     bench.advance(0.1)
-    bench.ok("one.vm.recover", one, 1)
+    bench.ok("one.vm.recover", first, 1)
     bench.ok("one.vm.recover", two, 0)
-    assert (bench.state(one), bench.state(two)) == (SUSPENDED, RUNNING)
+    assert (bench.state(first), bench.state(two)) == (SUSPENDED, RUNNING)
     bench.advance(5)
-    assert (bench.state(one), bench.state(two)) == (SUSPENDED, RUNNING)
+    assert (bench.state(first), bench.state(two)) == (SUSPENDED, RUNNING)
     bench.ok("one.vm.recover", two, 3)
     assert bench.path(two) == [(3, 23), DONE]
     bench.ok("one.vm.recover", three, 5)
     assert bench.state(three) == DONE
-    assert bench.refused("one.vm.recover", one, 2)[0] == 2048
-    assert bench.refused("one.vm.recover", one, 9)[0] == 2048
+    assert bench.refused("one.vm.recover", first, 2)[0] == 2048
+    assert bench.refused("one.vm.recover", first, 9)[0] == 2048
 
 
 def test_a_failed_live_resize_is_undone() -> None:

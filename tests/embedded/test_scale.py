@@ -24,8 +24,8 @@ def measured() -> dict[str, float]:
         check=True,
         timeout=300,
     )
-    found: dict[str, float] = json.loads(ended.stdout)
-    return found
+    measures: dict[str, float] = json.loads(ended.stdout)
+    return measures
 
 
 def test_the_pools_arrive_complete(measured: dict[str, float]) -> None:

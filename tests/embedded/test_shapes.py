@@ -41,7 +41,7 @@ def cloud() -> Iterator[Remote]:
 
 def element_orders(root: etree._Element) -> dict[str, set[tuple[str, ...]]]:
     """Return the orders of children for each kind of element, without repetitions."""
-    found: dict[str, set[tuple[str, ...]]] = {}
+    orders: dict[str, set[tuple[str, ...]]] = {}
 
     def walk(element: etree._Element, path: str) -> None:
         if element.tag in FREE:
@@ -49,12 +49,12 @@ def element_orders(root: etree._Element) -> dict[str, set[tuple[str, ...]]]:
         tags = [str(child.tag) for child in element]
         once = tuple(tag for place, tag in enumerate(tags) if tags[:place].count(tag) == 0)
         if once:
-            found.setdefault(path, set()).add(once)
+            orders.setdefault(path, set()).add(once)
         for child in element:
             walk(child, f"{path}/{child.tag}")
 
     walk(root, str(root.tag))
-    return found
+    return orders
 
 
 POOLS = [

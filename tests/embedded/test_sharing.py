@@ -92,15 +92,23 @@ def test_no_core_is_used_twice(
 
 def test_two_vms_pinned_to_one_core_share_it() -> None:
     """The third VM has the other core alone."""
-    one, other = frozenset({0}), frozenset({1})
-    claims = [CoreClaim(1, 1, 1, (one,)), CoreClaim(3, 1, 1, (one,)), CoreClaim(1, 1, 1, (other,))]
+    first, other = frozenset({0}), frozenset({1})
+    claims = [
+        CoreClaim(1, 1, 1, (first,)),
+        CoreClaim(3, 1, 1, (first,)),
+        CoreClaim(1, 1, 1, (other,)),
+    ]
     assert divide_pinned(claims, 2) == pytest.approx([0.25, 0.75, 1.0])
 
 
 def test_overlapping_pins_are_limited_together() -> None:
     """Three virtual CPUs pinned to {0,1}, {0,1}, {0} use at most two cores in all."""
-    both, one = frozenset({0, 1}), frozenset({0})
-    claims = [CoreClaim(1, 1, 1, (both,)), CoreClaim(1, 1, 1, (both,)), CoreClaim(1, 1, 1, (one,))]
+    both, single = frozenset({0, 1}), frozenset({0})
+    claims = [
+        CoreClaim(1, 1, 1, (both,)),
+        CoreClaim(1, 1, 1, (both,)),
+        CoreClaim(1, 1, 1, (single,)),
+    ]
     assert divide_pinned(claims, 4) == pytest.approx([2 / 3] * 3)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 import xmlrpc.client
@@ -18,23 +16,17 @@ from twisted.internet.task import Clock
 
 from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.state_file import SqliteStore, StateError
-from tests.embedded.process import ROOT, Remote, remote
+from tests.daemon.processes import Program
+from tests.embedded import launch
+from tests.embedded.process import Remote, remote
 from tests.embedded.support import Bench, xml
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
 LIVES = 2
-_EACH = """
-import argparse, json, sys
-from merkatd.commands.programs.embedded_command import add_arguments, run
-
-parser = argparse.ArgumentParser()
-add_arguments(parser)
-print([run(parser.parse_args(arguments)) for arguments in json.loads(sys.argv[1])])
-"""
-"""Prints the exit codes of the embedded cloud's command with each list of arguments."""
 
 
 class Kept(Bench):
@@ -255,24 +247,23 @@ def test_errors_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> 
 def test_a_used_port_ends_with_2(tmp_path: Path) -> None:
     """The error is printed, and the state file is closed."""
     with remote("--hosts", "1") as cloud:
-        second = Remote("--listen", cloud.endpoint.split("/")[2], "--state", str(tmp_path / "s"))
+        address = cloud.endpoint.split("/")[2]
+        second = Remote(tmp_path / "log", "--listen", address, "--state", str(tmp_path / "s"))
         assert second.endpoint == ""
-        assert second.process.wait(20) == 2
-        assert "Couldn't listen" in second.process.communicate()[1]
+        assert second.program.end() == 2
+        assert "Couldn't listen" in second.program.output()
 
 
-def test_wrong_arguments_end_with_2() -> None:
+def _try_each(words: Sequence[str]) -> int:
+    """Print an error for each list of wrong arguments; return 0 if each ended with 2."""
+    return {launch.main(json.loads(arguments)) for arguments in words} != {2}
+
+
+def test_wrong_arguments_end_with_2(tmp_path: Path) -> None:
     """Each error is printed."""
     wrong = [["--listen", "nowhere"], ["--speed", "0"], ["--memory", "x"], ["--file", "/no"]]
-    ended = subprocess.run(
-        [sys.executable, "-c", _EACH, json.dumps(wrong)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    assert ended.stdout == "[2, 2, 2, 2]\n"
-    errors = ended.stderr.splitlines()
+    program = Program(tmp_path / "log", *map(json.dumps, wrong), main=_try_each)
+    assert program.end() == 0
+    errors = program.output().splitlines()
     assert len(errors) == len(wrong), errors
     assert all(error.startswith("merkatd embedded: ") for error in errors)

@@ -17,19 +17,19 @@ TEXTS = st.text(
 
 def test_names_become_upper_case_and_values_are_text() -> None:
     """Values stay as written, without their quotes."""
-    found = parse(
+    template = parse(
         'cpu = 0.5\nbid="a \\"b\\" c"\nNOTE=\nMerkat=[cpu="3",Memory = 4 ]\n# a comment\n'
     )
-    assert found.get("CPU") == "0.5"
-    assert found.get("BID") == 'a "b" c'
-    assert "NOTE" in found.names()
-    assert found.vector("MERKAT") == {"CPU": "3", "MEMORY": "4"}
+    assert template.get("CPU") == "0.5"
+    assert template.get("BID") == 'a "b" c'
+    assert "NOTE" in template.names()
+    assert template.vector("MERKAT") == {"CPU": "3", "MEMORY": "4"}
 
 
 def test_a_vector_may_span_lines_and_repeat() -> None:
     """Two disks are two attributes in their order."""
-    found = parse('DISK=[ IMAGE="a",\n  SIZE=1 ]\nDISK=[\n IMAGE=b ]\nEMPTY=[]')
-    disks = [value for name, value in found.attributes if name == "DISK"]
+    template = parse('DISK=[ IMAGE="a",\n  SIZE=1 ]\nDISK=[\n IMAGE=b ]\nEMPTY=[]')
+    disks = [value for name, value in template.attributes if name == "DISK"]
     assert disks == [(("IMAGE", "a"), ("SIZE", "1")), (("IMAGE", "b"),)]
 
 

@@ -67,7 +67,8 @@ def run(mapping: Any = None, periods: int = UNTIL_DONE, work: float = WORK) -> O
             for ended_s, _ in site.cloud.guests.guests[vm].log[-1:]:
                 times[rate].append(ended_s - site.bench.vm(vm).history[0].rstime)
         return Outcome(
-            {rate: float(np.mean(found)) for rate, found in times.items() if found}, moved
+            {rate: float(np.mean(run_times)) for rate, run_times in times.items() if run_times},
+            moved,
         )
 
 

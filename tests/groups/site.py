@@ -48,7 +48,7 @@ class Site(Frontend):
 
     def create(self, rate: float, nvm: int, owner: int | None = None, **changes: Any) -> int:
         """Create a group and return its id."""
-        said = {
+        values = {
             "owner": self.ann if owner is None else owner,
             "user_group": 1,
             "name": None,
@@ -57,13 +57,13 @@ class Site(Frontend):
             "spending_rate": rate,
             "nvm": nvm,
         }
-        found: GroupRow = self.wait(self.keeper.create(**(said | changes)))
-        return found.id
+        row: GroupRow = self.wait(self.keeper.create(**(values | changes)))
+        return row.id
 
     def edit(self, group: int, **new: Any) -> GroupRow:
         """Edit a group and return its new row."""
-        found: GroupRow = self.wait(self.keeper.edit(group, Edit(**new)))
-        return found
+        row: GroupRow = self.wait(self.keeper.edit(group, Edit(**new)))
+        return row
 
     def delete(self, group: int) -> None:
         """Delete a group."""
@@ -71,17 +71,17 @@ class Site(Frontend):
 
     def group(self, group: int) -> GroupRow | None:
         """Return the stored row of a group."""
-        found: GroupRow | None = self.read(lambda c: group_store.get(c, group))
-        return found
+        row: GroupRow | None = self.read(lambda c: group_store.get(c, group))
+        return row
 
     def members(self, group: int) -> Sequence[GroupMember]:
         """Return the living members of a group."""
-        found: Sequence[GroupMember] = self.read(lambda c: GROUP_MEMBERS.living(c, group))
-        return found
+        rows: Sequence[GroupMember] = self.read(lambda c: GROUP_MEMBERS.living(c, group))
+        return rows
 
     def vms(self, group: int) -> list[int]:
         """Return the VM ids of the living members."""
-        return [one.vm for one in self.members(group) if one.vm is not None]
+        return [member.vm for member in self.members(group) if member.vm is not None]
 
     def alive(self) -> list[int]:
         """Return the ids of all VMs in the cloud that are not done."""

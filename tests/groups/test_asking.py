@@ -97,8 +97,8 @@ def test_a_quote_for_a_vm_of_a_group_uses_the_groups_rate(asked: Asked) -> None:
 
 def test_a_quote_for_a_new_group_holds(asked: Asked) -> None:
     """A group of one VM with this rate gets the quoted share and cost."""
-    said = asked.ask("quote", market="groups", most_cpu=300.0, most_memory=1024.0, cpu=20.0)
-    cpu, memory = said["resources"]
+    quote = asked.ask("quote", market="groups", most_cpu=300.0, most_memory=1024.0, cpu=20.0)
+    cpu, memory = quote["resources"]
     assert (cpu["share"], cpu["cost"]) == pytest.approx((200.0, 40.0))
     assert (memory["share"], memory["cost"]) == (1024.0, 0.0)
     least = asked.ask("quote", market="groups", most_cpu=300.0, want_cpu=200.0)

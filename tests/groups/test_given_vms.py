@@ -12,9 +12,9 @@ def test_a_given_vm_leaves_its_group(site: Site) -> None:
     site.edit(group, spending_rate=1e6)
     site.edit(group, ending=[first])
     site.periods(3)
-    found = site.group(group)
-    assert found is not None
-    assert (found.nvm, site.vms(group)) == (1, [second])
+    row = site.group(group)
+    assert row is not None
+    assert (row.nvm, site.vms(group)) == (1, [second])
     site.delete(group)
     site.periods(4)
     assert site.alive() == [first]
@@ -28,9 +28,9 @@ def test_a_group_says_which_vm_was_given_away(site: Site) -> None:
     first, second = site.vms(group)
     site.bench.ok("one.vm.chown", first, site.bob, -1)
     site.periods(2)
-    found = site.group(group)
-    assert found is not None
-    assert (found.nvm, found.why) == (1, f"VM {first} was given to another user")
+    row = site.group(group)
+    assert row is not None
+    assert (row.nvm, row.why) == (1, f"VM {first} was given to another user")
     assert site.alive() == [first, second]
 
 

@@ -79,9 +79,9 @@ def test_a_list_does_not_read_other_users_vms(site: Site) -> None:
     assert row == first
     assert len(after) <= len(before) + 1
     assert (row["id"], row["running"], row["vm_ids"]) == (mine, 2, site.vms(mine))
-    whole = site.wait(group_info(house, caller(site.ann, 1), mine))
-    assert {name: whole[name] for name in row} == row
-    assert row["cpu"] == sum(one["cpu"] for one in whole["vms"]) > 0
+    details = site.wait(group_info(house, caller(site.ann, 1), mine))
+    assert {name: details[name] for name in row} == row
+    assert row["cpu"] == sum(vm["cpu"] for vm in details["vms"]) > 0
 
 
 def test_a_list_does_not_read_vms_that_are_not_created_yet(site: Site) -> None:
@@ -93,11 +93,11 @@ def test_a_list_does_not_read_vms_that_are_not_created_yet(site: Site) -> None:
         for number in range(MANY)
     ]
     transaction(site.engine, lambda c: GROUP_MEMBERS.add(c, many))
-    found = site.read(lambda c: group_vm_store.ids(c, [mine]))
-    assert found == {mine: site.vms(mine)}
+    vms_by_group = site.read(lambda c: group_vm_store.ids(c, [mine]))
+    assert vms_by_group == {mine: site.vms(mine)}
     house: Any = House(groups_at(site))
     (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
-    assert (row["running"], row["vm_ids"]) == (2, found[mine])
+    assert (row["running"], row["vm_ids"]) == (2, vms_by_group[mine])
 
 
 def test_the_database_applies_permissions(site: Site) -> None:
@@ -125,17 +125,17 @@ def test_the_database_applies_permissions(site: Site) -> None:
     try:
         for right, owner in product(GroupRight, (None, site.ann)):
             wanted = [
-                one
-                for one in every
-                if owner in {None, one.owner} and permits(one, site.ann, frozenset({1}), right)
+                row
+                for row in every
+                if owner in {None, row.owner} and permits(row, site.ann, frozenset({1}), right)
             ]
-            found: tuple[GroupRow, ...] = site.read(
+            rows: tuple[GroupRow, ...] = site.read(
                 lambda c, right=right, owner=owner: group_store.permitting(
                     c, site.ann, {1}, right, owner
                 )
             )
-            assert list(found) == wanted
-        assert {one.owner for one in site.read(lambda c: group_store.living(c, site.bob))} == {
+            assert list(rows) == wanted
+        assert {row.owner for row in site.read(lambda c: group_store.living(c, site.bob))} == {
             site.bob
         }
     finally:
@@ -158,12 +158,12 @@ class Slow:
         self.begun = 0
         self._waiting: list[Deferred[Any]] = []
 
-    async def require_used(self, *_said: Any) -> None:
+    async def require_used(self, *_arguments: Any) -> None:
         """Allow everything."""
 
     require_managed = require_used
 
-    async def listed(self, *_said: Any) -> Any:
+    async def listed(self, *_arguments: Any) -> Any:
         """Start a read that never ends."""
         self.begun += 1
         self._waiting.append(Deferred())
@@ -181,6 +181,6 @@ def test_long_reads_of_a_user_take_turns(name: str) -> None:
     assert there.begun == 1
     asked.append(ensureDeferred(CALLS["groups"](house, caller(3, 1))))
     assert there.begun == 2
-    for one in reversed(asked):
-        one.addErrback(lambda _: None)
-        one.cancel()
+    for question in reversed(asked):
+        question.addErrback(lambda _: None)
+        question.cancel()

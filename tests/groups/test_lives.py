@@ -62,11 +62,11 @@ class TestNumber:
         """With a smaller number, the newest of the other VMs end too."""
         group = site.create(60.0, 4)
         site.periods(3)
-        one, two, three, four = site.vms(group)
+        first, two, three, four = site.vms(group)
         site.edit(group, ending=[two])
         site.periods(2)
-        assert site.vms(group) == [one, three, four]
-        site.edit(group, nvm=1, ending=[one])
+        assert site.vms(group) == [first, three, four]
+        site.edit(group, nvm=1, ending=[first])
         site.periods(2)
         assert site.vms(group) == [three]
         with pytest.raises(LedgerError, match="VM 99 is not in group"):
@@ -96,10 +96,10 @@ class TestNumber:
         gone = site.vms(group)[0]
         site.bench.ok("one.vm.action", "terminate-hard", gone)
         site.periods(3)
-        found = site.group(group)
-        assert found is not None
-        assert found.nvm == 1
-        assert f"VM {gone} ended by itself" in found.why
+        row = site.group(group)
+        assert row is not None
+        assert row.nvm == 1
+        assert f"VM {gone} ended by itself" in row.why
         site.edit(group, nvm=2)
         site.periods(3)
         assert len(site.running()) == 2
@@ -108,10 +108,10 @@ class TestNumber:
         """It is given up after three attempts with OpenNebula's text, and can be edited again."""
         group = site.create(60.0, 1, template="CPU=1\nMEMORY=-5")
         site.periods(6)
-        found = site.group(group)
-        assert found is not None
-        assert found.nvm == 0
-        assert "VM 1 could not be made: " in found.why
+        row = site.group(group)
+        assert row is not None
+        assert row.nvm == 0
+        assert "VM 1 could not be made: " in row.why
         assert site.alive() == []
 
 
@@ -144,9 +144,9 @@ class TestEnd:
         site.delete(group)
         site.periods(4)
         assert site.alive() == []
-        found = site.group(group)
-        assert found is not None
-        assert found.ended_s is not None
+        row = site.group(group)
+        assert row is not None
+        assert row.ended_s is not None
 
     def test_a_guest_that_ignores_its_shutdown_is_ended_hard(self, site: Site) -> None:
         """Otherwise it would use its part of the group's rate for ever."""
@@ -196,9 +196,9 @@ class TestEnd:
         site.delete(group)
         site.periods(2)
         assert site.alive() == []
-        found = site.group(group)
-        assert found is not None
-        assert found.ended_s is not None
+        row = site.group(group)
+        assert row is not None
+        assert row.ended_s is not None
 
 
 class TestFaults:
@@ -216,7 +216,7 @@ class TestFaults:
 
         monkeypatch.setattr(group_keeper, "group_change", failing)
         site.periods(3)
-        assert [len(site.vms(one)) for one in (before, broken, after)] == [1, 0, 1]
+        assert [len(site.vms(group)) for group in (before, broken, after)] == [1, 0, 1]
         troubles = site.scheduler.world.troubles
         assert troubles.of(TroubleKind.GROUP) == {broken: "ZeroDivisionError: nothing to divide by"}
         groups = groups_at(site)
@@ -281,6 +281,6 @@ class TestFaults:
             with suppress(LedgerError):
                 site.edit(group, ending=victims)
             site.periods(3)
-            found = site.group(group)
-            assert found is not None
-            assert len(site.running()) == len(site.alive()) == found.nvm
+            row = site.group(group)
+            assert row is not None
+            assert len(site.running()) == len(site.alive()) == row.nvm

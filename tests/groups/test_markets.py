@@ -54,10 +54,10 @@ def test_a_vm_without_a_group_counts_as_a_group_of_one() -> None:
     """Its bid for CPU is its spending rate."""
     site = Site(hosts=1, markets=(GROUPS,))
     try:
-        one = site.vm(30.0, owner="bob:secret", VCPU=4)
+        single = site.vm(30.0, owner="bob:secret", VCPU=4)
         group = site.create(10.0, 1)
         site.periods(4)
-        assert site.quota(one) == pytest.approx(300.0, abs=0.1)
+        assert site.quota(single) == pytest.approx(300.0, abs=0.1)
         assert site.quota(site.vms(group)[0]) == pytest.approx(100.0, abs=0.1)
         before = site.balances()[site.bob]
         site.periods(3)

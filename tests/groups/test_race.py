@@ -44,17 +44,17 @@ def run_concurrently(site: Site, *edits: Callable[[], None]) -> None:
     """Run edits in threads that start together, with periods until all have ended."""
     ready = Barrier(len(edits))
 
-    def work(one: Callable[[], None]) -> None:
+    def work(edit: Callable[[], None]) -> None:
         ready.wait()
-        one()
+        edit()
 
     with ThreadPoolExecutor(len(edits)) as pool:
-        running: list[Future[Any]] = [pool.submit(work, one) for one in edits]
-        while not all(one.done() for one in running):
+        running: list[Future[Any]] = [pool.submit(work, edit) for edit in edits]
+        while not all(future.done() for future in running):
             site.period()
             site.clock.advance(60.0)
-        for one in running:
-            one.result()
+        for future in running:
+            future.result()
 
 
 def test_no_edit_is_lost(site: Site) -> None:
@@ -73,9 +73,9 @@ def test_no_edit_is_lost(site: Site) -> None:
 
     run_concurrently(site, end_vms(vms[0:8:2]), end_vms(vms[1:8:2]))
     site.periods(3)
-    found = site.group(group)
-    assert found is not None
-    assert (found.nvm, found.why) == (VMS - 8, "")
+    row = site.group(group)
+    assert row is not None
+    assert (row.nvm, row.why) == (VMS - 8, "")
     assert site.alive() == site.vms(group) == vms[8:]
 
 
@@ -92,10 +92,10 @@ def test_the_last_edit_applies_completely(site: Site) -> None:
 
     run_concurrently(site, edit_randomly(1), edit_randomly(2))
     site.periods(4)
-    found = site.group(group)
-    assert found is not None
-    assert found.spending_rate == 10.0 * (found.nvm + 1), "parts of two edits are mixed"
-    assert len(site.running()) == len(site.alive()) == found.nvm
+    row = site.group(group)
+    assert row is not None
+    assert row.spending_rate == 10.0 * (row.nvm + 1), "parts of two edits are mixed"
+    assert len(site.running()) == len(site.alive()) == row.nvm
 
 
 def test_creations_at_once_count_each_other(site: Site) -> None:
@@ -122,9 +122,9 @@ def test_creations_at_once_count_each_other(site: Site) -> None:
             account_store.lock_books(busy)
             sent = [pool.submit(create, token) for token in ("first", "second")]
             time.sleep(SHORT_S)  # both wait for the books now
-        assert sorted(one.result() for one in sent) == [False, True]
-    for one in site.read(group_store.living):
-        site.delete(one.id)
+        assert sorted(future.result() for future in sent) == [False, True]
+    for row in site.read(group_store.living):
+        site.delete(row.id)
 
 
 def test_edits_at_once_count_each_other(site: Site) -> None:
@@ -133,10 +133,10 @@ def test_edits_at_once_count_each_other(site: Site) -> None:
     real, ready = group_store.locked, Barrier(2, timeout=LONG_S)
 
     def at_once_(connection: sa.Connection, group: int) -> Any:
-        found = real(connection, group)
+        answer = real(connection, group)
         with suppress(BrokenBarrierError):
             ready.wait(SHORT_S)
-        return found
+        return answer
 
     def grow(group: int) -> bool:
         new = Edit(nvm=MOST_VMS // 2 + 1)
@@ -145,16 +145,16 @@ def test_edits_at_once_count_each_other(site: Site) -> None:
     with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(2) as pool:
         patched.setattr(group_store, "locked", at_once_)
         assert sorted(pool.map(grow, groups)) == [False, True]
-    for one in groups:
-        site.delete(one)
+    for group in groups:
+        site.delete(group)
 
 
 def test_a_view_takes_no_lock(site: Site) -> None:
     """Reads of a user never make a period wait."""
     group = site.create(60.0, 1, template=template(1, memory=128))
-    with locking(site.engine) as said:
+    with locking(site.engine) as locks:
         site.wait(groups_at(site).group(LOCAL, group))
-    assert said == []
+    assert locks == []
     site.delete(group)
 
 

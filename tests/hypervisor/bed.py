@@ -24,9 +24,9 @@ class OneThread(Clock):
 
 def run_now(running: Any) -> Any:
     """Return the result of a coroutine that never waits."""
-    found: list[Any] = []
-    ensureDeferred(running).addBoth(found.append)
-    (outcome,) = found
+    outcomes: list[Any] = []
+    ensureDeferred(running).addBoth(outcomes.append)
+    (outcome,) = outcomes
     if hasattr(outcome, "raiseException"):
         outcome.raiseException()
     return outcome
@@ -86,20 +86,22 @@ class Bed:
 
     def begin(self, running: Any) -> "list[Any]":
         """Start a coroutine; return a list that gets its result."""
-        found: list[Any] = []
+        outcomes: list[Any] = []
         deferred: Deferred[Any] = ensureDeferred(running)
-        deferred.addBoth(found.append)
-        return found
+        deferred.addBoth(outcomes.append)
+        return outcomes
 
 
-def limit(vm: int, vcpu: int | None = None, whole: int | None = None, shares: int = 1024) -> Limit:
+def limit(
+    vm: int, vcpu: int | None = None, all_vcpus: int | None = None, shares: int = 1024
+) -> Limit:
     """Return a limit with quota periods of 100,000 us."""
     return Limit(
         period=1,
         reason="",
         vm=vm,
         vcpu_quota_us=vcpu,
-        global_quota_us=whole,
+        global_quota_us=all_vcpus,
         quota_period_us=100_000,
         shares=shares,
     )

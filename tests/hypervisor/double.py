@@ -213,17 +213,17 @@ class DoubleDomain:
 
     def stats(self) -> dict[str, Any]:
         """Return the bulk statistics of the domain."""
-        found: dict[str, Any] = {"state.state": 1, "cpu.time": int(self.cpu_s * NS)}
+        answer: dict[str, Any] = {"state.state": 1, "cpu.time": int(self.cpu_s * NS)}
         if self.busy:
-            return found
-        found |= {"balloon.current": self.held_kib, "balloon.maximum": self.size_kib}
+            return answer
+        answer |= {"balloon.current": self.held_kib, "balloon.maximum": self.size_kib}
         if self.comes_in or self.job["type"]:
-            return found
-        found["balloon.rss"] = self.held_kib if self.kept_kib is None else self.kept_kib
-        found["balloon.last-update"] = self.told_at
+            return answer
+        answer["balloon.rss"] = self.held_kib if self.kept_kib is None else self.kept_kib
+        answer["balloon.last-update"] = self.told_at
         if self.reports_use:
-            found |= {"balloon.available": self.held_kib, "balloon.usable": self.free_kib}
-        return found
+            answer |= {"balloon.available": self.held_kib, "balloon.usable": self.free_kib}
+        return answer
 
     @property
     def reports_use(self) -> bool:

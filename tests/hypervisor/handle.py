@@ -19,9 +19,9 @@ ENDLESS = 17_592_186_044_415
 def libvirt_error(code: int, message: str) -> Exception:
     """Return libvirt's own error, as its library raises it."""
     libvirt.virResetLastError()  # otherwise it would repeat a real error of this thread
-    found: Exception = libvirt.libvirtError(message)
-    vars(found)["err"] = (code, 10, message, 2, "", "", "", -1, -1)
-    return found
+    error: Exception = libvirt.libvirtError(message)
+    vars(error)["err"] = (code, 10, message, 2, "", "", "", -1, -1)
+    return error
 
 
 class Handle:
@@ -71,10 +71,10 @@ class Handle:
     def schedulerParameters(self) -> dict[str, int]:  # noqa: N802 - libvirt's name
         """Return the parameters in force."""
         of = self._call("schedulerParameters")
-        found = dict(of.scheduler)
-        if not of.iothreads and "iothread_quota" in found:
-            found["iothread_quota"] = found["global_quota"]
-        return found
+        parameters = dict(of.scheduler)
+        if not of.iothreads and "iothread_quota" in parameters:
+            parameters["iothread_quota"] = parameters["global_quota"]
+        return parameters
 
     def schedulerParametersFlags(self, flags: int) -> dict[str, int]:  # noqa: N802
         """Return the parameters of the running domain."""
@@ -106,9 +106,9 @@ class Handle:
         }[name]
         # As with control groups v1: no part may exceed the whole.
         there = of.scheduler | {name: value}
-        whole = there.get("global_quota", NO_QUOTA)
+        global_quota = there.get("global_quota", NO_QUOTA)
         parts = [there[part] for part in QUOTAS if part in there]
-        wrong |= name in QUOTAS and 0 < whole < max(parts)
+        wrong |= name in QUOTAS and 0 < global_quota < max(parts)
         if wrong:
             raise libvirt_error(
                 libvirt.VIR_ERR_INVALID_ARG, f"value {value} of '{name}' is out of range"
@@ -142,8 +142,8 @@ class Handle:
     def memoryStats(self) -> dict[str, int]:  # noqa: N802 - libvirt's name
         """Return the memory use."""
         of = self._call("memoryStats")
-        told = {"available": of.held_kib, "usable": of.free_kib} if of.reports_use else {}
-        return {"actual": of.held_kib, **told}
+        use = {"available": of.held_kib, "usable": of.free_kib} if of.reports_use else {}
+        return {"actual": of.held_kib, **use}
 
     def memoryParameters(self, _flags: int) -> dict[str, int]:  # noqa: N802 - libvirt's name
         """Return a container's limit."""

@@ -22,27 +22,27 @@ SETTINGS = LibvirtSettings(retry_least_s=10.0, retry_most_s=100.0)
 @pytest.fixture
 def away_log() -> Iterator[list[str]]:
     """Yield the hosts that the log reports as away or back."""
-    found: list[str] = []
+    hosts_away: list[str] = []
 
     def note(event: Any) -> None:
         if "is away" in event.get("log_format", "") or "again" in event.get("log_format", ""):
-            found.append(event["host"])
+            hosts_away.append(event["host"])
 
     publisher: Any = globalLogPublisher  # any callable works
     publisher.addObserver(note)
-    yield found
+    yield hosts_away
     publisher.removeObserver(note)
 
 
 def two() -> tuple[Bed, DoubleHost, DoubleHost]:
     """Return two hosts with a limited VM each."""
-    one, other = DoubleHost(), DoubleHost()
-    one.start(0)
+    first, other = DoubleHost(), DoubleHost()
+    first.start(0)
     other.start(1)
-    bed = Bed({0: one, 1: other}, SETTINGS)
+    bed = Bed({0: first, 1: other}, SETTINGS)
     bed.read()
     assert bed.apply(limit(0, vcpu=20_000), limit(1, vcpu=20_000)) == {}
-    return bed, one, other
+    return bed, first, other
 
 
 class TestAHostThatIsGone:
@@ -52,8 +52,8 @@ class TestAHostThatIsGone:
         self, away_log: list[str]
     ) -> None:
         """The host is logged once and its steps are refused; all other steps are applied."""
-        bed, one, other = two()
-        one.up = False
+        bed, first, other = two()
+        first.up = False
         for _ in range(3):
             seen = bed.read()
             assert seen.vm_id.tolist() == [0, 1]
@@ -67,30 +67,30 @@ class TestAHostThatIsGone:
 
     def test_it_returns_with_its_limits_in_force(self, away_log: list[str]) -> None:
         """One new connection is made, and its guests kept their limits."""
-        bed, one, _ = two()
-        one.up = False
+        bed, first, _ = two()
+        first.up = False
         bed.read()
-        one.up = True
+        first.up = True
         bed.read(after_s=130)
         seen = bed.read()
         assert seen.away == {}
         assert seen.in_force.vcpu_quota_us.tolist() == [20_000, 20_000]
-        assert one.opened == 2
+        assert first.opened == 2
         assert away_log == ["0", "0"]
         assert bed.apply(limit(0, vcpu=30_000)) == {}
 
     def test_retries_become_rarer(self) -> None:
         """The wait doubles after each failure, with 25 % spread, up to the longest wait."""
-        bed, one, _ = two()
-        one.up = False
+        bed, first, _ = two()
+        first.up = False
         bed.read()
-        one.calls.clear()
+        first.calls.clear()
         tries = []
         for second in range(700):
             bed.read(after_s=1)
-            if one.calls["open"]:
+            if first.calls["open"]:
                 tries.append(second)
-                one.calls.clear()
+                first.calls.clear()
         waits = [later - sooner for sooner, later in pairwise(tries)]
         assert 7 <= tries[0] <= 14
         for wait, longest in zip(waits, (20, 40, 80, 100, 100), strict=False):

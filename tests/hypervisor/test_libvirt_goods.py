@@ -76,8 +76,8 @@ def test_several_cdroms_share_the_limit_like_disks() -> None:
     assert limits(bed)["disk"] == 1 << 10
     assert bed.apply(throttle(1, disk_kib_s=3 << 10)) == {}
     assert domain.disks == {"vda": 3 << 20, "hda": 1 << 20}
-    whole = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
-    run_now(bed.adapter.release([whole]))
+    full_size = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
+    run_now(bed.adapter.release([full_size]))
     assert domain.disks == {"vda": 0, "hda": 0}
 
 
@@ -209,8 +209,8 @@ def test_release_removes_the_limits() -> None:
     """Limits of sold goods are removed, whatever program set them."""
     bed, domain = one_guest()
     bed.apply(throttle(1, 1000, 2048))
-    whole = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
-    did: dict[int, ReleaseResult] = run_now(bed.adapter.release([whole]))
+    full_size = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
+    did: dict[int, ReleaseResult] = run_now(bed.adapter.release([full_size]))
     assert did[1].problem == ""
     assert did[1].did.endswith("no network and disk limits")
     assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}

@@ -1,7 +1,5 @@
 """Steps through libvirt: only differences are sent, at once, and refusals are named."""
 
-import dataclasses
-import math
 from dataclasses import replace
 
 import libvirt
@@ -11,30 +9,35 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Limit
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.limits import CGROUP_V1, UNSET, MemorySettings
-from merkatd.limits import LimitsSettings as Limits
+from merkatd.limits import CGROUP_V1, UNSET
 from tests.hypervisor.bed import Bed, balloon, limit, pin
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.handle import NO_QUOTA
 from tests.lengths import shorten
 
 PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))
+
+
 KINDS = st.sampled_from(["qemu", "lxc", "xen"])
+
+
 QUOTAS = st.integers(1_000, 100_000)
+
+
 SHARES = st.integers(CGROUP_V1.least, CGROUP_V1.greatest)
 
 
 @st.composite
 def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
     """Draw a limit of any kind for some of the VMs."""
-    found = []
+    drawn_limits = []
     for vm in range(vms):
         quota = draw(QUOTAS)
         both = (quota, quota + draw(st.integers(0, quota)))
-        vcpu, whole = draw(st.sampled_from([(quota, None), (None, quota), (None, None), both]))
+        vcpu, all_vcpus = draw(st.sampled_from([(quota, None), (None, quota), (None, None), both]))
         if draw(st.booleans()):
-            found.append(limit(vm, vcpu, whole, draw(SHARES)))
-    return found
+            drawn_limits.append(limit(vm, vcpu, all_vcpus, draw(SHARES)))
+    return drawn_limits
 
 
 @settings(deadline=None, max_examples=shorten(100, 30))
@@ -95,7 +98,7 @@ def test_each_kind_of_host_gets_its_own_parameters() -> None:
     assert there["cpu_shares"] == 10_000
     assert lxc.domains["one-1"].scheduler["vcpu_quota"] == 50_000
     assert xen.domains["one-2"].scheduler == {"weight": 65_535, "cap": 50}
-    assert bed.apply(limit(0, whole=120_000), limit(1, whole=60_000), limit(2)) == {}
+    assert bed.apply(limit(0, all_vcpus=120_000), limit(1, all_vcpus=60_000), limit(2)) == {}
     assert kvm.domains["one-0"].scheduler["global_quota"] == 120_000
     assert kvm.domains["one-0"].scheduler["vcpu_quota"] == NO_QUOTA
     assert lxc.domains["one-1"].scheduler["vcpu_quota"] == 60_000
@@ -188,7 +191,7 @@ class TestDrift:
         there = host.start(0, iothreads=2).scheduler
         bed = Bed({0: host}, LibvirtSettings(check_every=1))
         bed.read()
-        step = limit(0, vcpu=20_000, whole=42_000)
+        step = limit(0, vcpu=20_000, all_vcpus=42_000)
         assert bed.apply(step) == {}
         assert (there["vcpu_quota"], there["global_quota"]) == (20_000, 42_000)
         for number, name in enumerate(("emulator_quota", "iothread_quota", "global_quota"), 1):
@@ -211,7 +214,7 @@ class TestDrift:
         there |= {"emulator_quota": 50_000, "vcpu_quota": 20_000, "global_quota": 42_000}
         bed = Bed({0: host})
         assert bed.read().in_force.vcpu_quota_us.tolist() == [UNSET]
-        assert bed.apply(limit(0, vcpu=20_000, whole=42_000)) == {}
+        assert bed.apply(limit(0, vcpu=20_000, all_vcpus=42_000)) == {}
         assert there["emulator_quota"] == NO_QUOTA
 
     def test_the_pin_of_an_emulator(self) -> None:
@@ -298,99 +301,3 @@ class TestDrift:
         there.held_kib = 512 * 1024
         assert bed.read().in_force.memory_mib.tolist() == [512]
         assert bed.adapter.reach().drift == 1
-
-
-class TestMemory:
-    """Balloons and hard limits."""
-
-    @pytest.mark.parametrize("kind", ["qemu", "lxc", "xen"])
-    def test_is_set_and_observed(self, kind: str) -> None:
-        """Each hypervisor sets the memory and reports it."""
-        host = DoubleHost(kind)
-        host.start(0, used_mib=100.0)
-        bed = Bed({0: host})
-        bed.read()
-        assert bed.apply(balloon(0, 700)) == {}
-        seen = bed.read()
-        assert seen.held_mib.tolist() == [700.0]
-        assert seen.in_force.memory_mib.tolist() == [700]
-        assert seen.in_force.balloon.tolist() == [True]
-
-    @pytest.mark.parametrize(("kind", "left"), [("qemu", 64), ("lxc", 128)])
-    def test_a_guest_that_uses_more_by_now_is_not_shrunk(self, kind: str, left: int) -> None:
-        """Half of a VM's margin may be gone since the decision, and nothing of a container's."""
-        host = DoubleHost(kind)
-        there = host.start(0, used_mib=100.0)
-        bed = Bed({0: host})
-        bed.read()
-        there.used_mib = 700.0 - left + 1
-        step = balloon(0, 700)
-        assert f"less than {left} MiB free" in bed.apply(step)[step.id]
-        assert there.held_kib == there.size_kib
-        there.used_mib = 700.0 - left
-        assert bed.apply(step) == {}
-
-    @pytest.mark.parametrize("kind", ["qemu", "lxc"])
-    def test_unpaid_memory_is_taken_even_if_it_is_used(self, kind: str) -> None:
-        """The guest had its time to give it back."""
-        host = DoubleHost(kind)
-        there = host.start(0, used_mib=100.0)
-        bed = Bed({0: host})
-        bed.read()
-        there.used_mib = 900.0
-        assert bed.apply(dataclasses.replace(balloon(0, 700), unpaid=True)) == {}
-        assert there.held_kib == 700 * 1024
-
-    def test_broken_balloons_are_detected(self) -> None:
-        """A balloon may be missing, stuck, or without statistics."""
-        host = DoubleHost()
-        host.start(0, balloon="none")
-        host.start(1, follows=False)
-        host.start(2, used_mib=None)
-        host.start(3)
-        bed = Bed({0: host})
-        bed.read()
-        assert bed.read().in_force.balloon.tolist() == [False, True, False, True]
-        assert bed.apply(balloon(1, 700), balloon(3, 700)) == {}
-        seen = bed.read()
-        assert seen.in_force.balloon.tolist() == [False, False, False, True]
-        assert seen.held_mib.tolist() == [1024.0, 1024.0, 1024.0, 700.0]
-        assert math.isnan(seen.used_mib[2])
-
-    def test_a_guest_that_only_says_that_it_gave_memory_back_holds_it(self) -> None:
-        """Its own driver writes the balloon's size; the host counts the process's memory."""
-        host = DoubleHost()
-        there = host.start(0, memory_mib=8192)
-        bed = Bed({0: host})
-        bed.read()
-        assert bed.apply(balloon(0, 2048)) == {}
-        assert bed.read().held_mib.tolist() == [2048.0]
-        there.kept_kib = there.size_kib + 200 * 1024
-        assert bed.read().held_mib.tolist() == [7368.0]
-        assert bed.apply(balloon(0, 2048)) == {}
-        bed.clock.advance(40.0)
-        assert bed.read().in_force.balloon.tolist() == [False]
-
-    def test_memory_changed_by_others_is_detected(self) -> None:
-        """After a change or a reboot the old target no longer counts and is sent again."""
-        host = DoubleHost()
-        there = host.start(0)
-        bed = Bed({0: host})
-        bed.read()
-        assert bed.apply(balloon(0, 700)) == {}
-        bed.read()
-        there.held_kib = there.size_kib
-        seen = bed.read()
-        assert seen.in_force.memory_mib.tolist() == [UNSET]
-        assert seen.in_force.balloon.tolist() == [True]
-        assert bed.adapter.reach().drift == 1
-        assert bed.apply(balloon(0, 700)) == {}
-        assert bed.read().held_mib.tolist() == [700.0]
-        assert bed.adapter.reach().drift == 1
-
-    def test_unmeasured_guests_may_be_trusted(self) -> None:
-        """With the administrator's setting, guests without statistics have a balloon."""
-        host = DoubleHost()
-        host.start(2, used_mib=None)
-        trusting = Limits(memory=MemorySettings(shrink_unmeasured=True))
-        assert Bed({0: host}, limits=trusting).read().in_force.balloon.tolist() == [True]

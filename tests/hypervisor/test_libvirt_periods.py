@@ -78,11 +78,11 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     """Yield a site with six VMs with bids from 1 to 6."""
-    found = Site()
+    new_site = Site()
     for bid in range(1, 7):
-        found.vm(float(bid))
-    yield found
-    found.frontend.close()
+        new_site.vm(float(bid))
+    yield new_site
+    new_site.frontend.close()
 
 
 def host_steps(latest: Announcement) -> list[Any]:
@@ -181,8 +181,10 @@ def test_hosts_that_are_away_get_no_steps(site: Site) -> None:
     site.vm(40.0)
     for _ in range(3):
         latest = site.period()
-        told = {int(latest.seen.observation.vm_host[step.vm]) for step in host_steps(latest)}
-        assert 1 not in told
+        hosts_called = {
+            int(latest.seen.observation.vm_host[step.vm]) for step in host_steps(latest)
+        }
+        assert 1 not in hosts_called
     assert latest.acted.refused == 0
     site.hosts[1].up = True
     site.bed.clock.advance(1_000)

@@ -125,14 +125,14 @@ def test_a_restarted_guest_has_its_hosts_own_limits() -> None:
 
 def test_a_migrated_guest_is_read_on_its_new_host() -> None:
     """A live migration may keep limits or not, so the host is read."""
-    one, other = DoubleHost(), DoubleHost()
-    there = one.start(0)
-    bed = Bed({0: one, 1: other})
+    first, other = DoubleHost(), DoubleHost()
+    there = first.start(0)
+    bed = Bed({0: first, 1: other})
     bed.read()
     bed.apply(limit(0, vcpu=20_000))
     came = other.start(0)
     came.scheduler = dict(there.scheduler)
-    del one.domains["one-0"]
+    del first.domains["one-0"]
     assert bed.read().in_force.vcpu_quota_us.tolist() == [20_000]
     assert bed.apply(limit(0, vcpu=30_000)) == {}
     assert came.scheduler["vcpu_quota"] == 30_000

@@ -27,53 +27,53 @@ def observe_hosts(*hosts: int) -> Any:
 
 def two() -> tuple[Bed, DoubleHost, DoubleHost]:
     """Return two hosts with a VM each, both in the pool."""
-    one, other = DoubleHost(), DoubleHost()
-    one.start(0)
+    first, other = DoubleHost(), DoubleHost()
+    first.start(0)
     other.start(1)
-    bed = Bed({0: one, 1: other}, SETTINGS)
+    bed = Bed({0: first, 1: other}, SETTINGS)
     bed.adapter.meet(observe_hosts(0, 1))
-    return bed, one, other
+    return bed, first, other
 
 
 def test_a_host_removed_while_it_is_away_is_never_called_again() -> None:
     """It no longer counts as away, and the other host is served as before."""
-    bed, one, other = two()
-    one.up = False
+    bed, first, other = two()
+    first.up = False
     assert list(bed.read().away) == [0]
     bed.adapter.meet(observe_hosts(1))
     assert bed.adapter.reach().away == {}
-    tried = one.calls["open"]
+    tried = first.calls["open"]
     for _ in range(20):
         seen = bed.read()
         assert seen.vm_id.tolist() == [1]
         assert seen.away == {}
-    assert one.calls["open"] == tried
+    assert first.calls["open"] == tried
     assert other.calls["open"] == 1
     assert bed.adapter.reach().away == {}
 
 
 def test_the_connection_of_a_removed_host_is_closed() -> None:
     """A host that is added again with its id is a new one."""
-    bed, one, _ = two()
+    bed, first, _ = two()
     bed.read()
     bed.adapter.meet(observe_hosts(1))
-    assert one.calls["close"] == 1
+    assert first.calls["close"] == 1
     bed.adapter.meet(observe_hosts(0, 1))
     bed.read()
-    assert one.opened == 2
+    assert first.opened == 2
 
 
 def test_a_hanging_host_is_no_longer_counted_after_its_removal() -> None:
     """Its thread ends and its connection closes when its call returns."""
-    one, other = DoubleHost(), DoubleHost()
-    one.start(0)
+    first, other = DoubleHost(), DoubleHost()
+    first.start(0)
     other.start(1)
     time = RealTime()
     adapter = LibvirtHypervisors(
         time.reactor,
         lambda place: f"qemu:///{place.id}",
         LibvirtSettings(call_limit_s=0.2),
-        opened=lambda address, keepalive: (one if address.endswith("0") else other).open(
+        opened=lambda address, keepalive: (first if address.endswith("0") else other).open(
             address, keepalive
         ),
     )
@@ -83,14 +83,14 @@ def test_a_hanging_host_is_no_longer_counted_after_its_removal() -> None:
         return await adapter.read({0: 0, 1: 1})
 
     time.run(read())
-    one.hold = threading.Event()
+    first.hold = threading.Event()
     assert list(time.run(read()).away) == [0]
     assert adapter.lines.stuck == 1
     adapter.meet(observe_hosts(1))
     assert adapter.lines.stuck == 0
-    one.hold.set()
+    first.hold.set()
     ending = monotonic() + 10
-    while not one.calls["close"]:
+    while not first.calls["close"]:
         assert monotonic() < ending
         time.wait(0.1)
     time.run(adapter.close())

@@ -99,11 +99,11 @@ def test_release_removes_all_pins(xl: FakeXl) -> None:
     """If the command fails, the result says so."""
     bed = pinning(xl)
     xl.pin("one-0", "1", "2")
-    whole = FullSize(vm=0, host=0, cpu_units=150.0, memory_mib=1024, vcpus=2)
+    full_size = FullSize(vm=0, host=0, cpu_units=150.0, memory_mib=1024, vcpus=2)
     xl.fail_with("connection refused")
-    assert "connection refused" in run_now(bed.adapter.release([whole]))[0].problem
+    assert "connection refused" in run_now(bed.adapter.release([full_size]))[0].problem
     xl.fail_with("")
-    did = run_now(bed.adapter.release([whole]))
+    did = run_now(bed.adapter.release([full_size]))
     assert did == {
         0: ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
     }

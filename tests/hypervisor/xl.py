@@ -58,6 +58,6 @@ class FakeXl:
     def calls(self) -> list[str]:
         """Return the calls since the last time."""
         log = self._place / "log"
-        found = log.read_text().splitlines() if log.exists() else []
+        lines = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
-        return found
+        return lines

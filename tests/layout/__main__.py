@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from tests.layout.rules import RULES, modules
+from tests.layout.rules import broken_rules
 
-broken = [broken_rule for rule in RULES for broken_rule in rule(modules(Path()))]
+broken = list(broken_rules(Path()))
 for line in broken:
     sys.stderr.write(f"{line}\n")
 sys.exit(bool(broken))

@@ -4,6 +4,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath
 
 ROOTS = ("merkatd", "controllers", "onegroup", "simulator", "benchmarks")
@@ -37,10 +38,10 @@ class Module:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def modules(top: Path) -> list[Module]:
+def modules(top: Path, roots: Iterable[str] = ROOTS) -> list[Module]:
     """All modules of the programs below a folder."""
-    found = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
-    return [Module(path.relative_to(top), path.read_text()) for path in found]
+    paths = [path for root in roots for path in sorted((top / root).rglob("*.py"))]
+    return [Module(path.relative_to(top), path.read_text()) for path in paths]
 
 
 def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
@@ -83,9 +84,9 @@ def classes_taken_twice(all_: Iterable[Module]) -> Iterator[str]:
     for module in all_:
         if module.path.as_posix().startswith(CLIENT):
             continue
-        for node in ast.parse(module.text).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where[node.name].append(module.path)
+        for name in _read(module.text)[0]:
+            if not name.startswith("_"):
+                where[name].append(module.path)
     yield from _twice(where)
 
 
@@ -105,18 +106,36 @@ def circles(all_: Iterable[Module]) -> Iterator[str]:
 
 def _imports(all_: list[Module]) -> dict[str, set[str]]:
     known = {module.dotted for module in all_}
-    found: dict[str, set[str]] = {}
+    imports: dict[str, set[str]] = {}
     for module in all_:
         names = set[str]()
-        for node in ast.walk(ast.parse(module.text)):
+        for node in _read(module.text)[1]:
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    names.add(whole if whole in known else node.module)
-        found[module.dotted] = names & known - {module.dotted}
-    return found
+                    full_name = f"{node.module}.{alias.name}"
+                    names.add(full_name if full_name in known else node.module)
+        imports[module.dotted] = names & known - {module.dotted}
+    return imports
+
+
+@cache
+def _read(text: str) -> tuple[list[str], list[ast.Import | ast.ImportFrom]]:
+    """Return a module's classes and imports. Its tree is large and therefore not kept."""
+    tree = ast.parse(text)
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    statements = _statements(tree)
+    return classes, [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Return all statements inside of this one: expressions, most of a tree, contain none."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(node, part, ())
+        for statement in inside if isinstance(inside, list) else ():
+            yield statement
+            yield from _statements(statement)
 
 
 def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
@@ -152,3 +171,11 @@ def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
 
 
 RULES = (full_rooms, rooms_left_out, long_modules, names_taken_twice, classes_taken_twice, circles)
+
+
+def broken_rules(top: Path) -> Iterator[str]:
+    """Yield what breaks the rules below a folder; of the tests only their length counts."""
+    programs = modules(top)
+    for rule in RULES:
+        yield from rule(programs)
+    yield from long_modules(modules(top, ["tests"]))

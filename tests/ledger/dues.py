@@ -98,21 +98,21 @@ class Dues:
             most[account] += int(owed[row].sum()) + int(more[row] * ~running[rows][row])
             paid[account] += int(detail.charged[row].sum())
         missing = charge_store.shortfalls(connection, period.number)
-        whole = {n: paid[n] + missing.get(n, 0) for n in due}
-        assert all(due[n] <= whole[n] <= most[n] for n in due)
+        in_all = {n: paid[n] + missing.get(n, 0) for n in due}
+        assert all(due[n] <= in_all[n] <= most[n] for n in due)
         posted = {
             int(reference.rpartition("/")[2]): entry_store.amounts_of(connection, number)
             for reference, number in entry_store.transactions_below(
                 connection, f"charge/{period.number}/"
             ).items()
         }
-        assert posted.keys() == {account for account, amount in whole.items() if amount}
+        assert posted.keys() == {account for account, amount in in_all.items() if amount}
         assert {n: -posted[n].get(n, 0) for n in posted} == {n: paid[n] for n in posted}
         self.taken.update(paid)
         self.missing += sum(missing.values())
 
 
-def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
+def _each(arrays: Mapping[str, Any], rows: Ints, owed: Floats) -> Floats:
     """Return credits a period: the price of the allocation, at most the bid.
 
     If the floor at the reserve price exceeds the bid, the floor is the limit.
@@ -120,7 +120,7 @@ def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
     market = arrays["market"][rows]
     floor = np.minimum(arrays["floor"][rows], arrays["allocation"][rows])
     most = np.maximum(arrays["bid"][rows], arrays["reserve"][market] * floor)
-    taken: Floats = np.minimum(whole, most)
+    taken: Floats = np.minimum(owed, most)
     return taken
 
 

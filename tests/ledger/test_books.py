@@ -1,25 +1,17 @@
 """All ledger operations, in any order and repeated, compared with a simple model."""
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, rule
 
-from merkatd.currency.settings import MoneySettings
-from merkatd.database.base.engine import make_engine
 from merkatd.database.ledger import account_store
-from merkatd.database.ledger.account_store import AccountKind
-from merkatd.database.ledger.entry_store import audit
-from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
 from merkatd.ledger import (
     Bill,
     LedgerError,
-    Month,
     SettledBill,
     end_application,
     fold_details,
@@ -35,51 +27,19 @@ from merkatd.ledger import (
     set_budget,
     set_weight,
     settle_bill,
-    statement,
     supply_of,
     tenants,
     void_period,
 )
+from tests.ledger.books_model import BooksModel
 from tests.lengths import shorten
 
-DAY_S = 86_400.0
 OWNERS = st.integers(0, 3)
 AMOUNTS = st.integers(0, 3_000)
-ENGINE = make_engine("sqlite://")
-METADATA.create_all(ENGINE)
-
-Operation = Any
 
 
-class Books(RuleBasedStateMachine):
-    """The model: each tenant's holdings as plain sums; the ledger must agree."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.connection: sa.Connection = ENGINE.connect()
-        self.at_s = 0.0
-        self.supply = 10_000
-        self.holdings: Counter[int] = Counter()
-        self.charged: Counter[int] = Counter()
-        self.bills: dict[int, Bill] = {}
-        self.taken: dict[int, Counter[int]] = {}
-        self.missing: dict[int, Counter[int]] = {}
-        self.voided: set[int] = set()
-        self.debts: Counter[int] = Counter()
-        self.reserved: dict[int, Counter[int]] = {}
-        """By period to be charged, and account."""
-        self.applications: dict[int, int] = {}
-        self.acts = 0
-        self.rolled = 0
-
-    def teardown(self) -> None:
-        """Close the connection without keeping anything."""
-        self.connection.close()
-
-    @property
-    def money(self) -> MoneySettings:
-        """Return the present money settings."""
-        return MoneySettings(supply=self.supply / 1e6, starting_credits=0.0)
+class Books(BooksModel):
+    """All operations of the ledger; after each, ledger and model must agree."""
 
     @initialize()
     def begin(self) -> None:
@@ -187,12 +147,6 @@ class Books(RuleBasedStateMachine):
         """Refill the budgets; no tenant's total holdings change."""
         replenish(self.connection, 3600.0, self.at_s)
 
-    def decided(self) -> int:
-        """Store the decision of a new period."""
-        number = period_store.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
-        period_store.decided(self.connection, number, self.at_s, "paper", {})
-        return number
-
     @rule(data=st.data())
     def reserves(self, data: st.DataObject) -> None:
         """Decide a period and reserve its highest cost, as far as credits suffice."""
@@ -280,15 +234,15 @@ class Books(RuleBasedStateMachine):
         for account, amount in self.missing[number].items():
             missing[self.owner(account)] += amount
         back = {owner: max(0, amount - self.debts[owner]) for owner, amount in missing.items()}
-        whole = self.taken[number].total() + sum(back.values())
+        owed = self.taken[number].total() + sum(back.values())
         savepoint = self.connection.begin_nested()
         try:
             amount = void_period(self.connection, number, "test", "test", self.at_s)
         except LedgerError:
             savepoint.rollback()
-            assert number <= self.rolled or whole > self.treasury
+            assert number <= self.rolled or owed > self.treasury
             return
-        assert amount == (0 if number in self.voided else whole)
+        assert amount == (0 if number in self.voided else owed)
         if number not in self.voided:
             for account, taken in self.taken[number].items():
                 self.holdings[self.owner(account)] += taken
@@ -312,72 +266,6 @@ class Books(RuleBasedStateMachine):
         for number, bill in self.bills.items():
             if number <= self.rolled:
                 assert settle_bill(self.connection, bill, self.at_s).taken == 0
-
-    @invariant()
-    def nothing_is_lost(self) -> None:
-        """Check that the sum is zero, balances equal entries, and holdings equal the model."""
-        assert audit(self.connection).sound
-        holdings = {tenant.owner: tenant.holdings for tenant in tenants(self.connection)}
-        assert holdings == dict(self.holdings)
-
-    @invariant()
-    def reservations_and_debts_are_right(self) -> None:
-        """Check that reservations equal the periods' sums, and debtors have no free credits."""
-        kept: Counter[int] = Counter()
-        for amounts in self.reserved.values():
-            kept.update(amounts)
-        for account in account_store.every(self.connection):
-            assert account.reserved == kept[account.id]
-            if account.owner is not None:
-                assert 0 <= account.reserved <= account.balance
-                assert not (self.debts[account.owner] and account.free)
-        assert {
-            tenant.owner: tenant.debt for tenant in tenants(self.connection) if tenant.debt
-        } == {owner: debt for owner, debt in self.debts.items() if debt}
-
-    @invariant()
-    def statements_explain_everything(self) -> None:
-        """Check that consecutive monthly statements lead from zero to the present holdings."""
-        for owner, held in self.holdings.items():
-            balance, charged, month = 0, 0, Month(1970, 1)
-            while month.begin_s <= self.at_s:
-                stated = statement(self.connection, owner, month)
-                assert (stated.opening, stated.difference) == (balance, 0)
-                balance, charged, month = stated.closing, charged + stated.charged, month.next
-            assert (balance, charged) == (held, self.charged[owner])
-
-    @property
-    def treasury(self) -> int:
-        """Return the credits that no tenant holds."""
-        return supply_of(self.connection) - self.holdings.total()
-
-    def own(self, owner: int) -> int:
-        """Return the credits that a tenant can move, outside of its applications."""
-        account = account_store.find(self.connection, AccountKind.TENANT, owner)
-        assert account is not None
-        return account.free
-
-    def owner(self, account: int) -> int:
-        """Return the owner of an account."""
-        owner = account_store.get(self.connection, [account])[account].owner
-        assert owner is not None
-        return owner
-
-    def free(self, account: int) -> int:
-        """Return the credits that can be moved out of an account."""
-        return account_store.get(self.connection, [account])[account].free
-
-    def collects(self) -> None:
-        """Pay debts from all movable credits of their owners: in the model from the total."""
-        for owner, debt in self.debts.items():
-            kept = sum(
-                amounts[account.id]
-                for account in account_store.of_owner(self.connection, owner)
-                for amounts in self.reserved.values()
-            )
-            paid = min(debt, self.holdings[owner] - kept)
-            self.holdings[owner] -= paid
-            self.debts[owner] -= paid
 
 
 TestBooks = Books.TestCase

@@ -134,7 +134,7 @@ def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> No
     applications = [database.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
     errors: list[Exception] = []
 
-    def one(thread: int) -> None:
+    def move_credits(thread: int) -> None:
         rng = np.random.default_rng(thread)
         for act in range(25):
             kind, which = int(rng.integers(3)), int(rng.integers(3))
@@ -153,7 +153,7 @@ def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> No
                 else:
                     break
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=move_credits, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

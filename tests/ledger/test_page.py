@@ -56,6 +56,7 @@ class Site(Daemon):
         self.frontend = Frontend(
             cloud.hosts, size, money=self.config.money, rhythm=self.config.period
         )
+        self.frontend.measure_hourly()
         self.questions = questions_at(self.frontend.scheduler)
         (place / "money").mkdir()
         (place / "money/one_auth").write_text(f"oneadmin:{PASSWORD}\n")

@@ -47,14 +47,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
         made = make_engine(server.make("retirement"))
     METADATA.create_all(made)
 
-    def found(connection: sa.Connection) -> None:
+    def open_books(connection: sa.Connection) -> None:
         update_tenants(connection, [OWNER, OTHER], MONEY, 0.0, {OWNER: Person("ann", 1)})
         keep_supply(connection, MONEY, 0.0)
         open_application(connection, OWNER, "web", 30 * MICRO, 5 * MICRO, 0.0)
         own = account_store.ensure(connection, AccountKind.TENANT, OWNER).id
         account_store.add(connection, "debt", {own: 20 * MICRO})
 
-    database.transaction(made, found)
+    database.transaction(made, open_books)
     yield made
     made.dispose()
     if request.param == "mariadb":

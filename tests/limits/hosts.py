@@ -126,8 +126,8 @@ def observed(seed: int) -> tuple[Snapshot, Decision, EnforcedLimits, dict[int, T
     vcpus = rng.integers(1, 4, count)
     snapshot = replace(snapshot, vms=replace(vms, held=held, vcpus=vcpus))
     decision = strategy_named("paper").decide(snapshot, np.random.default_rng(0))
-    told = np.where(np.isnan(held[:, MEMORY]) | (rng.random(count) < 0.5), UNSET, 0)
-    told = np.where(told == 0, np.nan_to_num(held[:, MEMORY]), UNSET).astype(np.int64)
+    limits_mib = np.where(np.isnan(held[:, MEMORY]) | (rng.random(count) < 0.5), UNSET, 0)
+    limits_mib = np.where(limits_mib == 0, np.nan_to_num(held[:, MEMORY]), UNSET).astype(np.int64)
     used = np.where(rng.random(count) < 0.9, held[:, MEMORY] * rng.uniform(0, 1, count), np.nan)
     stays = ~np.isin(snapshot.vms.id, [step.vm for step in decision.plan])
     pin_policy = stays & (rng.random(count) < 0.1)
@@ -135,7 +135,7 @@ def observed(seed: int) -> tuple[Snapshot, Decision, EnforcedLimits, dict[int, T
     in_force = measured(
         snapshot,
         used.tolist(),
-        memory_mib=told,
+        memory_mib=limits_mib,
         balloon=rng.random(count) < 0.9,
         pin_policy=pin_policy,
         pins=pins,

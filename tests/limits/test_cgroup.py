@@ -10,10 +10,10 @@ V2_GREATEST = 10_000
 
 
 @settings(deadline=None)
-@given(one=SHARES, other=SHARES)
-def test_weights_keep_their_order_and_proportions(one: int, other: int) -> None:
+@given(first=SHARES, second=SHARES)
+def test_weights_keep_their_order_and_proportions(first: int, second: int) -> None:
     """Proportions are exact to one step of the smaller range."""
-    low, high = sorted((one, other))
+    low, high = sorted((first, second))
     assert to_cgroup(low) <= to_cgroup(high)
     assert abs(to_cgroup(high) * CGROUP_V1.greatest / V2_GREATEST - high) <= 2 * 26.3
 

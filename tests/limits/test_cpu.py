@@ -108,8 +108,8 @@ def test_a_quota_equals_the_share(units: float, vcpus: int, pinned: bool) -> Non
     assert (result.vcpu_us[0] > 0) != pinned
     if not pinned:
         together = int(result.vcpu_us[0]) * vcpus
-        whole = max(units, 1.0) * 1_000
-        assert result.global_us[0] <= max(whole * 1.05, whole + 2_000) + 1e-6
+        quota_us = max(units, 1.0) * 1_000
+        assert result.global_us[0] <= max(quota_us * 1.05, quota_us + 2_000) + 1e-6
         assert together < result.global_us[0] or units < vcpus
     if units >= vcpus or pinned:
         expected = min(max(units, 1.0), 100.0 * vcpus)
@@ -162,6 +162,6 @@ def test_weights_stay_in_range_and_in_proportion(bids: list[float]) -> None:
 def test_scaling_all_bids_keeps_the_weights(bids: list[float], factor: float) -> None:
     """Only proportions count, up to one step of rounding."""
     host = np.zeros(len(bids), dtype=np.int64)
-    one = weights(np.array(bids), host, 1)
+    unscaled = weights(np.array(bids), host, 1)
     other = weights(np.array(bids) * factor, host, 1)
-    assert (np.abs(one - other) <= 1).all()
+    assert (np.abs(unscaled - other) <= 1).all()

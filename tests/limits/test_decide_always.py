@@ -116,8 +116,8 @@ def test_steps_are_ordered_and_values_are_valid(seed: int) -> None:
     for balloon in limits.plan.of(Balloon):
         row = snapshot.vm_row(balloon.vm)
         assert 0 <= balloon.memory_mib <= snapshot.vms.cap[row, MEMORY]
-    told = {step.vm for step in limits.plan if isinstance(step, Limit | Pin | Balloon)}
-    for vm in told - kept:
+    limited = {step.vm for step in limits.plan if isinstance(step, Limit | Pin | Balloon)}
+    for vm in limited - kept:
         row = snapshot.vm_row(vm)
         assert snapshot.vms.state[row] == VmState.RUNNING
         assert snapshot.vms.market[row] >= 0

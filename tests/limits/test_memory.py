@@ -22,8 +22,8 @@ def guests(rows: list[dict[str, float]]) -> GuestMemory:
     """Return guests of 8,192 MiB without use and targets, except for the given values."""
     usual = {"size": 8192.0, "floor": 0.0, "share": 0.0, "used": 0.0, "held": 8192.0}
     columns = {name: np.array([{**usual, **row}[name] for row in rows]) for name in usual}
-    told = np.array([row.get("told", UNSET) for row in rows], dtype=np.int64)
-    return GuestMemory(**columns, told=told)
+    targets_mib = np.array([row.get("balloon", UNSET) for row in rows], dtype=np.int64)
+    return GuestMemory(**columns, balloon=targets_mib)
 
 
 def target_of(settings: MemorySettings = DEFAULT, room_mib: int = 10**6, **row: float) -> int:
@@ -71,9 +71,9 @@ def test_unmeasured_guests_are_not_shrunk() -> None:
 def test_holdings_count_what_a_guest_may_take() -> None:
     """It is the larger of observed memory and target, or the size if both are unknown."""
     rows = [
-        {"held": 1000.0, "told": 2000},
-        {"held": 3000.0, "told": 2000},
-        {"held": np.nan, "told": 2000},
+        {"held": 1000.0, "balloon": 2000},
+        {"held": 3000.0, "balloon": 2000},
+        {"held": np.nan, "balloon": 2000},
         {"held": np.nan},
     ]
     assert holdings(guests(rows)).tolist() == [2000, 3000, 2000, 8192]
@@ -100,8 +100,8 @@ def test_the_balloon_moves_a_quarter_of_its_size_a_period() -> None:
     """It moves from 160 to 96 MiB and back in two steps each."""
     small = MemorySettings(margin_mib=16, least_step_mib=8)
     assert next_step(96, small, size=160.0, held=160.0) == 120
-    assert next_step(96, small, size=160.0, held=120.0, told=120) == 96
-    assert next_step(160, small, size=160.0, held=96.0, told=96) == 136
+    assert next_step(96, small, size=160.0, held=120.0, balloon=120) == 96
+    assert next_step(160, small, size=160.0, held=96.0, balloon=96) == 136
 
 
 def test_small_differences_are_skipped() -> None:
@@ -118,8 +118,8 @@ def test_a_guest_below_its_need_is_raised_at_once() -> None:
 
 def test_a_slow_guest_is_not_grown_while_it_shrinks() -> None:
     """While it still follows an earlier target, that target stays its limit."""
-    assert next_step(1000, held=8000.0, told=2000) == 2000
-    assert next_step(2500, held=8000.0, told=2000) == 2500
+    assert next_step(1000, held=8000.0, balloon=2000) == 2000
+    assert next_step(2500, held=8000.0, balloon=2000) == 2500
 
 
 ROW = st.fixed_dictionaries(
@@ -129,7 +129,7 @@ ROW = st.fixed_dictionaries(
         "share": st.floats(0, 1e12),
         "used": st.one_of(st.just(float("nan")), st.floats(0, 1e6)),
         "held": st.floats(0, 1e6),
-        "told": st.one_of(st.just(UNSET), st.integers(0, 10**6)),
+        "balloon": st.one_of(st.just(UNSET), st.integers(0, 10**6)),
     }
 )
 
@@ -139,7 +139,7 @@ def some_guests(rows: list[dict[str, float]]) -> GuestMemory:
     for row in rows:
         row["floor"] = min(row["floor"], row["size"])
         row["held"] = min(row["held"], row["size"])
-        row["told"] = min(row["told"], row["size"])
+        row["balloon"] = min(row["balloon"], row["size"])
     return guests(rows)
 
 
@@ -167,13 +167,13 @@ def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]])
     need = least(many, DEFAULT)
     target = targets(many, need, np.zeros(len(rows), dtype=np.int64), np.array([10**9]))
     holds = holdings(many)
-    told = steps(many, target, need, DEFAULT)
+    targets_mib = steps(many, target, need, DEFAULT)
     low, high = np.minimum(holds, target), np.maximum(holds, target)
-    assert ((told >= low) & (told <= high)).all()
+    assert ((targets_mib >= low) & (targets_mib <= high)).all()
     most = np.maximum(np.minimum(4096, many.size * 0.25), 1)
-    following = (many.told >= 0) & (many.told < holds)
-    assert (holds - told <= most)[~following].all()
-    assert (told - holds <= np.maximum(most, need - holds)).all()
+    following = (many.balloon >= 0) & (many.balloon < holds)
+    assert (holds - targets_mib <= most)[~following].all()
+    assert (targets_mib - holds <= np.maximum(most, need - holds)).all()
 
 
 @settings(max_examples=EXAMPLES)

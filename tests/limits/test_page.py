@@ -20,10 +20,10 @@ def test_its_configuration_is_valid() -> None:
 
 def test_its_keys_and_defaults_exist() -> None:
     """The page names existing keys with their defaults."""
-    page, found = PAGE.read_text(), parse("").hypervisor
-    assert f"`call_limit` ({found.call_limit_s:g} s)" in page
-    assert f"`period_limit` ({found.period_limit_s:g} s)" in page
-    assert f"`threads` hosts ({found.threads})" in page
-    assert f"`xen_command` (`{found.xen_command}`)" in page
-    assert found.check_every == 10
+    page, defaults = PAGE.read_text(), parse("").hypervisor
+    assert f"`call_limit` ({defaults.call_limit_s:g} s)" in page
+    assert f"`period_limit` ({defaults.period_limit_s:g} s)" in page
+    assert f"`threads` hosts ({defaults.threads})" in page
+    assert f"`xen_command` (`{defaults.xen_command}`)" in page
+    assert defaults.check_every == 10
     assert "within ten periods\n(`check_every`)" in page

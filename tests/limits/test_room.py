@@ -161,14 +161,16 @@ def test_a_deployment_waits_for_the_balloon_that_makes_room() -> None:
     assert not limits.postponed
 
 
-@pytest.mark.parametrize(("free", "told"), [(1024, 1024), (1500, 1488), (3596, 2048), (6000, 2048)])
-def test_a_starting_vm_gets_free_memory_up_to_its_share(free: int, told: int) -> None:
+@pytest.mark.parametrize(
+    ("free", "expected"), [(1024, 1024), (1500, 1488), (3596, 2048), (6000, 2048)]
+)
+def test_a_starting_vm_gets_free_memory_up_to_its_share(free: int, expected: int) -> None:
     """The balloon waits for no step; the rest is added in later periods."""
     snapshot, deploy = deploying(500.0)
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 500.0 + free]])))
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 2048.0]]), deploy)
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
-    assert [step.memory_mib for step in limits.plan.of(Balloon) if step.vm == 1] == [told]
+    assert [step.memory_mib for step in limits.plan.of(Balloon) if step.vm == 1] == [expected]
 
 
 def test_a_starting_vm_whose_full_size_fits_gets_no_balloon_step() -> None:

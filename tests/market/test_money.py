@@ -30,9 +30,9 @@ def level_of(
 
 def test_the_papers_price_is_bids_over_capacity() -> None:
     """In Figure 3, 96 credits bid for 300 units, with whole bids and with usable bids."""
-    whole = price_of_whole_bids(BIDS, np.array([300.0]), np.array([0.0]))
+    price_of_bids = price_of_whole_bids(BIDS, np.array([300.0]), np.array([0.0]))
     usable = price(level_of([12, 12, 12, 30, 30], [100.0] * 5, 300.0), np.array([0.0]))
-    assert whole == pytest.approx([0.32])
+    assert price_of_bids == pytest.approx([0.32])
     assert usable == pytest.approx([0.32])
 
 

@@ -56,9 +56,9 @@ def recompute(
     return got, prices, owed[0]
 
 
-def agrees(found: Any, expected: Any, capacity: Any) -> bool:
+def agrees(actual: Any, expected: Any, capacity: Any) -> bool:
     """Compare to nine digits, or near zero to twelve digits of the capacity."""
-    return bool(np.allclose(found, expected, rtol=1e-9, atol=1e-12 * float(np.max(capacity))))
+    return bool(np.allclose(actual, expected, rtol=1e-9, atol=1e-12 * float(np.max(capacity))))
 
 
 @pytest.mark.parametrize("rule", PriceRule)
@@ -273,11 +273,11 @@ def test_search_steps_grow_with_the_logarithm_of_the_vms(
 ) -> None:
     """With 64 times as many VMs on a host, a search takes six more steps."""
     looks = []
-    whole = _Lines._line
+    real_line = _Lines._line
 
     def count_step(self: _Lines, *arguments: Any) -> Any:
         looks.append(1)
-        return whole(self, *arguments)
+        return real_line(self, *arguments)
 
     monkeypatch.setattr(_Lines, "_line", count_step)
     taken = {}

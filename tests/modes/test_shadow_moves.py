@@ -30,8 +30,8 @@ def proposed(site: Site) -> dict[int, int]:
 def until_proposed(site: Site) -> dict[int, int]:
     """Run periods until Merkat proposes a migration; return the proposals."""
     for _ in range(20):
-        if found := proposed(site):
-            return found
+        if difference := proposed(site):
+            return difference
         site.minutes(1)
     raise AssertionError("Merkat proposes no migration")
 
@@ -40,16 +40,16 @@ def test_a_move_that_only_merkat_proposes_is_reported_once(site: Site, crowd: li
     """The row has the current host, the proposed host and the reason."""
     moves = until_proposed(site)
     site.minutes(1)
-    found = site.ask("differences")
-    assert found["compared"] == found["moved"] == 0
-    rows = {row["vm"]: row for row in found["vms"]}
+    differences = site.ask("differences")
+    assert differences["compared"] == differences["moved"] == 0
+    rows = {row["vm"]: row for row in differences["vms"]}
     assert rows.keys() == moves.keys() <= set(crowd)
     for vm, row in rows.items():
         assert (row["source"], row["theirs"]) == ("host000", "host000")
         assert row["ours"] == f"host{moves[vm]:03}"
         assert not row["same"]
         assert row["why"]
-    before = found["ours_alone"]
+    before = differences["ours_alone"]
     assert before == len(moves)
     still = moves.keys() & proposed(site).keys()
     site.minutes(5)
@@ -65,9 +65,9 @@ def test_a_move_that_both_schedulers_make_counts_as_equal(site: Site, crowd: lis
         site.bench.ok("one.vm.migrate", vm, host, True, False, -1, 0)
     # The VMs are still migrating in the first period.
     site.minutes(3)
-    found = site.ask("differences")
-    assert (found["moved"], found["moved_alike"]) == (len(moves), len(moves))
-    assert {row["vm"]: row["ours"] for row in found["vms"] if row["same"]} == {
+    differences = site.ask("differences")
+    assert (differences["moved"], differences["moved_alike"]) == (len(moves), len(moves))
+    assert {row["vm"]: row["ours"] for row in differences["vms"] if row["same"]} == {
         vm: f"host{host:03}" for vm, host in moves.items()
     }
 
@@ -80,9 +80,13 @@ def test_a_move_that_merkat_would_not_make_counts_as_different(site: Site) -> No
     site.minutes(2)
     site.bench.ok("one.vm.migrate", vm, OTHER, True, False, -1, 0)
     site.minutes(2)
-    found = site.ask("differences")
-    assert (found["moved"], found["moved_alike"], found["ours_alone"]) == (1, 0, 0)
-    (row,) = found["vms"]
+    differences = site.ask("differences")
+    assert (differences["moved"], differences["moved_alike"], differences["ours_alone"]) == (
+        1,
+        0,
+        0,
+    )
+    (row,) = differences["vms"]
     assert (row["source"], row["theirs"], row["ours"]) == ("host000", "host001", "host000")
     assert row["why"] == "it would have stayed"
 

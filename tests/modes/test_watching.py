@@ -124,12 +124,12 @@ class TestShadow:
             f"VM {vm} was placed" for vm in vms
         ]
         assert all("here it would be on host00" in text for text in texts)
-        found = site.ask("differences")
-        assert found["compared"] == 4
-        assert found["same"] in {1, 2}
-        assert {row["theirs"] for row in found["vms"]} == {"host000"}
-        assert {row["ours"] for row in found["vms"]} == {"host000", "host001", "host002"}
-        assert [row["same"] for row in found["vms"]].count(True) == found["same"]
+        differences = site.ask("differences")
+        assert differences["compared"] == 4
+        assert differences["same"] in {1, 2}
+        assert {row["theirs"] for row in differences["vms"]} == {"host000"}
+        assert {row["ours"] for row in differences["vms"]} == {"host000", "host001", "host002"}
+        assert [row["same"] for row in differences["vms"]].count(True) == differences["same"]
         site.start_daemon()
         assert site.ask("differences")["compared"] == 4
 

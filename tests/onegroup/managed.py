@@ -50,7 +50,7 @@ class Managed:
     def __init__(
         self, cloud_endpoint: Endpoint, folder: Path, interval_s: float, database: str
     ) -> None:
-        self.one = cloud_endpoint
+        self.opennebula = cloud_endpoint
         self.folder = folder
         self.users: dict[str, tuple[int, str]] = {
             name: cloud_endpoint.user() for name in ("ann", "bob")
@@ -76,7 +76,7 @@ class Managed:
     @property
     def admin(self) -> str:
         """Return the administrator's session for Merkat and OpenNebula."""
-        return self.one.admin
+        return self.opennebula.admin
 
     @property
     def endpoint(self) -> str:
@@ -92,19 +92,19 @@ class Managed:
         log = self.log
         (self.folder / "state" / "merkat_xmlrpc").unlink(missing_ok=True)
         self.daemon = Program(log, "run", "--config", str(self.configuration))
-        self.daemon.until_said("Period ")
+        self.daemon.until_output("Period ")
 
     def kill(self) -> None:
         """Kill the daemon, as a power cut would."""
         assert self.daemon is not None
         self.daemon.kill()
-        assert "Traceback" not in self.daemon.said(), self.daemon.said()
+        assert "Traceback" not in self.daemon.output(), self.daemon.output()
 
     def end(self) -> None:
         """End the daemon as an administrator would."""
         assert self.daemon is not None
         self.daemon.tell_to_end()
-        assert self.daemon.end() == 0, self.daemon.said()
+        assert self.daemon.end() == 0, self.daemon.output()
 
     @property
     def ended(self) -> bool:
@@ -125,7 +125,7 @@ class Managed:
         }
 
     def _pool(self) -> dict[int, Any]:
-        return dict(self.one.pool("one.vmpool.infoextended", -2, -1, -1, -2))
+        return dict(self.opennebula.pool("one.vmpool.infoextended", -2, -1, -1, -2))
 
     def states(self, group: int) -> dict[int, tuple[int, int]]:
         """Return STATE and LCM_STATE of a group's VMs."""
@@ -174,8 +174,8 @@ def _embedded(time: RealTime, folder: Path) -> Iterator[Endpoint]:
     words = ("--listen", "127.0.0.1:0", "--speed", "20", "--hosts", "0", "--password", "secret")
     program = Program(folder / "cloud.log", "embedded", *words)
     try:
-        program.until_said("/RPC2\n")
-        with _client(time, program.said().split()[-1], _ADMIN, None) as endpoint:
+        program.until_output("/RPC2\n")
+        with _client(time, program.output().split()[-1], _ADMIN, None) as endpoint:
             endpoint.add_hosts(HOSTS)
             yield endpoint
     finally:

@@ -98,13 +98,13 @@ class Shell:
 
     def show(self, group: int) -> dict[str, Any]:
         """Return all data of a group."""
-        found: dict[str, Any] = json.loads(self.ok(f"show {group} --json"))
-        return found
+        row: dict[str, Any] = json.loads(self.ok(f"show {group} --json"))
+        return row
 
     def groups(self) -> list[dict[str, Any]]:
         """Return all visible groups with the columns of `list`."""
-        found: list[dict[str, Any]] = json.loads(self.ok("list --json"))
-        return found
+        rows: list[dict[str, Any]] = json.loads(self.ok("list --json"))
+        return rows
 
     def until_running(self, group: int, count: int) -> dict[str, Any]:
         """Wait until exactly `count` VMs of the group run; return its data."""

@@ -89,14 +89,14 @@ def test_a_group_uses_a_template_of_opennebula(place: Managed, ann: Shell) -> No
     """Id and name work, and missing rights fail with OpenNebula's text."""
     context = 'CONTEXT=[NETWORK="YES",NOTE="a \\"b\\" \\\\ c",KEY="$USER[KEY]",WHO="$UNAME"]\n'
     oid, name = make_template(
-        place.one, place.session("ann"), f'{TEMPLATE}{context}DESCRIPTION="two\nlines"\n'
+        place.opennebula, place.session("ann"), f'{TEMPLATE}{context}DESCRIPTION="two\nlines"\n'
     )
-    place.one.ok("one.user.update", place.users["ann"][0], 'KEY="the \\"key\\" of ann"', 1)
-    place.one.ok("one.user.update", 0, 'KEY="nobody else\'s business"', 1)
+    place.opennebula.ok("one.user.update", place.users["ann"][0], 'KEY="the \\"key\\" of ann"', 1)
+    place.opennebula.ok("one.user.update", 0, 'KEY="nobody else\'s business"', 1)
     for word in (str(oid), name):
         group = ann.create(f"create -t {word} -s 5 -n 1")
         (vm,) = place.until_running(group, 1)
-        shown = place.one.xml("one.vm.info", vm)
+        shown = place.opennebula.xml("one.vm.info", vm)
         assert shown.findtext("TEMPLATE/MEMORY") == "256"
         assert shown.findtext("TEMPLATE/CONTEXT/NOTE") == 'a "b" \\\\ c'
         assert shown.findtext("TEMPLATE/CONTEXT/KEY") == 'the "key" of ann'
@@ -149,7 +149,7 @@ def test_a_vm_ended_by_its_owner_is_not_started_again(place: Managed, ann: Shell
     group = ann.create("create vm.template -s 6 -n 3")
     vms = place.until_running(group, 3)
     ann.until_running(group, 3)
-    place.one.act(vms[1], "terminate-hard", DONE)
+    place.opennebula.act(vms[1], "terminate-hard", DONE)
     until(lambda: ann.show(group)["nvm"] == 2, "one fewer")
     assert place.until_running(group, 2) == [vms[0], vms[2]]
     assert f"VM {vms[1]} ended by itself" in ann.show(group)["why"]
@@ -184,8 +184,8 @@ def test_a_kill_between_creation_and_deployment_duplicates_no_vm(
 
 
 def _switch(place: Managed, *, off: bool) -> None:
-    for host in place.one.hosts:
-        place.one.ok("one.host.status", host, int(off))
+    for host in place.opennebula.hosts:
+        place.opennebula.ok("one.host.status", host, int(off))
 
 
 def test_the_reports_manual_works(place: Managed, ann: Shell, mariadb: MariaDb) -> None:
@@ -201,13 +201,13 @@ def test_the_reports_manual_works(place: Managed, ann: Shell, mariadb: MariaDb) 
     # 5: the usage of its Table 6. An id is assigned, and VMs are allocated.
     group = ann.create("create -t vm.template -s 30 -n 2")
     place.until_running(group, 2)
-    one, other = (vm["vm"] for vm in ann.until_running(group, 2)["vms"])
+    first, other = (vm["vm"] for vm in ann.until_running(group, 2)["vms"])
     # Listed with groupid, spending rate, number and ids of VMs.
     listed = ann.ok("list --csv --no-header -l ID,SRATE,NVM,VMID")
-    assert listed == f"{group},30.0,2,{one} {other}\n"
+    assert listed == f"{group},30.0,2,{first} {other}\n"
     # Edited: VMs are finalized, and allocated.
     ann.ok(f"edit {group} -s 60 -n 1")
-    assert place.until_running(group, 1) == [one]
+    assert place.until_running(group, 1) == [first]
     ann.ok(f"edit {group} -s 60 -n 3")
     assert len(place.until_running(group, 3)) == 3
     # Deleted, its VMs finalized.

@@ -41,5 +41,5 @@ def test_every_parameter_of_the_paper_has_its_counterpart() -> None:
 def test_its_configuration_is_valid() -> None:
     """Of its two markets, one charges for use."""
     (table,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    found = parse(table, "docs/onegroup.md")
-    assert [market.by_use for market in found.priced_markets()] == [False, True]
+    config = parse(table, "docs/onegroup.md")
+    assert [market.by_use for market in config.priced_markets()] == [False, True]

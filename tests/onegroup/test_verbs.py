@@ -45,10 +45,10 @@ class TestEditing:
     def test_named_vms_end(self, shell: Shell) -> None:
         """No other VM ends."""
         group = shell.create("create vm.template -s 5 -n 3 --name renders")
-        one, two, three = (vm["vm"] for vm in shell.until_running(group, 3)["vms"])
+        first, two, three = (vm["vm"] for vm in shell.until_running(group, 3)["vms"])
         shell.ok(f"edit renders --vm {two}")
         left = shell.until_running(group, 2)
-        assert [vm["vm"] for vm in left["vms"]] == [one, three]
+        assert [vm["vm"] for vm in left["vms"]] == [first, three]
         assert shell.refused(f"edit {group} --vm {two}").endswith(f"not in group {group}\n")
         shell.ok(f"delete {group} -y")
 

@@ -26,7 +26,7 @@ def run_round(world: World) -> list[str]:
     """Run one round; return the calls that changed something."""
     world.observe()
     world.transport.calls.clear()
-    world.run(world.one.run_scheduled())
+    world.run(world.adapter.run_scheduled())
     return [name for name, _ in world.transport.calls if name != "one.system.version"]
 
 

@@ -159,15 +159,15 @@ def test_passwords_are_never_revealed(world: World) -> None:
     observer: Any = lambda event: events.append(repr(event))  # noqa: E731 - removed again below
     globalLogPublisher.addObserver(observer)
     client = world.login(f"oneadmin:{secret}", timeout_s=0.2, attempts=1)
-    told = [repr(client)]
+    texts = [repr(client)]
     for kind in ("lose", "garbage", "hang", "refuse", "none"):
         if kind != "none":
             world.fault(kind, "one.*", count=1)
         for call in (client.host_pool(), client.append(1, "\x01")):
             with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever it is
                 world.run(call)
-            told += traceback.format_exception(raised.value)
+            texts += traceback.format_exception(raised.value)
         world.clear_faults()
     globalLogPublisher.removeObserver(observer)
-    assert len(told) > 10
-    assert not [text for text in (*told, *events) if secret in text]
+    assert len(texts) > 10
+    assert not [text for text in (*texts, *events) if secret in text]

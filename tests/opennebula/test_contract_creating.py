@@ -17,7 +17,7 @@ def test_a_repeated_creation_makes_one_vm(world: World) -> None:
     second = world.send(create("k2"))
     assert second.vm != first.vm
     assert world.send(create("k2")).vm == second.vm
-    world.one = world.cloud()
+    world.adapter = world.cloud()
     assert world.send(create("k2")).vm == second.vm
     assert world.observe().keys == {"k1": first.vm, "k2": second.vm}
     assert len(world.observe().vm_id) == 2
@@ -90,8 +90,8 @@ def test_nothing_is_created_for_a_missing_owner(world: World) -> None:
 def test_templates_of_both_forms_get_the_key(world: World) -> None:
     """These are OpenNebula's own syntax and XML."""
     xml = "<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY></TEMPLATE>"
-    one, two = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
-    assert world.observe().keys == {"a": one.vm, "b": two.vm}
+    first, second = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
+    assert world.observe().keys == {"a": first.vm, "b": second.vm}
 
 
 def test_a_copied_key_stays_with_the_first_vm(world: World) -> None:
@@ -114,20 +114,20 @@ def test_messages_are_sent_once(world: World) -> None:
     message = 'no host has "4 cores" & <8 GiB> [free]\\ \n= wait'
     world.observe()
     world.transport.forget()
-    world.run(world.one.tell(vm, ""))
+    world.run(world.adapter.tell(vm, ""))
     assert not world.transport.calls
     for _ in range(2):
-        world.run(world.one.tell(vm, message))
+        world.run(world.adapter.tell(vm, message))
     world.observe()
-    world.run(world.one.tell(vm, message))
+    world.run(world.adapter.tell(vm, message))
     assert world.transport.count()["one.vm.update"] == 1
     assert world.run(world.client.vm(vm)).count("4 cores") == 1
-    world.run(world.one.tell(vm, ""))
+    world.run(world.adapter.tell(vm, ""))
     world.observe()
-    world.run(world.one.tell(vm, ""))
+    world.run(world.adapter.tell(vm, ""))
     assert world.transport.count()["one.vm.update"] == 2
 
 
 def test_a_message_to_a_removed_vm_is_dropped(world: World) -> None:
     """No error is raised."""
-    world.run(world.one.tell(99, "hello"))
+    world.run(world.adapter.tell(99, "hello"))

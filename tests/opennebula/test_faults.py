@@ -16,7 +16,7 @@ LOST = ["lose", "garbage", "hang"]
 @pytest.fixture
 def hasty(world: World) -> World:
     """Return the same world with short timeouts."""
-    world.one = world.cloud(world.login(ADMIN, timeout_s=1.5, attempts=1))
+    world.adapter = world.cloud(world.login(ADMIN, timeout_s=1.5, attempts=1))
     return world
 
 
@@ -117,8 +117,8 @@ def test_an_unanswered_message_is_retried(hasty: World) -> None:
     hasty.observe()
     hasty.fault("lose", "one.vm.update", count=1)
     with pytest.raises(CloudUnreachableError):
-        hasty.run(hasty.one.tell(vm, "hello"))
-    hasty.run(hasty.one.tell(vm, "hello"))
+        hasty.run(hasty.adapter.tell(vm, "hello"))
+    hasty.run(hasty.adapter.tell(vm, "hello"))
     assert hasty.transport.count()["one.vm.update"] == 2
 
 

@@ -297,12 +297,12 @@ def test_two_texts_forge_nothing(data: st.DataObject) -> None:
             st.lists(st.sampled_from(range(len(PLACES))), min_size=2, max_size=2, unique=True)
         )
     )
-    (one, outer), (other, later) = PLACES[first], PLACES[second]
+    (earlier, outer), (other, later) = PLACES[first], PLACES[second]
     shared = int(outer[0] == later[0])
     depth = data.draw(st.integers(0, shared))
     swallowing = data.draw(tags)
     texts = {
-        one: (
+        earlier: (
             f"]]>{closed(outer[depth:])}{data.draw(contents)}"
             f"{begun(swallowing, data.draw(spaces), data.draw(firsts))}"
             f"{opened(outer[depth:])}<![CDATA["

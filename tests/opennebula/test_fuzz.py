@@ -73,12 +73,12 @@ def test_any_bytes_of_a_reply_are_read_or_rejected(
     nonsense: bytes, start: int, length: int
 ) -> None:
     """They are a value or a `NoReplyError`."""
-    whole = (
+    reply = (
         b"<?xml version='1.0'?><methodResponse><params><param><value><array><data>"
         b"<value><boolean>1</boolean></value><value><string>&lt;VM_POOL/&gt;</string></value>"
         b"</data></array></value></param></params></methodResponse>"
     )
-    for body in (nonsense, whole[:start] + nonsense + whole[start + length :]):
+    for body in (nonsense, reply[:start] + nonsense + reply[start + length :]):
         try:
             decoded([body])
         except (NoReplyError, xmlrpc.client.Fault):

@@ -47,12 +47,12 @@ def row(seen: Observation, vm: int) -> tuple[float, ...]:
 
 def test_a_too_long_vm_is_known_by_opennebulas_record(world: World) -> None:
     """Owner, host, state and sizes suffice for charging and limiting."""
-    whole = world.observe()
+    unbounded = world.observe()
     seen = world.run(adapter(world, LONG // 2).observe())
     assert np.array_equal(seen.vm_id, np.arange(6))
     for vm in range(6):
-        assert row(seen, vm) == row(whole, vm)
-    assert seen.vm_owner.tolist() == whole.vm_owner.tolist()
+        assert row(seen, vm) == row(unbounded, vm)
+    assert seen.vm_owner.tolist() == unbounded.vm_owner.tolist()
     assert list(seen.by_record) == [3]
     assert seen.ailing == {}
     assert 3 not in seen.attributes
@@ -123,11 +123,11 @@ def test_steps_reach_an_unread_vm(world: World, vms_bytes: int) -> None:
     With 400 bytes even the outline is too long: then the source host says that the VM is there.
     With four MiB the text can be read, but parsing it would take long.
     """
-    one = adapter(world, vms_bytes)
+    bounded = adapter(world, vms_bytes)
     world.transport.forget()
 
     def sent(step: Step) -> ReplyKind:
-        reply: StepReply = world.run(one.send(step))
+        reply: StepReply = world.run(bounded.send(step))
         return reply.answer
 
     def moved(source: int) -> ReplyKind:
@@ -154,7 +154,7 @@ def test_an_unread_pending_vm_is_not_placed(world: World) -> None:
 @pytest.mark.parametrize("damage", ["<A>", "</VM>", "&", "</VM><VM><ID>1</ID><UID>9</UID><A>"])
 def test_a_text_with_invalid_xml_affects_only_itself(world: World, damage: str) -> None:
     """A text that looks like another VM's start changes no other VM."""
-    whole = world.observe()
+    unbounded = world.observe()
 
     def damaged(method: str, answer: Any) -> Any:
         if "extended" not in method or "<ID>3</ID>" not in answer[1]:
@@ -166,8 +166,8 @@ def test_a_text_with_invalid_xml_affects_only_itself(world: World, damage: str) 
     seen = world.run(world.cloud().observe())
     assert np.array_equal(seen.vm_id, np.arange(6))
     for vm in range(6):
-        assert row(seen, vm) == row(whole, vm)
-    assert seen.vm_owner.tolist() == whole.vm_owner.tolist()
+        assert row(seen, vm) == row(unbounded, vm)
+    assert seen.vm_owner.tolist() == unbounded.vm_owner.tolist()
     assert list(seen.by_record) == [3]
 
 
@@ -186,12 +186,12 @@ def test_many_long_texts_are_found(world: World) -> None:
 
 def test_a_text_with_very_many_tags_is_not_parsed(world: World) -> None:
     """It is treated like a long text until its pause is over."""
-    whole = world.observe()
+    unbounded = world.observe()
     many = "".join(f'A{number}="1"\n' for number in range(MOST_TAGS // 2))
     world.call("one.vm.update", 3, many, 1)
     cloud = world.cloud()
     seen = world.run(cloud.observe())
-    assert [row(seen, vm) for vm in range(6)] == [row(whole, vm) for vm in range(6)]
+    assert [row(seen, vm) for vm in range(6)] == [row(unbounded, vm) for vm in range(6)]
     assert list(seen.by_record) == [3]
     assert "tags" in seen.by_record[3]
     world.transport.forget()

@@ -31,12 +31,12 @@ def fed(data: bytes, size: int = 1 << 20, most: int = 1 << 20) -> Response:
 )
 def test_a_response_is_complete_at_its_last_byte(text: bytes, before: bytes, size: int) -> None:
     """This holds for one piece and for single bytes."""
-    whole = before + OK + text
-    response = fed(whole, size)
+    data = before + OK + text
+    response = fed(data, size)
     assert (response.whole, b"".join(response.chunks)) == (True, BODY)
     assert response.size == len(BODY)
     assert response.reusable
-    assert not fed(whole[:-1], size).whole
+    assert not fed(data[:-1], size).whole
 
 
 def test_without_a_length_the_response_ends_with_the_connection() -> None:

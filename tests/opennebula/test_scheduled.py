@@ -201,8 +201,8 @@ def test_the_template_is_xml() -> None:
 )
 def test_any_values_are_handled(action: dict[str, str]) -> None:
     """The action is due or not, and afterwards it is not due at the same time."""
-    for one in due_actions([action], NOW, 0):
-        assert not due_actions([done(one.action, NOW, 0)], NOW, 0)
+    for due in due_actions([action], NOW, 0):
+        assert not due_actions([done(due.action, NOW, 0)], NOW, 0)
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,11 @@ def test_only_a_few_run_at_once_with_results_in_order() -> None:
     """The next starts when one ends; an error is raised after the rest."""
     waiting: list[Deferred[int]] = []
 
-    async def one(number: int) -> int:
+    async def answer(number: int) -> int:
         waiting.append(Deferred())
         return number * await waiting[number]
 
-    running = ensureDeferred(few_at_once((one(number) for number in range(5)), 2))
+    running = ensureDeferred(few_at_once((answer(number) for number in range(5)), 2))
     assert len(waiting) == 2
     waiting[1].callback(10)
     assert len(waiting) == 3

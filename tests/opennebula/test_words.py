@@ -33,7 +33,7 @@ from merkatd.opennebula.pools.one_states import state_meaning
 from merkatd.opennebula.pools.vm_pool import read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import UnreadableError
 from tests.opennebula.host_rows import read_hosts
-from tests.opennebula.test_pools import host, pool, vm
+from tests.opennebula.pool_texts import host, pool, vm
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
 
@@ -65,9 +65,9 @@ def test_requirements_and_ranks_are_read() -> None:
 def test_equal_requirements_are_one_object() -> None:
     """Most VMs of a cloud have the same."""
     given = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
-    one, two, other = read_page(pool(vm(3, template=given), vm(2, template=given), vm(1))).vms
-    assert one.wants is two.wants
-    assert one.wants != other.wants
+    first, second, other = read_page(pool(vm(3, template=given), vm(2, template=given), vm(1))).vms
+    assert first.wants is second.wants
+    assert first.wants != other.wants
 
 
 def disk(**words: object) -> str:
@@ -210,12 +210,12 @@ def test_attributes_of_hosts_have_an_order_of_precedence() -> None:
         "<CLUSTER_POOL><CLUSTER><ID>0</ID><NAME>c</NAME><TEMPLATE><RACK>all</RACK>"
         "<ZONE>z</ZONE></TEMPLATE></CLUSTER></CLUSTER_POOL>"
     )
-    (found,) = with_facts(read_hosts(f"<HOST_POOL>{row}</HOST_POOL>"), samples, words)
-    values = found.facts.values
+    (facts_of_host,) = with_facts(read_hosts(f"<HOST_POOL>{row}</HOST_POOL>"), samples, words)
+    values = facts_of_host.facts.values
     assert values["RACK"] == ["r1", "all"]
     assert (values["TAG"], values["FREE_CPU"], values["ZONE"]) == (["a", "b"], ["5"], ["z"])
     assert "W" not in values
-    assert found.facts.vms == {7}
+    assert facts_of_host.facts.vms == {7}
 
 
 def test_used_cores_are_read() -> None:
@@ -226,7 +226,8 @@ def test_used_cores_are_read() -> None:
         ("4:-2,5:-1", "NO"),
     )
     node = "".join(
-        f"<CORE><CPUS>{cpus}</CPUS><DEDICATED>{whole}</DEDICATED></CORE>" for cpus, whole in cores
+        f"<CORE><CPUS>{cpus}</CPUS><DEDICATED>{dedicated}</DEDICATED></CORE>"
+        for cpus, dedicated in cores
     )
     share = "<MAX_MEM>1</MAX_MEM><MAX_CPU>1</MAX_CPU><NUMA_NODES><NODE>"
     share += f"{node}<NODE_ID>0</NODE_ID></NODE></NUMA_NODES>"

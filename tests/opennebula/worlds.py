@@ -86,11 +86,11 @@ class World:
     executor: OwnedExecutor
     embedded: EmbeddedCloud
     client: Client = field(init=False)
-    one: OpenNebulaCloud = field(init=False)
+    adapter: OpenNebulaCloud = field(init=False)
 
     def __post_init__(self) -> None:
         self.client = self.login(ADMIN)
-        self.one = self.cloud()
+        self.adapter = self.cloud()
 
     def login(self, session: str, timeout_s: float = 10.0, **options: Any) -> Client:
         """Return a client of another user or with another timeout."""
@@ -130,11 +130,11 @@ class World:
 
     def observe(self) -> Observation:
         """Return an observation of the cloud."""
-        return self.run(self.one.observe())
+        return self.run(self.adapter.observe())
 
     def send(self, step: Step) -> StepReply:
         """Return the answer to a step."""
-        return self.run(self.one.send(step))
+        return self.run(self.adapter.send(step))
 
     def accepted(self, step: Step) -> None:
         """Send a step that must be accepted."""
@@ -191,7 +191,7 @@ class VirtualTime:
 class RealTime:
     """A reactor of the tests; its clouds run faster by this factor."""
 
-    faster = 12
+    faster = 6
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()

@@ -66,11 +66,11 @@ def worse(snapshot: Snapshot, host: Ints, objective: Objective) -> bool:
 
 def harm(snapshot: Snapshot, host: Ints, objective: Objective) -> Floats:
     """Return [markets]: the total shortfall of the VMs, or the largest lack."""
-    found = assess_placement(snapshot, host)
+    assessment = assess_placement(snapshot, host)
     if objective is Objective.SHORTFALL:
-        return found.shortfall
-    lack = np.maximum(found.first - found.shares, 0.0)
-    part = np.divide(lack, found.first, out=np.zeros_like(lack), where=found.first > 0)
+        return assessment.shortfall
+    lack = np.maximum(assessment.first - assessment.shares, 0.0)
+    part = np.divide(lack, assessment.first, out=np.zeros_like(lack), where=assessment.first > 0)
     return np.array([part.max(initial=0.0)])
 
 

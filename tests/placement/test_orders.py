@@ -110,11 +110,11 @@ def test_no_new_vm_waits_beside_permanent_room(choice: str) -> None:
 
 def test_the_reason_of_a_waiting_new_vm_names_the_missing_floor() -> None:
     """The reason of a new VM that waits names its floor and never an exchange of places."""
-    told = 0
+    named = 0
     for seed in range(CLOUDS // 2):
         snapshot = tight(seed, new=4)
         decision = decided(snapshot, "groups")
         for vm in np.flatnonzero(placed(snapshot, decision) < 0).tolist():
             assert "change places" not in decision.reasons[vm]
-            told += "as its floor" in decision.reasons[vm]
-    assert told > CLOUDS // 20
+            named += "as its floor" in decision.reasons[vm]
+    assert named > CLOUDS // 20

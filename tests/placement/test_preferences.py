@@ -75,8 +75,8 @@ class TestLeaving:
     def snapshot(self, **columns: Any) -> Snapshot:
         """Return one VM on the first of two hosts, without any constraint against its place."""
         sizes = np.array([[50.0, 500.0]])
-        said = {"host": np.array([0]), "leaves": np.array([True]), **columns}
-        vms = vms_table(said.pop("host"), np.ones((1, 2)), sizes, **said)
+        values = {"host": np.array([0]), "leaves": np.array([True]), **columns}
+        vms = vms_table(values.pop("host"), np.ones((1, 2)), sizes, **values)
         return cloud(hosts_table(TWO), vms)
 
     @EVERY_STRATEGY

@@ -87,7 +87,7 @@ def test_within_a_tenth_of_the_optimum_on_95_of_100_small_clouds(
 ) -> None:
     """With M_max 2 and E_max 0, results are within 10 % of brute force on 95 of 100 clouds."""
     settings = TabuSettings(objective=objective, m_max_part=0.0, m_max_least=2, e_max=0.0)
-    near, clouds = 0, shorten(100, 20)
+    near, clouds = 0, shorten(100, 10)
     for seed in range(clouds):
         snapshot = small(seed, floors)
         view = market_view(snapshot, 0)
@@ -149,8 +149,8 @@ def settled(seed: int, overfull: bool) -> Snapshot:
 
 def busy(seed: int, overfull: bool) -> tuple[Snapshot, Decision]:
     """Return the first settled cloud from this seed on in which a VM moves, and the decision."""
-    for one in range(seed * 100, seed * 100 + 20):
-        snapshot = settled(one, overfull)
+    for number in range(seed * 100, seed * 100 + 20):
+        snapshot = settled(number, overfull)
         decision = tabu(snapshot, TabuSettings(), {}, RNG)
         if decision.plan:
             return snapshot, decision

@@ -72,7 +72,7 @@ def test_best_exchange_finds_the_most_helpful_partner(seed: int) -> None:
     """The result equals brute force; one VM must fit while the other is still on its host."""
     search = search_problem(seed)
     game, place = search.game, search.board.place
-    candidates, found = np.ones(len(place), dtype=bool), 0
+    candidates, helpful = np.ones(len(place), dtype=bool), 0
     for vm, source in enumerate(place.tolist()):
         gains: dict[int, float] = {}
         for other, host in enumerate(place.tolist()):
@@ -100,8 +100,8 @@ def test_best_exchange_finds_the_most_helpful_partner(seed: int) -> None:
         if gains:
             assert gain == pytest.approx(max(gains.values()))
             assert gains[int(best)] == pytest.approx(gain)
-            found += 1
-    assert found > 0
+            helpful += 1
+    assert helpful > 0
 
 
 @pytest.mark.parametrize("seed", range(12))

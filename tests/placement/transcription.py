@@ -73,8 +73,8 @@ class Transcription:
         if first == second:
             return int(self.snapshot.roles.policy[first])
         pairs = self.snapshot.role_pairs
-        for one, two, policy in zip(pairs.first, pairs.second, pairs.policy, strict=True):
-            if {int(one), int(two)} == {first, second}:
+        for role, other, policy in zip(pairs.first, pairs.second, pairs.policy, strict=True):
+            if {int(role), int(other)} == {first, second}:
                 return int(policy)
         return RolePolicy.NONE
 
@@ -96,8 +96,8 @@ class Transcription:
     def compute_errors(self) -> Floats:
         """ComputeErrors: both allocations for the whole cloud, Eq. 2, the larger resource."""
         first = self.view.first(self.started != NO_HOST).allocation
-        found: Floats = errors(first, self.view.on_hosts(self.place).allocation).max(axis=1)
-        return found
+        error_of_vm: Floats = errors(first, self.view.on_hosts(self.place).allocation).max(axis=1)
+        return error_of_vm
 
     def run(self, settings: MarketSettings) -> Ints:
         """ComputePlacement of the paper."""

@@ -90,10 +90,10 @@ class Notes:
 
     def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
         """Record the news."""
-        by_name = {one.name: one for one in markets}
-        for one in standings:
-            market = by_name[self.running[one.platform].market]
-            self.news.append(News.joined(one, market))
+        by_name = {market.name: market for market in markets}
+        for standing in standings:
+            market = by_name[self.running[standing.platform].market]
+            self.news.append(News.joined(standing, market))
 
     async def close(self) -> None:
         """Forget all processes."""
@@ -116,12 +116,12 @@ class Site(Frontend):
         self.manager = Manager(self.scheduler.world, self.notes)
         world = replace(self.scheduler.world, proposals=self.manager.proposals)
         self.scheduler.world = world
-        self.scheduler.listen(self.manager.told)
+        self.scheduler.listen(self.manager.send_news)
 
     def period(self) -> Any:
         """Run a period, and pass its announcement to the manager."""
         announcement = super().period()
-        self.manager.told(announcement)
+        self.manager.send_news(announcement)
         return announcement
 
     def submit(self, owner: int | None = None, **changes: str) -> int:
@@ -133,14 +133,14 @@ class Site(Frontend):
 
         async def taken() -> int:
             given = await self.manager.fitting(text)
-            return await self.manager.submit(owner, given, {}, "ann", lambda _, one: one.id)
+            return await self.manager.submit(owner, given, {}, "ann", lambda _, row: row.id)
 
-        found: int = self.wait(taken())
-        return found
+        platform: int = self.wait(taken())
+        return platform
 
     def update(self, platform: int, new: Update) -> None:
         """Change a platform's goal or budget."""
-        self.wait(self.manager.update(platform, new, "ann", lambda _, one: one.id))
+        self.wait(self.manager.update(platform, new, "ann", lambda _, row: row.id))
 
     def wait(self, coroutine: Any) -> Any:
         """Return the result of a coroutine."""
@@ -148,30 +148,30 @@ class Site(Frontend):
 
     def act(self, platform: int, action: Action, action_id: str = "1") -> ActionOutcome:
         """Act as the platform's controller."""
-        found: ActionOutcome = self.wait(self.manager.act(platform, action_id, action))
-        return found
+        outcome: ActionOutcome = self.wait(self.manager.act(platform, action_id, action))
+        return outcome
 
     def platform(self, platform: int) -> PlatformRow:
         """Return the stored row of a platform."""
-        found: PlatformRow | None = self.read(lambda c: platform_store.get(c, platform))
-        assert found is not None
-        return found
+        row: PlatformRow | None = self.read(lambda c: platform_store.get(c, platform))
+        assert row is not None
+        return row
 
     def members(self, platform: int) -> tuple[PlatformMember, ...]:
         """Return the living members of a platform."""
-        found: tuple[PlatformMember, ...] = self.read(lambda c: PLATFORM_VMS.living(c, platform))
-        return found
+        rows: tuple[PlatformMember, ...] = self.read(lambda c: PLATFORM_VMS.living(c, platform))
+        return rows
 
     def vms(self, platform: int) -> list[int]:
         """Return the VM ids of the living members."""
-        return [one.vm for one in self.members(platform) if one.vm is not None]
+        return [member.vm for member in self.members(platform) if member.vm is not None]
 
     def doings(self, platform: int) -> tuple[PlatformAction, ...]:
         """Return the recorded actions, newest first."""
-        found: tuple[PlatformAction, ...] = self.read(
+        actions: tuple[PlatformAction, ...] = self.read(
             lambda c: platform_store.recent(c, platform, 100)
         )
-        return found
+        return actions
 
     def until(self, platform: int, state: str, most: int = 20) -> PlatformRow:
         """Run periods until the platform is in a state; return its row."""

@@ -141,7 +141,7 @@ class Stack(Site):
             with contextlib.suppress(DaemonNotRunningError):
                 return ask(self.home / "control.sock", f"platform_{what}", arguments)
             assert self.daemon is not None
-            assert self.daemon.running, self.daemon.said()
+            assert self.daemon.running, self.daemon.output()
             return None
 
         return until(answered, f"an answer to {what}")
@@ -150,20 +150,20 @@ class Stack(Site):
 
     def present(self) -> Mapping[str, list[int]]:
         """Return all processes of the daemon by role."""
-        found: dict[str, list[int]] = {}
+        pids: dict[str, list[int]] = {}
         for pid in sorted(program.marked(str(self.home))):
-            found.setdefault(_role(pid), []).append(pid)
-        return found
+            pids.setdefault(_role(pid), []).append(pid)
+        return pids
 
     def await_actions(self) -> None:
         """Wait until all processes run and each controller has acted again."""
         until(self._complete, "all processes", tick_s=TICK_S)
         before = self.read(_counts)
-        wanted = [one for one, state in self.wanted.items() if state == "running"]
+        wanted = [role for role, state in self.wanted.items() if state == "running"]
 
         def heard() -> bool:
             now = self.read(_counts)
-            return all(len(now.get(one, [])) > len(before.get(one, [])) for one in wanted)
+            return all(len(now.get(role, [])) > len(before.get(role, [])) for role in wanted)
 
         until(heard, "an action of each", tick_s=TICK_S)
 
@@ -207,18 +207,18 @@ class Stack(Site):
         """Return the members in an unexpected state, or ""."""
         if not self._complete():
             return f"processes: {self.present()}"
-        stored = {one.id: one for one in self.read(platform_store.listed)}
-        states = {one.id: one.state for one in stored.values()}
+        stored = {row.id: row for row in self.read(platform_store.listed)}
+        states = {row.id: row.state for row in stored.values()}
         if states != self.wanted:
             return f"platforms: {states}"
         present = self.read(PLATFORM_VMS.living)
-        for one in stored.values():
-            size = sum(one.sizes.values()) if one.state == "running" else None
-            mine = [member for member in present if member.platform == one.id]
+        for row in stored.values():
+            size = sum(row.sizes.values()) if row.state == "running" else None
+            mine = [member for member in present if member.platform == row.id]
             if size not in {None, len(mine)} or any(member.leaving for member in mine):
-                return f"platform {one.id} is to have {one.sizes}, and has {mine}"
+                return f"platform {row.id} is to have {row.sizes}, and has {mine}"
         vms = {vm.id: vm for vm in cloud_vms(self)}
-        known = {one.vm for one in present}
+        known = {member.vm for member in present}
         orphans = [
             vm.words for vm in vms.values() if vm.state != _DONE and vm.key and vm.id not in known
         ]
@@ -227,7 +227,7 @@ class Stack(Site):
         wrong = (
             self._wrong(platform, state, present, vms) for platform, state in self.wanted.items()
         )
-        return next((one for one in wrong if one), "")
+        return next((text for text in wrong if text), "")
 
     def _wrong(
         self,
@@ -238,11 +238,13 @@ class Stack(Site):
     ) -> str:
         stored = self.read(lambda connection: platform_store.get(connection, platform))
         assert stored is not None
-        mine = [one for one in present if one.platform == platform]
+        mine = [member for member in present if member.platform == platform]
         if state not in {"running", "suspended"}:
             return f"platform {platform} has {mine}" if mine else ""
         wanted = _RUNNING if state == "running" else _SUSPENDED
-        have = Counter(vms[one.vm].state for one in mine if one.vm is not None and one.vm in vms)
+        have = Counter(
+            vms[member.vm].state for member in mine if member.vm is not None and member.vm in vms
+        )
         size = sum(stored.sizes.values()) if state == "running" else len(mine)
         right = have == {wanted: size} and len(mine) == size > 0
         return "" if right else f"platform {platform}, {state}, has {have} of {stored.sizes}"
@@ -252,10 +254,10 @@ def _counts(connection: sa.Connection) -> dict[int, list[int]]:
     """Return what each platform's controller counted, in the order of its actions."""
     query = sa.select(DOINGS.c.platform, DOINGS.c.text).order_by(DOINGS.c.id)
     mine = (DOINGS.c.who == "controller", DOINGS.c.what == "size", DOINGS.c.refused.is_(False))
-    found: dict[int, list[int]] = {}
+    counts: dict[int, list[int]] = {}
     for platform, text in connection.execute(query.where(*mine)):
-        found.setdefault(platform, []).append(int(text))
-    return found
+        counts.setdefault(platform, []).append(int(text))
+    return counts
 
 
 def _role(pid: int) -> str:
@@ -272,16 +274,16 @@ def _role(pid: int) -> str:
 @contextlib.contextmanager
 def stack(directory: Path, seed: int) -> Iterator[Stack]:
     """Yield a site with platforms in all states; leave no process behind."""
-    found = Stack(directory, seed)
+    new_stack = Stack(directory, seed)
     try:
-        found.start_cloud()
-        found.start_daemon()
-        found.submit("steady", "running")
-        found.submit("paused", "running")
-        found.submit("later", "postponed", "[start]\nnot_before = 2100-01-01T00:00:00Z")
-        ended = found.submit("ended", "cancelled")
-        found.order("stop", platform=ended)
-        yield found
+        new_stack.start_cloud()
+        new_stack.start_daemon()
+        new_stack.submit("steady", "running")
+        new_stack.submit("paused", "running")
+        new_stack.submit("later", "postponed", "[start]\nnot_before = 2100-01-01T00:00:00Z")
+        ended = new_stack.submit("ended", "cancelled")
+        new_stack.order("stop", platform=ended)
+        yield new_stack
     finally:
-        found.close()
-        program.kill(program.marked(str(found.home)))
+        new_stack.close()
+        program.kill(program.marked(str(new_stack.home)))

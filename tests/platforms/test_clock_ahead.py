@@ -45,14 +45,14 @@ def test_a_clock_that_is_briefly_ahead_ends_nothing(site: Clocked) -> None:
     expected = ["running", "postponed", "postponed"]
     site.periods(5)
     vms = site.alive()
-    assert [site.platform(one).state for one in platforms] == expected
+    assert [site.platform(platform).state for platform in platforms] == expected
     site.ahead_s = 200 * HOUR_S
     for _ in range(PATIENCE - 1):
         site.periods(1)
-        assert [site.platform(one).state for one in platforms] == expected
+        assert [site.platform(platform).state for platform in platforms] == expected
     site.ahead_s = 0.0
     site.periods(PATIENCE + 2)
-    assert [site.platform(one).state for one in platforms] == expected
+    assert [site.platform(platform).state for platform in platforms] == expected
     assert site.alive() == vms
 
 
@@ -66,21 +66,23 @@ def test_a_new_time_counts_once_it_has_held(site: Clocked) -> None:
     assert deadline_s is not None
     site.periods(5)
     site.ahead_s = 200 * HOUR_S
-    told = set()
+    deadlines = set()
     for _ in range(PATIENCE):
         now_s = site.clock.seconds()
         site.periods(1)
-        news = [one for one in site.notes.news if one.platform == later][-1]
+        news = [message for message in site.notes.news if message.platform == later][-1]
         assert news.at_s == news.market.at_s == now_s + site.ahead_s
         assert news.deadline_s is not None
         assert news.deadline_s - news.at_s == deadline_s - now_s
-        told.add(news.deadline_s)
-    assert len(told) == 1, "an unchanged deadline keeps its value"
+        deadlines.add(news.deadline_s)
+    assert len(deadlines) == 1, "an unchanged deadline keeps its value"
     assert site.platform(platform).state == "running"
     site.periods(1)
     assert site.platform(platform).state in {"stopping", "failed"}
     assert "has passed" in site.platform(platform).why
-    assert [one for one in site.notes.news if one.platform == later][-1].deadline_s == deadline_s
+    assert [message for message in site.notes.news if message.platform == later][
+        -1
+    ].deadline_s == deadline_s
 
 
 def test_a_deadline_that_really_passes_ends_its_platform(site: Clocked) -> None:
@@ -115,8 +117,8 @@ def test_a_jump_of_the_clock_is_logged_once(site: Clocked) -> None:
         site.periods(3)
         site.ahead_s = 0.0
         site.periods(3)
-    told = [log["log_format"] for log in logs if "wall clock" in log.get("log_format", "")]
-    assert ["advanced" in one for one in told] == [True, False]
+    texts = [log["log_format"] for log in logs if "wall clock" in log.get("log_format", "")]
+    assert ["advanced" in text for text in texts] == [True, False]
 
 
 class TestAfterARestart:
@@ -163,7 +165,7 @@ def test_a_doubted_clock_is_shown(site: Clocked) -> None:
 
     def shown() -> tuple[bool, float, bool]:
         lines = _status_text(asked.control("status"), None)
-        metrics = {one.name: one for one in NoticeMetrics(site.scheduler).collect()}
+        metrics = {metric.name: metric for metric in NoticeMetrics(site.scheduler).collect()}
         return (
             "clock in doubt     it is 8.33 d ahead; no deadline takes effect yet" in lines,
             metrics["merkat_clock_ahead_seconds"].samples[0].value,

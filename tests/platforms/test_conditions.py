@@ -55,8 +55,8 @@ def terms(
         "deadline_s": NOW_S + 6_000.0,
         "sizes": {"nodes": 2},
     }
-    one = PlatformRow(**(known | stored))
-    return terms_of(one, read_template(text), PURSE)
+    row = PlatformRow(**(known | stored))
+    return terms_of(row, read_template(text), PURSE)
 
 
 @pytest.mark.parametrize("name", ["cpu", "memory"])
@@ -65,10 +65,10 @@ def test_each_resource_has_its_price_ceiling(name: str) -> None:
     ceiling = {"cpu": 0.02, "memory": 0.002}[name]
     asked = terms(start=f"[start.price_ceiling]\n{name} = {ceiling}")
     assert judge_start(asked, offer()).answer is StartAnswer.START
-    found = judge_start(asked, offer(**{name: 1.5 * ceiling}))
-    assert found.answer is StartAnswer.WAIT
-    assert found.why.startswith(f"{name} costs")
-    assert f"{name} at" in found.needs
+    judgement = judge_start(asked, offer(**{name: 1.5 * ceiling}))
+    assert judgement.answer is StartAnswer.WAIT
+    assert judgement.why.startswith(f"{name} costs")
+    assert f"{name} at" in judgement.needs
 
 
 def test_finished_work_needs_no_more_time() -> None:
@@ -151,8 +151,8 @@ def test_a_patient_platforms_price_is_known_in_markets_with_claims() -> None:
 def test_a_platform_rests_after_a_suspension() -> None:
     """Its reason has the remaining time."""
     asked = terms(since_s=NOW_S - 4 * INTERVAL_S)
-    found = judge_start(asked, offer())
-    assert (found.answer, found.needs) == (StartAnswer.WAIT, "6 min more")
+    judgement = judge_start(asked, offer())
+    assert (judgement.answer, judgement.needs) == (StartAnswer.WAIT, "6 min more")
     rested = terms(since_s=NOW_S - REST * INTERVAL_S)
     assert judge_start(rested, offer()).answer is StartAnswer.START
     started = terms(since_s=NOW_S, state="postponed")

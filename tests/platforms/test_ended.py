@@ -37,7 +37,7 @@ def store_platform(
     connection: sa.Connection, number: int, owner: int = ANN, state: str = "done"
 ) -> int:
     """Store a platform and return its id."""
-    one = PlatformRow(
+    row = PlatformRow(
         token=f"{owner}/{number}",
         owner=owner,
         name=f"a{number}",
@@ -50,7 +50,7 @@ def store_platform(
         deadline_s=None,
         sizes={},
     )
-    return platform_store.add(connection, one).id
+    return platform_store.add(connection, row).id
 
 
 def test_lists_show_all_living_platforms_and_the_newest_ended_ones(
@@ -60,9 +60,9 @@ def test_lists_show_all_living_platforms_and_the_newest_ended_ones(
     living = [store_platform(connection, number, state="running") for number in range(3)]
     over = [store_platform(connection, number) for number in range(3, 3 + 2 * LISTED_OVER)]
     strange = store_platform(connection, 0, BOB)
-    shown = [one.id for one in platform_store.listed(connection, ANN)]
+    shown = [row.id for row in platform_store.listed(connection, ANN)]
     assert shown == living + over[-LISTED_OVER:]
-    assert strange in {one.id for one in platform_store.listed(connection)}
+    assert strange in {row.id for row in platform_store.listed(connection)}
 
 
 def test_ended_platforms_do_not_count_towards_the_limit(connection: sa.Connection) -> None:
@@ -102,9 +102,9 @@ def test_closed_empty_accounts_are_not_read(connection: sa.Connection) -> None:
         budget_store.end(connection, ended, 2.0)
     applications = account_store.every(connection, AccountKind.APPLICATION)
     assert len(applications) == 2 * LISTED_OVER + 1
-    assert [one.id for one in budget_store.open_accounts(connection)] == [kept]
+    assert [account.id for account in budget_store.open_accounts(connection)] == [kept]
     held = account_store.holding(connection)
-    assert all(one.kind is not AccountKind.APPLICATION for one in held)
+    assert all(account.kind is not AccountKind.APPLICATION for account in held)
     listed = budget_store.of_owner(connection, ANN)
     assert len(listed) == 1 + budget_store.LISTED_OVER
     assert listed[0].application == kept
@@ -116,7 +116,7 @@ def test_a_closed_account_with_credits_counts(connection: sa.Connection) -> None
     budget = ledger.open_application(connection, ANN, "a", 0, 0, 1.0)
     account_store.add(connection, "balance", {budget.application: 7})
     budget_store.end(connection, budget.application, 2.0)
-    assert any(one.id == budget.application for one in account_store.holding(connection))
-    (found,) = (one for one in ledger.tenants(connection) if one.owner == ANN)
-    assert found.in_applications == 7
-    assert replace(found, in_applications=0).holdings == found.balance
+    assert any(account.id == budget.application for account in account_store.holding(connection))
+    (tenant,) = (tenant for tenant in ledger.tenants(connection) if tenant.owner == ANN)
+    assert tenant.in_applications == 7
+    assert replace(tenant, in_applications=0).holdings == tenant.balance

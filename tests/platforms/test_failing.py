@@ -16,9 +16,9 @@ WHY = "ended with code 1: ValueError: no such cluster (log: /state/platforms/1/c
 @pytest.fixture
 def site() -> Iterator[Site]:
     """Yield a site for platforms that bid."""
-    one = Site()
-    yield one
-    one.close()
+    new_site = Site()
+    yield new_site
+    new_site.close()
 
 
 def start_platform(site: Site) -> int:
@@ -31,8 +31,8 @@ def start_platform(site: Site) -> int:
 
 def row_of(site: Site, platform: int) -> PlatformDetails:
     """Return the answer of `platform show`."""
-    one, world, announcement = site.platform(platform), site.scheduler.world, site.period()
-    row: PlatformDetails = site.read(lambda c: platform_view(c, one, world, announcement))
+    stored, world, announcement = site.platform(platform), site.scheduler.world, site.period()
+    row: PlatformDetails = site.read(lambda c: platform_view(c, stored, world, announcement))
     return row
 
 
@@ -59,8 +59,8 @@ def test_a_monitors_end_is_in_the_history(site: Site) -> None:
     platform = start_platform(site)
     for at in (1, 2):
         site.wait(site.manager.monitor_ended(platform, 0, f"ended with code {at}"))
-    said = [one for one in row_of(site, platform).actions if one.what == "monitor 0"]
-    assert [one.text for one in said] == ["the monitor of cluster nodes ended with code 2"]
+    ends = [row for row in row_of(site, platform).actions if row.what == "monitor 0"]
+    assert [row.text for row in ends] == ["the monitor of cluster nodes ended with code 2"]
 
 
 def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:

@@ -41,7 +41,7 @@ def test_kills_leave_no_process_and_repeat_no_action(tmp_path: Path) -> None:
         site.await_actions()
         order: list[str] = []
         for number in range(KILLS):
-            order = order or [str(one) for one in site.rng.permutation(VICTIMS)]
+            order = order or [str(victim) for victim in site.rng.permutation(VICTIMS)]
             if number % 3 == 1:
                 toggle(site, 2)
             if site.rng.random() < 0.3:

@@ -79,7 +79,7 @@ class TestLife:
         bid = {"cpu": 7.0, "memory": 2.0}
         assert site.act(platform, SetBids(bids={second: bid}), "bid").accepted
         site.periods(1)
-        assert {one.vm: one.bid for one in site.notes.news[-1].vms}[second] == bid
+        assert {vm.vm: vm.bid for vm in site.notes.news[-1].vms}[second] == bid
         assert site.act(platform, SetSize(cluster="nodes", victims=(first,)), "shrink").accepted
         site.periods(3)
         assert first not in site.vms(platform)
@@ -108,7 +108,7 @@ class TestLife:
         assert site.act(platform, end_vms(first, second), "both").accepted
         assert not site.act(platform, end_vms(first, site.vms(other)[0]), "foreign").accepted
         assert site.platform(platform).sizes == {"nodes": count or 2}
-        assert {one.vm for one in site.members(platform) if one.leaving} == {first, second}
+        assert {member.vm for member in site.members(platform) if member.leaving} == {first, second}
         site.periods(4)
         assert not {first, second} & set(site.vms(platform))
         assert len(site.vms(platform)) == (count or 2)
@@ -140,25 +140,25 @@ class TestLife:
         site.until(platform, "running")
         announcement = site.period()
         known = site.members(platform)
-        ids = [one.vm for one in known if one.vm is not None]
+        ids = [member.vm for member in known if member.vm is not None]
         site.vm(1.0, BOB)
-        assert [one.vm for one in vms_now(known, announcement)] == ids
+        assert [member.vm for member in vms_now(known, announcement)] == ids
         for other in (min(ids) - 1, max(ids) + 1, None):
             unknown = replace(known[0], vm=other)
-            assert [one.vm for one in vms_now([unknown, known[1]], announcement)] == ids[1:]
+            assert [member.vm for member in vms_now([unknown, known[1]], announcement)] == ids[1:]
 
     def test_foreign_and_unknown_objects_are_rejected(self, site: Site) -> None:
         """Neither another platform's VMs nor missing objects can be changed."""
-        one, other = site.submit(), site.submit(site.bob)
-        site.until(one, "running")
+        own, other = site.submit(), site.submit(site.bob)
+        site.until(own, "running")
         site.until(other, "running")
         foreign = site.vms(other)[0]
         actions: tuple[Action, ...] = (
             SetBids(bids={foreign: {"cpu": 1.0}}),
             SetSize(cluster="nodes", victims=(foreign,)),
             SetSize(cluster="elsewhere", count=1),
-            SetBids(bids={site.vms(one)[0]: {"cpu": float("nan")}}),
-            SetBids(bids={site.vms(one)[0]: {"gold": 1.0}}),
+            SetBids(bids={site.vms(own)[0]: {"cpu": float("nan")}}),
+            SetBids(bids={site.vms(own)[0]: {"gold": 1.0}}),
             ProgressReport(performance=float("inf")),
             Claim(price=1.0, units=1e6),
             Claim(price=1e9, units=100.0),
@@ -166,20 +166,20 @@ class TestLife:
             Claim(price=float("nan"), units=100.0),
         )
         for number, action in enumerate(actions):
-            outcome = site.act(one, action, str(number))
+            outcome = site.act(own, action, str(number))
             assert not outcome.accepted
             assert outcome.why
-        assert site.doings(one)[0].refused
+        assert site.doings(own)[0].refused
         assert not site.act(999, WorkDone()).accepted
 
     def test_a_claim_is_limited_to_usable_and_affordable_units(self, site: Site) -> None:
         """The whole usable amount is accepted, and one unit more is not."""
-        one = site.submit()
-        site.until(one, "running")
-        assert site.act(one, Claim(price=1.0, units=400.0), "all").accepted
-        assert site.doings(one)[0].text == "400 units of CPU up to a price of 1"
-        assert site.act(one, Claim(price=0.0, units=0.0), "none").accepted
-        beyond = site.act(one, Claim(price=1.0, units=401.0), "more")
+        own = site.submit()
+        site.until(own, "running")
+        assert site.act(own, Claim(price=1.0, units=400.0), "all").accepted
+        assert site.doings(own)[0].text == "400 units of CPU up to a price of 1"
+        assert site.act(own, Claim(price=0.0, units=0.0), "none").accepted
+        beyond = site.act(own, Claim(price=1.0, units=401.0), "more")
         assert not beyond.accepted
         assert "from 0 to 400 units of CPU" in beyond.why
 

@@ -16,9 +16,9 @@ TINY = 'CPU="0.01"\nMEMORY="1"\n'
 
 def cluster(name: str, initial: int, most: int | None = None) -> str:
     """Return a cluster of tiny VMs."""
-    said = initial if most is None else most
+    upper = initial if most is None else most
     return (
-        f'[[cluster]]\nname = "{name}"\nleast = 1\ninitial = {initial}\nmost = {said}\n'
+        f'[[cluster]]\nname = "{name}"\nleast = 1\ninitial = {initial}\nmost = {upper}\n'
         f"template = '''\n{TINY}'''"
     )
 
@@ -59,8 +59,8 @@ def test_all_platforms_of_a_tenant_have_a_common_limit() -> None:
     try:
         large = "\n".join(cluster(f"c{number}", 1, 1000) for number in range(6))
         first = site.submit(cluster=large)
-        said = "at most 10000 VMs together .got 6000, and your other platforms have 6000"
-        with pytest.raises(OrderError, match=said):
+        message = "at most 10000 VMs together .got 6000, and your other platforms have 6000"
+        with pytest.raises(OrderError, match=message):
             site.submit(cluster=large)
         site.submit(owner=site.bob, cluster=large)
         site.wait(site.manager.stop(first, "ann"))

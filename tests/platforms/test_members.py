@@ -23,7 +23,7 @@ def member(vm: int | None, key: str = "k", *, leaving: bool = False) -> FleetMem
 
 
 @pytest.mark.parametrize(
-    ("one", "gone"),
+    ("member", "gone"),
     [
         (member(1), False),
         (member(4), False),
@@ -33,9 +33,11 @@ def member(vm: int | None, key: str = "k", *, leaving: bool = False) -> FleetMem
         (member(None, "begun", leaving=True), False),
     ],
 )
-def test_a_member_is_gone_when_its_vm_cannot_appear_any_more(one: FleetMember, gone: bool) -> None:
+def test_a_member_is_gone_when_its_vm_cannot_appear_any_more(
+    member: FleetMember, gone: bool
+) -> None:
     """A VM whose creation is in progress may still appear, so its member stays."""
-    assert VIEW.is_gone(one) is gone
+    assert VIEW.is_gone(member) is gone
 
 
 def test_end_steps_exist_for_vms_that_can_end() -> None:
@@ -47,6 +49,6 @@ def test_end_steps_exist_for_vms_that_can_end() -> None:
 
 def test_keys_depend_on_the_member_and_the_entropy() -> None:
     """The same member in the same period has the same key."""
-    keys = {creation_key(said, key) for said in ("1/1", "1/2") for key in (b"a", b"b")}
+    keys = {creation_key(order, key) for order in ("1/1", "1/2") for key in (b"a", b"b")}
     assert len(keys) == 4
     assert creation_key("1/1", b"a") in keys

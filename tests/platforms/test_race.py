@@ -49,12 +49,12 @@ class DuringReview:
         real = period_review._scene
 
         def scene(*given: Any) -> Any:
-            found = real(*given)
+            answer = real(*given)
             if self._thread is None:
                 self._thread = Thread(target=self._give)
                 self._thread.start()
                 self._thread.join(SHORT_S)
-            return found
+            return answer
 
         monkeypatch.setattr(period_review, "_scene", scene)
 
@@ -112,13 +112,13 @@ def test_submissions_at_once_count_each_other(site: Site) -> None:
             account_store.lock_books(busy)
             sent = [pool.submit(submit, token) for token in ("first", "second")]
             time.sleep(SHORT_S)  # both wait for the books now
-        assert sorted(one.result() for one in sent) == [False, True]
+        assert sorted(future.result() for future in sent) == [False, True]
     assert len(site.read(platform_store.living)) == 1
 
 
 def test_a_view_takes_no_lock(site: Site) -> None:
     """Reads of a tenant never make a period wait."""
     platform = site.submit()
-    with locking(site.engine) as said:
+    with locking(site.engine) as locks:
         site.wait(platforms_at(site).platform(LOCAL, platform))
-    assert said == []
+    assert locks == []

@@ -32,7 +32,7 @@ def error_of(text: str) -> str:
 
 def test_all_keys_are_read() -> None:
     """Each key has its effect."""
-    found = read_template(
+    parsed = read_template(
         template(
             top='name = "weather"\nover_budget = "go on"\nmarket = "night"\ngrace = "2m"',
             controller='[controller]\nkind = "deadline"\nparameters = { steps = 3, b = [1.5] }',
@@ -42,18 +42,28 @@ def test_all_keys_are_read() -> None:
             start='[start]\nnot_before = "1h"\nlatest = "2h"\n[start.price_ceiling]\ncpu = 0.5',
         )
     )
-    assert (found.over_budget, found.market, found.grace_s) == (BudgetPolicy.GO_ON, "night", 120.0)
-    assert found.parameters == {"steps": 3, "b": [1.5]}
-    assert (found.budget.credits, found.budget.replenishment) == (5.0, 0.5)
-    assert found.goal.deadline == TemplateTime(at_s=1_777_626_000.0)
-    assert (found.goal.ideal_s, found.goal.performance, found.goal.give_up) == (5400.0, 2.0, False)
-    assert found.start.not_before == TemplateTime(after_s=3600.0)
-    assert found.start.price_ceiling == {"cpu": 0.5}
-    assert [(one.least, one.initial, one.most) for one in found.clusters] == [(1, 2, 4)]
+    assert (parsed.over_budget, parsed.market, parsed.grace_s) == (
+        BudgetPolicy.GO_ON,
+        "night",
+        120.0,
+    )
+    assert parsed.parameters == {"steps": 3, "b": [1.5]}
+    assert (parsed.budget.credits, parsed.budget.replenishment) == (5.0, 0.5)
+    assert parsed.goal.deadline == TemplateTime(at_s=1_777_626_000.0)
+    assert (parsed.goal.ideal_s, parsed.goal.performance, parsed.goal.give_up) == (
+        5400.0,
+        2.0,
+        False,
+    )
+    assert parsed.start.not_before == TemplateTime(after_s=3600.0)
+    assert parsed.start.price_ceiling == {"cpu": 0.5}
+    assert [(cluster.least, cluster.initial, cluster.most) for cluster in parsed.clusters] == [
+        (1, 2, 4)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"top": 'name = "a"\nover_bugdet = "stop"'}, "did you mean 'over_budget'?"),
         ({"top": 'name = "a"\nover_budget = "stopp"'}, "did you mean 'stop'?"),
@@ -103,9 +113,9 @@ def test_all_keys_are_read() -> None:
         ({"top": 'name = "weather"\ngrace = "3601s"'}, "must be at most an hour"),
     ],
 )
-def test_errors_name_the_accepted_values(changes: dict[str, str], said: str) -> None:
+def test_errors_name_the_accepted_values(changes: dict[str, str], message: str) -> None:
     """Each invalid template has its own error text."""
-    assert said in error_of(template(**changes))
+    assert message in error_of(template(**changes))
 
 
 @pytest.mark.parametrize("digits", [17, 400, 15_000])
@@ -114,9 +124,9 @@ def test_an_impossible_vm_size_is_rejected(name: str, digits: int) -> None:
     """The error has the largest possible size."""
     values = {"CPU": "1", "VCPU": "1", "MEMORY": "1"} | {name: "9" * digits}
     lines = "\\n".join(f"{key}={value}" for key, value in values.items())
-    said = error_of(template(cluster=f'[[cluster]]\nname = "a"\ntemplate = "{lines}"'))
-    assert f"`{name}` must be at most 1e+15 (got '999" in said
-    assert len(said) < 300
+    message = error_of(template(cluster=f'[[cluster]]\nname = "a"\ntemplate = "{lines}"'))
+    assert f"`{name}` must be at most 1e+15 (got '999" in message
+    assert len(message) < 300
 
 
 def test_a_stored_impossible_vm_size_counts_as_none() -> None:
@@ -128,8 +138,8 @@ def test_a_stored_impossible_vm_size_counts_as_none() -> None:
 
 def test_all_problems_are_reported_at_once() -> None:
     """One submission shows three problems."""
-    said = error_of(template(budget="", controller="", slo="[slo]\ndeadlin = 1"))
-    assert said.count("\n") >= 2
+    message = error_of(template(budget="", controller="", slo="[slo]\ndeadlin = 1"))
+    assert message.count("\n") >= 2
 
 
 @pytest.mark.parametrize(
@@ -150,7 +160,7 @@ def test_hostile_texts_are_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("x = 1\n" + ".".join("a" * 14) + " = 1", "line 2: a key must have at most 12 parts"),
         ("a = " + "[" * 13 + "]" * 13, "arrays and tables must be nested at most 12 deep"),
@@ -160,9 +170,9 @@ def test_hostile_texts_are_rejected(text: str) -> None:
         ("[controller]\nkind = 'none'\nparameters = { a = 0xfffffffffffffffff }", "whole numbers"),
     ],
 )
-def test_texts_that_are_too_expensive_to_read_are_rejected(text: str, said: str) -> None:
+def test_texts_that_are_too_expensive_to_read_are_rejected(text: str, message: str) -> None:
     """The error has the bound and the line."""
-    assert said in error_of(text)
+    assert message in error_of(text)
 
 
 def test_bounds_ignore_the_content_of_strings() -> None:
@@ -197,27 +207,27 @@ def test_a_cluster_with_only_an_initial_size_has_defaults(
 @pytest.mark.parametrize("sign", [1, -1])
 def test_parameters_may_be_whole_numbers_up_to_the_largest(sign: int) -> None:
     """Every part of the program can store the largest one."""
-    said = '[controller]\nkind = "none"\nparameters = {{ a = {} }}'
-    found = read_template(template(controller=said.format(sign * MAX_WHOLE_NUMBER)))
-    assert found.parameters == {"a": sign * MAX_WHOLE_NUMBER}
+    controller = '[controller]\nkind = "none"\nparameters = {{ a = {} }}'
+    parsed = read_template(template(controller=controller.format(sign * MAX_WHOLE_NUMBER)))
+    assert parsed.parameters == {"a": sign * MAX_WHOLE_NUMBER}
     assert "whole numbers" in error_of(
-        template(controller=said.format(sign * (MAX_WHOLE_NUMBER + 1)))
+        template(controller=controller.format(sign * (MAX_WHOLE_NUMBER + 1)))
     )
 
 
 def test_the_number_of_reported_problems_is_limited() -> None:
     """The search for the closest known key takes time."""
-    said = error_of("".join(f"nam{number} = 1\n" for number in range(400)))
-    assert len(said.splitlines()) == MOST_PROBLEMS
+    message = error_of("".join(f"nam{number} = 1\n" for number in range(400)))
+    assert len(message.splitlines()) == MOST_PROBLEMS
 
 
 @settings(max_examples=shorten(150, 50), deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_rejected(text: str) -> None:
     """This holds at any place in a template."""
-    for whole in (text, template(slo=text), template(top=f'name = "a"\nmarket = {text!r}')):
+    for whole_text in (text, template(slo=text), template(top=f'name = "a"\nmarket = {text!r}')):
         with suppress(TemplateError):
-            assert read_template(whole).clusters
+            assert read_template(whole_text).clusters
 
 
 _VALUES = st.recursive(
@@ -273,13 +283,13 @@ def test_a_stored_vm_template_is_not_checked_again() -> None:
 def test_the_pages_examples_are_valid() -> None:
     """All are read unchanged, and use most keys."""
     page = (ROOT / "docs/platforms.md").read_text()
-    found = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
-    assert [one.name for one in found] == ["weather", "climate", "queue", "spare"]
-    assert [len(one.clusters) for one in found] == [1, 1, 2, 1]
+    parsed = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
+    assert [template.name for template in parsed] == ["weather", "climate", "queue", "spare"]
+    assert [len(template.clusters) for template in parsed] == [1, 1, 2, 1]
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "gives_up"),
+    ("kind", "slo", "gives_up"),
     [
         ("deadline", "", True),
         ("full_performance", "", True),
@@ -288,7 +298,7 @@ def test_the_pages_examples_are_valid() -> None:
         ("deadline", "give_up = false", False),
     ],
 )
-def test_only_work_with_partial_value_is_not_given_up(kind: str, said: str, gives_up: bool) -> None:
+def test_only_work_with_partial_value_is_not_given_up(kind: str, slo: str, gives_up: bool) -> None:
     """This is the default, and a tenant can choose."""
-    text = template(controller=f'[controller]\nkind = "{kind}"', slo=f"[slo]\n{said}")
+    text = template(controller=f'[controller]\nkind = "{kind}"', slo=f"[slo]\n{slo}")
     assert read_template(text).goal.give_up is gives_up

@@ -51,8 +51,8 @@ def test_a_platform_keeps_its_initial_size(site: Site, least: int) -> None:
     for vm in site.vms(platform):
         end(site, vm)
     site.periods(shorten(60, 9))
-    found = site.platform(platform)
-    assert (found.state, found.sizes, site.vms(platform)) == ("running", {"nodes": 2}, [])
+    row = site.platform(platform)
+    assert (row.state, row.sizes, site.vms(platform)) == ("running", {"nodes": 2}, [])
     assert asked
     site.cloud.faults.clear()
     site.periods(shorten(14, 10))
@@ -70,10 +70,10 @@ def test_requests_have_growing_intervals(site: Site) -> None:
     asked = reject_creations(site)
     end(site, site.vms(platform)[0])
     site.periods(12)
-    (told,) = [one for one in site.doings(platform) if one.what == "refused"]
-    assert FULL in told.text
-    assert "refused 4 times" in told.text
-    assert "next attempt" in told.text
+    (action,) = [row for row in site.doings(platform) if row.what == "refused"]
+    assert FULL in action.text
+    assert "refused 4 times" in action.text
+    assert "next attempt" in action.text
     site.periods(shorten(48, 26))
     interval_s = site.scheduler.world.rhythm.interval_s
     waits = [round((after - before) / interval_s) for before, after in pairwise(asked)]

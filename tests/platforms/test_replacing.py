@@ -33,13 +33,13 @@ def test_each_wait_doubles() -> None:
     at_s: list[float] = []
     now_s = 0.0
     while now_s < WINDOW_S + 2 * INTERVAL_S:
-        found = replaced(failed, {"nodes": ReplacementTimes(tuple(at_s))}, now_s, INTERVAL_S)
-        assert len(found) <= 1
-        if found:
+        replacements = replaced(failed, {"nodes": ReplacementTimes(tuple(at_s))}, now_s, INTERVAL_S)
+        assert len(replacements) <= 1
+        if replacements:
             at_s.append(now_s)
-            assert "VM 7 in nodes is BOOT_FAILURE" in found[0].text
+            assert "VM 7 in nodes is BOOT_FAILURE" in replacements[0].text
         assert bool(exhausted({"nodes": ReplacementTimes(tuple(at_s))}, now_s)) == (
-            len([one for one in at_s if one > now_s - WINDOW_S]) >= MAX_FAILURES
+            len([time_s for time_s in at_s if time_s > now_s - WINDOW_S]) >= MAX_FAILURES
         )
         now_s += INTERVAL_S
     waits = [after - before for before, after in pairwise(at_s)]
@@ -65,8 +65,8 @@ class TestLife:
         vms = site.vms(platform)
         assert [site.state(vm) for vm in vms] == ["RUNNING", "RUNNING"]
         assert sorted(vms) == sorted(site.alive())
-        (told,) = [one for one in site.doings(platform) if one.what == "replace"]
-        assert "is BOOT_FAILURE: a new VM replaces it" in told.text
+        (action,) = [row for row in site.doings(platform) if row.what == "replace"]
+        assert "is BOOT_FAILURE: a new VM replaces it" in action.text
 
     def test_a_held_vm_is_replaced(self, site: Site) -> None:
         """No other program releases it."""
@@ -87,11 +87,11 @@ class TestLife:
         before = site.balances()[site.ann]
         site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
         platform = site.submit()
-        found = site.until(platform, "failed", 40)
-        assert "its VMs fail one after the other" in found.why
-        assert "BOOT_FAILURE" in found.why
-        told = [one for one in site.doings(platform) if one.what == "replace"]
-        assert len(told) == MAX_FAILURES
+        row = site.until(platform, "failed", 40)
+        assert "its VMs fail one after the other" in row.why
+        assert "BOOT_FAILURE" in row.why
+        replacements = [row for row in site.doings(platform) if row.what == "replace"]
+        assert len(replacements) == MAX_FAILURES
         assert site.alive() == []
         assert before - 1.0 < site.balances()[site.ann] <= before
 
@@ -104,8 +104,8 @@ class TestLife:
         site.periods(22)
         site.periods(6, WINDOW_S / 12)
         assert site.platform(platform).state == "running"
-        told = [one for one in site.doings(platform) if one.what == "replace"]
-        assert len(told) == MAX_FAILURES
+        replacements = [row for row in site.doings(platform) if row.what == "replace"]
+        assert len(replacements) == MAX_FAILURES
         site.cloud.faults.clear()
         site.clock.advance(WINDOW_S)
         site.periods(5)

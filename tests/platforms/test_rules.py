@@ -89,10 +89,10 @@ class TestConditions:
     ) -> None:
         """With less time than the ideal run it is cancelled, and it names its needs."""
         terms, offer = given_
-        found = judge_start(terms, offer)
+        judgement = judge_start(terms, offer)
         late = (terms.deadline_s or 0.0) - NOW_S < (terms.ideal_s or 0.0)
-        assert (found.answer is StartAnswer.CANCEL) == late
-        assert bool(found.needs) == (found.answer is not StartAnswer.START)
+        assert (judgement.answer is StartAnswer.CANCEL) == late
+        assert bool(judgement.needs) == (judgement.answer is not StartAnswer.START)
 
     @given(terms_and_offers(), st.sampled_from([1e300, 1e306, 1.7e308]))
     def test_any_reported_work_has_a_verdict(
@@ -100,9 +100,9 @@ class TestConditions:
     ) -> None:
         """A controller may report any finite time for the rest of its work."""
         terms, offer = given_
-        found = judge_start(replace(terms, ideal_s=ideal_s), offer)
-        assert found.answer is StartAnswer.CANCEL
-        assert found.needs.startswith("no deadline")
+        judgement = judge_start(replace(terms, ideal_s=ideal_s), offer)
+        assert judgement.answer is StartAnswer.CANCEL
+        assert judgement.needs.startswith("no deadline")
 
     @given(terms_and_offers(), st.floats(0.5, 2.0))
     def test_lower_prices_never_prevent_a_start(
@@ -184,9 +184,9 @@ def new_member(cluster: str, at: int) -> PlatformMember:
     return PlatformMember(key=f"n{at}", platform=1, cluster=cluster, number=100 + at)
 
 
-def make_create(one: PlatformMember) -> Create:
+def make_create(member: PlatformMember) -> Create:
     """Return its step."""
-    return Create(period=7, key=one.key, template="", owner=1, reason="")
+    return Create(period=7, key=member.key, template="", owner=1, reason="")
 
 
 def change_of(
@@ -215,16 +215,16 @@ class TestFleet:
         """Each VM has at most one step, busy and gone ones none, and the size is as ordered."""
         known, sight = fleet
         gone = set(lost_members(known, sight))
-        members = [one for one in known if one.key not in gone]
-        found = change_of(state, sizes, members, sight)
-        subjects = [step.subject for step in found.steps]
+        members = [member for member in known if member.key not in gone]
+        change = change_of(state, sizes, members, sight)
+        subjects = [step.subject for step in change.steps]
         assert len(set(subjects)) == len(subjects)
-        for step in found.steps:
+        for step in change.steps:
             assert_possible(step, sight)
-        kept = [one for one in (*members, *found.add) if not one.leaving]
-        kept = [one for one in kept if one.key not in found.leave]
+        kept = [member for member in (*members, *change.add) if not member.leaving]
+        kept = [member for member in kept if member.key not in change.leave]
         if state in UP_OR_COMING:
-            assert Counter(one.cluster for one in kept) == Counter(
+            assert Counter(member.cluster for member in kept) == Counter(
                 {name: size for name, size in sizes.items() if size}
             )
         elif state in {*ENDS, PlatformState.STOPPING}:
@@ -236,17 +236,17 @@ class TestFleet:
     ) -> None:
         """The first creations are kept, and only their members are added."""
         known, sight = fleet
-        members = [one for one in known if one.key not in lost_members(known, sight)]
+        members = [member for member in known if member.key not in lost_members(known, sight)]
         all_, some = (
             change_of(PlatformState.RUNNING, {"a": 3, "b": 2}, members, sight, room=room)
             for room in (100, room)
         )
         made, fewer = (
-            [step for step in found.steps if isinstance(step, Create)] for found in (all_, some)
+            [step for step in change.steps if isinstance(step, Create)] for change in (all_, some)
         )
         assert fewer == made[:room]
-        assert {one.key for one in some.add} <= {step.key for step in fewer}
-        others = [[s for s in found.steps if not isinstance(s, Create)] for found in (all_, some)]
+        assert {member.key for member in some.add} <= {step.key for step in fewer}
+        others = [[s for s in change.steps if not isinstance(s, Create)] for change in (all_, some)]
         assert (others[1], some.leave) == (others[0], all_.leave)
 
     @given(fleets())
@@ -255,23 +255,26 @@ class TestFleet:
     ) -> None:
         """Stored changes that were not executed are repeated with the same keys."""
         known, sight = fleet
-        members = [one for one in known if one.key not in lost_members(known, sight)]
+        members = [member for member in known if member.key not in lost_members(known, sight)]
         sizes = {"a": 2, "b": 1}
         first = change_of(PlatformState.RUNNING, sizes, members, sight)
         stored = [
             PlatformMember(
-                key=one.key,
+                key=member.key,
                 platform=1,
-                cluster=one.cluster,
-                number=one.number,
-                vm=one.vm,
-                leaving=one.leaving or one.key in first.leave,
+                cluster=member.cluster,
+                number=member.number,
+                vm=member.vm,
+                leaving=member.leaving or member.key in first.leave,
             )
-            for one in (*members, *first.add)
+            for member in (*members, *first.add)
         ]
         gone = lost_members(stored, sight)
         again = change_of(
-            PlatformState.RUNNING, sizes, [one for one in stored if one.key not in gone], sight
+            PlatformState.RUNNING,
+            sizes,
+            [member for member in stored if member.key not in gone],
+            sight,
         )
         assert again.add == ()
         assert {step.id for step in again.steps} == {step.id for step in first.steps}

@@ -29,7 +29,7 @@ class Rival:
         rng = np.random.default_rng(len(name))
         self.manager = Manager(world, self.notes, rng, self.leading)
         self.scheduler = Scheduler(replace(world, proposals=self.manager.proposals), self.leading)
-        self.scheduler.listen(self.manager.told)
+        self.scheduler.listen(self.manager.send_news)
         self.leading.start()
         self.scheduler.start()
 
@@ -94,8 +94,8 @@ def test_a_standby_does_not_end_its_controllers_platforms(site: Site) -> None:
     assert site.platform(platform).state == "running"
     with pytest.raises(LeaseLostError):
         site.wait(second.manager.remember(platform, {"of": "nobody"}))
-    for one in (first, second):
-        one.end()
+    for daemon in (first, second):
+        daemon.end()
     assert not first.notes.running
 
 

@@ -34,9 +34,9 @@ def test_a_hopeless_platform_is_cancelled(site: Site) -> None:
     before = site.balances()[site.ann]
     platform = site.submit(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"')
     site.periods(1)
-    found = site.platform(platform)
-    assert found.state == "cancelled"
-    assert "the least deadline that could be met is 1970-01-12T15:46:40Z" in found.needs
+    row = site.platform(platform)
+    assert row.state == "cancelled"
+    assert "the least deadline that could be met is 1970-01-12T15:46:40Z" in row.needs
     assert site.balances()[site.ann] == before
 
 
@@ -55,13 +55,13 @@ def test_start_times_are_respected(site: Site) -> None:
 def test_a_passed_deadline_ends_a_platform(site: Site) -> None:
     """A new deadline set in time lets it continue."""
     slo = '[slo]\ndeadline = "10m"\nideal_run = "5m"'
-    one, other = site.submit(slo=slo), site.submit(slo=slo)
-    site.until(one, "running")
+    own, other = site.submit(slo=slo), site.submit(slo=slo)
+    site.until(own, "running")
     new = Update(deadline=TemplateTime(after_s=3600.0))
     site.update(other, new)
     site.periods(12)
-    assert site.platform(one).state == "failed"
-    assert "has passed" in site.platform(one).why
+    assert site.platform(own).state == "failed"
+    assert "has passed" in site.platform(own).why
     assert site.platform(other).state == "running"
     assert site.notes.news[-1].deadline_s == site.platform(other).deadline_s
 

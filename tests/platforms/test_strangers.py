@@ -27,8 +27,8 @@ class TestStrangers:
             cluster='[[cluster]]\nname = "nodes"\ntemplate = """\nCPU="1"\nMEMORY="64"\n'
             'DISK=[IMAGE_ID="99"]"""'
         )
-        found = site.until(platform, "failed", 30)
-        assert "can't be created" in found.why
+        row = site.until(platform, "failed", 30)
+        assert "can't be created" in row.why
         assert site.balances()[site.ann] == before
 
     def test_a_running_platform_continues_without_rejected_vms(self, site: Site) -> None:
@@ -38,11 +38,11 @@ class TestStrangers:
         site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.allocate", code=1024, text="no more"))
         assert site.act(platform, SetSize(cluster="nodes", count=4)).accepted
         site.periods(20)
-        found = site.platform(platform)
-        assert (found.state, found.sizes) == ("running", {"nodes": 2})
-        told = [one for one in site.doings(platform) if "goes on without" in one.text]
-        assert all(one.refused and "no more" in one.text for one in told)
-        assert sum(int(one.text.split()[3]) for one in told) == 2
+        row = site.platform(platform)
+        assert (row.state, row.sizes) == ("running", {"nodes": 2})
+        refusals = [row for row in site.doings(platform) if "goes on without" in row.text]
+        assert all(row.refused and "no more" in row.text for row in refusals)
+        assert sum(int(row.text.split()[3]) for row in refusals) == 2
 
     def test_an_ended_platform_accepts_no_orders(self, site: Site) -> None:
         """The error has its state."""

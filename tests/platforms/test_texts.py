@@ -83,10 +83,10 @@ def test_no_text_is_parsed_in_a_writing_transaction(
 ) -> None:
     """This holds for a submission and for a daemon's first period."""
     watch = Watch(monkeypatch)
-    one = site.submit(cluster=clusters(4))
+    platform = site.submit(cluster=clusters(4))
     assert watch.parsed >= 4
     assert watch.while_writing == 0
-    site.until(one, "running")
+    site.until(platform, "running")
     assert watch.while_writing == 0
     site.start_daemon()
     _forget()
@@ -99,7 +99,7 @@ def test_no_text_is_parsed_in_a_writing_transaction(
 def test_cached_templates_count_by_their_size() -> None:
     """Large parameters count for more, and no texts of VMs are kept."""
     text = template()
-    assert all(one.template is None for one in template_reader.parsed(text).clusters)
+    assert all(cluster.template is None for cluster in template_reader.parsed(text).clusters)
     template_reader._parsed.cache_clear()
     template_reader.parsed(text)
     small = template_reader._parsed.bytes

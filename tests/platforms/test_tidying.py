@@ -17,7 +17,7 @@ def test_folders_of_removed_platforms_are_deleted(tmp_path: Path) -> None:
         (tmp_path / name / "deep").mkdir(parents=True)
         (tmp_path / name / "deep" / "log").write_text("x")
     assert sweep(tmp_path, {2}) == 2
-    assert {one.name for one in tmp_path.iterdir()} == {"2", "keys", "1.old"}
+    assert {path.name for path in tmp_path.iterdir()} == {"2", "keys", "1.old"}
     assert sweep(tmp_path / "nowhere", set()) == 0
 
 

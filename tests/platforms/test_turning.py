@@ -41,9 +41,9 @@ def test_a_platform_without_credits_is_stopped_if_it_chose_so(state: PlatformSta
     Less than a thousandth of a credit counts as nothing.
     """
     spent = make_input(state, 0.0009)
-    found = next_event(spent, OFFER)
-    assert found is not None
-    assert (found.event, found.why) == (Event.STOP, "its budget is used up")
+    event = next_event(spent, OFFER)
+    assert event is not None
+    assert (event.event, event.why) == (Event.STOP, "its budget is used up")
     goes_on = next_event(replace(spent, over_budget=BudgetPolicy.GO_ON), OFFER)
     assert goes_on is None or goes_on.event is Event.UP
     rich = next_event(make_input(state, 0.0011), OFFER)
@@ -53,22 +53,22 @@ def test_a_platform_without_credits_is_stopped_if_it_chose_so(state: PlatformSta
 @pytest.mark.parametrize("state", [PlatformState.SUSPENDING, PlatformState.SUSPENDED])
 def test_a_suspended_platform_without_credits_is_not_stopped(state: PlatformState) -> None:
     """It spends nothing, and may have credits again when it resumes."""
-    found = next_event(make_input(state, 0.0, active=1), OFFER)
-    assert found is None or found.event is not Event.STOP
+    event = next_event(make_input(state, 0.0, active=1), OFFER)
+    assert event is None or event.event is not Event.STOP
 
 
 def test_a_platform_is_down_when_none_of_its_vms_is_active() -> None:
     """A VM that is still being suspended is active."""
     assert next_event(make_input(PlatformState.SUSPENDING, active=1), OFFER) is None
-    found = next_event(make_input(PlatformState.SUSPENDING, active=0), OFFER)
-    assert found is not None
-    assert found.event is Event.DOWN
+    event = next_event(make_input(PlatformState.SUSPENDING, active=0), OFFER)
+    assert event is not None
+    assert event.event is Event.DOWN
 
 
 def test_a_platform_is_up_when_enough_vms_run() -> None:
     """It needs its least number of VMs."""
     for state in (PlatformState.STARTING, PlatformState.RESUMING):
         assert next_event(make_input(state, active=1), OFFER) is None
-        found = next_event(make_input(state, active=2), OFFER)
-        assert found is not None
-        assert found.event is Event.UP
+        event = next_event(make_input(state, active=2), OFFER)
+        assert event is not None
+        assert event.event is Event.UP

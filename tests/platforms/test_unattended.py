@@ -32,7 +32,7 @@ class Failing:
         real = getattr(module, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
-            if any(getattr(one, "id", None) == self.platform for one in arguments):
+            if any(getattr(argument, "id", None) == self.platform for argument in arguments):
                 raise ZeroDivisionError("nothing to divide by")
             return real(*arguments, **named)
 
@@ -82,9 +82,9 @@ def test_a_failing_platform_stays_unchanged_and_the_period_continues(
     failing.platform = broken
     failing.at(module, name)
     site.periods(5)
-    assert [site.platform(one).state for one in (before, after)] == ["running", "running"]
+    assert [site.platform(platform).state for platform in (before, after)] == ["running", "running"]
     assert site.platform(broken).state in {"submitted", "postponed"}
-    assert "starting" not in {one.what for one in site.doings(broken)}
+    assert "starting" not in {row.what for row in site.doings(broken)}
     assert site.members(broken) == ()
     assert troubles(site) == {broken: WHY}
     failing.restore()
@@ -113,13 +113,13 @@ def test_its_tenant_gets_the_reason_and_the_log_has_one_traceback(
     failing.at(period_review, "bids_by_cluster")
     with capturedLogs() as logged:
         site.periods(4)
-    (event,) = [one for one in logged if one.get("log_failure") is not None]
+    (event,) = [log_event for log_event in logged if log_event.get("log_failure") is not None]
     assert formatEvent(event) == f"Platform {broken} could not be reviewed; others go on"
     assert "bids_by_cluster" in event["log_failure"].getTraceback()
     row = row_of(site, broken)
     assert row.unattended == WHY
-    said = " ".join(lines_of(members(row), None))
-    assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in said
+    text = " ".join(lines_of(members(row), None))
+    assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in text
     assert row_of(site, other).unattended is None
 
 
@@ -171,7 +171,7 @@ def test_other_controllers_get_their_news(
     site.periods(2)
     assert {*site.notes.running} == {broken, other, third}
     assert site.notes.stopped == []
-    heard = [one.platform for one in site.notes.news]
+    heard = [message.platform for message in site.notes.news]
     assert heard.count(other) == 4
     assert troubles(site) == {broken: WHY}
     if module is announcements:

@@ -55,14 +55,14 @@ def read(text: str) -> str:
 class TestUser:
     def test_user_variables_are_the_tenants(self) -> None:
         """They are not those of the creating account, and quotes stay inside of their quotes."""
-        said = read(CONTEXT + 'X="$UNAME $UID $GNAME$GID $UIDX $USER[NOTHING]"')
-        assert 'SSH_PUBLIC_KEY="ssh-ed25519 AAAA \\"ann\\""' in said
-        assert 'X="ann 7 users1 $UIDX "' in said
+        text = read(CONTEXT + 'X="$UNAME $UID $GNAME$GID $UIDX $USER[NOTHING]"')
+        assert 'SSH_PUBLIC_KEY="ssh-ed25519 AAAA \\"ann\\""' in text
+        assert 'X="ann 7 users1 $UIDX "' in text
 
     def test_no_value_breaks_its_quotes(self) -> None:
         """A value that ends with a backslash would otherwise include the following text."""
-        said = read(SIZE + 'A="$USER[OPEN]"\nB="1"\n')
-        assert parse(said).get("B") == "1"
+        text = read(SIZE + 'A="$USER[OPEN]"\nB="1"\n')
+        assert parse(text).get("B") == "1"
 
     @pytest.mark.parametrize(
         "text",
@@ -111,12 +111,12 @@ class TestUser:
             done(vm_template("", source, shown, admin=False))
 
     @pytest.mark.parametrize(
-        ("owners", "owner", "found"),
+        ("owners", "owner", "expected"),
         [((7, 7, 7), CALLER, None), ((8, 7, 9), CALLER, None), ((8, 8, 7), CALLER, "6"),
          ((9, 8, 7), 9, "4"), ((0, 7, 9), CALLER, "4"), ((9, 7, 0), 8, "6")],
     )  # fmt: skip
     def test_a_template_is_found_by_a_unique_name(
-        self, owners: Sequence[int], owner: int, found: str | None
+        self, owners: Sequence[int], owner: int, expected: str | None
     ) -> None:
         """The owner's own is found before oneadmin's, and that before others'.
 
@@ -127,7 +127,7 @@ class TestUser:
         async def shown(method: str, *arguments: Any) -> str:
             if method == "one.templatepool.info":
                 whose, mine = arguments[0], 7
-                if whose == -2 and found is not None and source.template_name == "web":
+                if whose == -2 and expected is not None and source.template_name == "web":
                     raise LongAnswerError(method, "", 1 << 20, "")
                 rows = (
                     f"<ID>{4 + at}</ID><UID>{owners[at]}</UID><NAME>{name}</NAME>"
@@ -144,8 +144,8 @@ class TestUser:
         read_it = partial(vm_template, "", source, shown, admin=False, owner=owner)
         assert parse(done(read_it())).get("A") == "5"
         source.template_name = "web"  # type: ignore[assignment]
-        if found is not None:
-            assert parse(done(read_it())).get("A") == found
+        if expected is not None:
+            assert parse(done(read_it())).get("A") == expected
             return
         with pytest.raises(TemplateError, match="2 templates are named 'web', expected 1"):
             done(read_it())

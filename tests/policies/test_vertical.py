@@ -254,15 +254,15 @@ def test_two_who_only_care_for_themselves_do_not_spiral(
 
     In the example each one's bid halves and doubles the market of the other, in turns.
     """
-    bids: list[tuple[float, ...]] = [(one,) for one in start]
+    bids: list[tuple[float, ...]] = [(bid,) for bid in start]
     known: list[tuple[BidTrace, ...]] = [(), ()]
     sums, slow = [], []
     for _ in range(100):
-        whole = bids[0][0] + bids[1][0] + OTHERS_BID
+        total = bids[0][0] + bids[1][0] + OTHERS_BID
         new = []
         for row, own in enumerate(bids):
-            got = min(90.0, 100.0 * own[0] / whole)
-            keeping = (whole - own[0]) * 9.0
+            got = min(90.0, 100.0 * own[0] / total)
+            keeping = (total - own[0]) * 9.0
             now = VmPosition(
                 bid=own, allocation=(got,), least=(1.0,), most=(90.0,), keeping=(keeping,)
             )

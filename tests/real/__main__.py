@@ -131,15 +131,15 @@ def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree
 
 def left(group: str, place: str) -> list[str]:
     """Return what remains of a run that is over."""
-    found = [f"control group {name}" for name in controls.left() if name == group]
-    found += [
+    remains = [f"control group {name}" for name in controls.left() if name == group]
+    remains += [
         f"process {path.parent.name}"
         for path in Path("/proc").glob("[0-9]*/environ")
         if _marked(path, place)
     ]
     if place in Path("/proc/self/mounts").read_text() or Path(place).exists():
-        found.append(f"directory or mount {place}")
-    return found
+        remains.append(f"directory or mount {place}")
+    return remains
 
 
 def _marked(environment: Path, place: str) -> bool:

@@ -49,17 +49,17 @@ def _answers(proxy: Any) -> bool:
 
 def quotas(proxy: Any) -> list[int]:
     """Return the quotas of all VMs that have one."""
-    told = proxy.embedded.limits.read(SESSION, list(range(VMS)))
-    assert told[0] is True, told
-    found = [vm["limits"]["vcpu_quota"] for vm in told[1].values()]
-    return [quota for quota in found if quota > 0]
+    answer = proxy.embedded.limits.read(SESSION, list(range(VMS)))
+    assert answer[0] is True, answer
+    quotas_us = [vm["limits"]["vcpu_quota"] for vm in answer[1].values()]
+    return [quota for quota in quotas_us if quota > 0]
 
 
 def new(proxy: Any, name: str, host: int | None = None) -> int:
     """Create another small VM; with a host, place it there as another scheduler would."""
-    told = proxy.one.vm.allocate(SESSION, f'NAME="{name}" CPU="0.1" MEMORY="64"', False)
-    assert told[0] is True, told
-    vm: int = told[1]
+    answer = proxy.one.vm.allocate(SESSION, f'NAME="{name}" CPU="0.1" MEMORY="64"', False)
+    assert answer[0] is True, answer
+    vm: int = answer[1]
     if host is not None:
         assert proxy.one.vm.deploy(SESSION, vm, host)[0] is True
     return vm
@@ -67,6 +67,6 @@ def new(proxy: Any, name: str, host: int | None = None) -> int:
 
 def running(proxy: Any) -> int:
     """Return the number of VMs on a host."""
-    told = proxy.one.vmpool.info(SESSION, -2, -1, -1, -1)
-    assert told[0] is True, told
-    return len(re.findall(r"<STATE>3</STATE>", told[1]))
+    answer = proxy.one.vmpool.info(SESSION, -2, -1, -1, -1)
+    assert answer[0] is True, answer
+    return len(re.findall(r"<STATE>3</STATE>", answer[1]))

@@ -131,13 +131,13 @@ class Cloud:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr + self.said()
+        assert done.returncode == 0, done.stderr + self.output()
         return done.stdout
 
     def status(self) -> Mapping[str, Any]:
         """Return the output of `merkatd status`."""
-        told: Mapping[str, Any] = json.loads(self.command("status", "--json"))
-        return told
+        answer: Mapping[str, Any] = json.loads(self.command("status", "--json"))
+        return answer
 
     def close(self) -> None:
         """End the daemon, then the guests."""
@@ -152,14 +152,14 @@ class Cloud:
                 self._daemon.kill()
                 self._daemon.wait()
             # pytest shows the output of a failed test.
-            sys.stdout.write(self.said())
+            sys.stdout.write(self.output())
         if self._proxy is not None:
             self._proxy("close")()
         self.guests.close()
         self._engine.dispose()
         self._books.drop()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the daemon's log."""
         return (self.directory / "daemon.log").read_text()
 
@@ -208,17 +208,17 @@ class Cloud:
 
     def steps_sent(self) -> int:
         """Return the number of all steps for hosts."""
-        told = sa.select(sa.func.count()).select_from(STEPS).where(STEPS.c.kind.in_(_ON_HOSTS))
-        return self.read(lambda connection: connection.scalar(told) or 0)
+        statement = sa.select(sa.func.count()).select_from(STEPS).where(STEPS.c.kind.in_(_ON_HOSTS))
+        return self.read(lambda connection: connection.scalar(statement) or 0)
 
     def balloons(self, vm: int) -> list[int]:
         """Return all balloon targets that a VM's host has received, in MiB, the oldest first."""
-        told = (
+        statement = (
             sa.select(STEPS.c.detail)
             .where(STEPS.c.kind == Balloon.kind, STEPS.c.vm == vm, STEPS.c.state.in_(_TOLD))
             .order_by(STEPS.c.period, STEPS.c.position)
         )
-        details = self.read(lambda connection: connection.scalars(told).all())
+        details = self.read(lambda connection: connection.scalars(statement).all())
         return [int(json.loads(detail)["memory_mib"]) for detail in details]
 
     def after_periods(self, number: int) -> None:
@@ -239,7 +239,7 @@ class Cloud:
 
     def _periods_if_any(self) -> int:
         assert self._daemon is not None
-        assert self._daemon.poll() is None, self.said()
+        assert self._daemon.poll() is None, self.output()
         # The daemon creates the tables.
         with contextlib.suppress(sa.exc.ProgrammingError):
             return self.periods()

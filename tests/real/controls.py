@@ -92,8 +92,8 @@ def enter(group: str) -> None:
 
 def left() -> list[str]:
     """Return the existing groups of all runs: names directly below the roots."""
-    found = {path.name for tree in trees() for path in tree.glob(f"{PREFIX}*")}
-    return sorted(found)
+    names = {path.name for tree in trees() for path in tree.glob(f"{PREFIX}*")}
+    return sorted(names)
 
 
 def remove(group: str) -> None:

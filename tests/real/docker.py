@@ -166,12 +166,12 @@ def _ends(begun: subprocess.Popen[bytes], key: bytes) -> bool:
 @contextlib.contextmanager
 def running(directory: Path, archive: Path) -> Iterator[Docker]:
     """Yield a daemon that has the Debian on which all images are based."""
-    found = Docker(directory)
+    docker = Docker(directory)
     try:
-        found.run("import", str(archive), BASE)
-        yield found
+        docker.run("import", str(archive), BASE)
+        yield docker
     finally:
-        found.close()
+        docker.close()
 
 
 def _leave_other_control_groups() -> None:

@@ -118,7 +118,7 @@ class Guest:
         Return an empty mapping while the guest migrates, when two processes have its name or one is
         ending.
         """
-        found = {}
+        cores_by_thread = {}
         processes = self._processes()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for task in Path(f"/proc/{processes[0]}/task").iterdir() if len(processes) == 1 else ():
@@ -127,18 +127,18 @@ class Guest:
                     for line in (task / "status").read_text().splitlines()
                     if ":\t" in line
                 )
-                found[status["Name"]] = _cores(status["Cpus_allowed_list"])
-        return found
+                cores_by_thread[status["Name"]] = _cores(status["Cpus_allowed_list"])
+        return cores_by_thread
 
     def _processes(self) -> list[int]:
         # Ids from inside the hosts' namespaces are not valid here.
         wanted = f"guest={self.name},".encode()
-        found = []
+        pids = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 if wanted in path.read_bytes():
-                    found.append(int(path.parent.name))
-        return found
+                    pids.append(int(path.parent.name))
+        return pids
 
     def migrate(self, target: RealHost) -> None:
         """Migrate the guest live."""
@@ -176,7 +176,7 @@ def boot(
         devices = _DISK.format(path=path)
     text = machine_xml(host.directory, vm, vcpus, memory_mib, words, devices)
     host.connection().createXML(text, 0)
-    until(lambda: _said(console, guest.READY), f"one-{vm} is up", patience_s=180.0)
+    until(lambda: _shows(console, guest.READY), f"one-{vm} is up", patience_s=180.0)
     assert "GUEST-FAILED" not in console.read_text(), console.read_text()
     return Guest(host, vm)
 
@@ -186,13 +186,13 @@ def burner(host: RealHost, vm: int, *, vcpus: int = 1) -> Guest:
     path = host.directory / "disk"
     path.write_bytes(disk())
     host.connection().createXML(described(GuestKind.QEMU, vm, vcpus, 32, str(path)), 0)
-    found = Guest(host, vm)
+    guest = Guest(host, vm)
 
     def burns() -> bool:
-        return all(state[2] > BURNT_S * NS_PER_S for state in found.domain.vcpus()[0])
+        return all(state[2] > BURNT_S * NS_PER_S for state in guest.domain.vcpus()[0])
 
     until(burns, f"one-{vm} burns on all virtual CPUs")
-    return found
+    return guest
 
 
 def machine_xml(
@@ -242,13 +242,13 @@ def _console(directory: Path, vm: int) -> Path:
     return directory / f"one-{vm}.console"
 
 
-def _said(console: Path, text: str) -> bool:
+def _shows(console: Path, text: str) -> bool:
     return console.exists() and text in console.read_text(errors="replace")
 
 
 def _cores(text: str) -> set[int]:
-    found: set[int] = set()
+    cores: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        cores |= set(range(int(first), int(last or first) + 1))
+    return cores

@@ -41,12 +41,12 @@ def mortal_hosts(
 def _running(places: pytest.TempPathFactory) -> Iterator[list[RealHost]]:
     directory = places.mktemp("hosts")
     with ExitStack() as stack:
-        found = []
+        hosts = []
         for number in range(COUNT):
             host = RealHost(directory, number, COUNT)
             stack.callback(host.close)
-            found.append(host)
-        yield found
+            hosts.append(host)
+        yield hosts
 
 
 @pytest.fixture(scope="module")

@@ -83,19 +83,19 @@ def built() -> Image:
 
 def _kernel_package() -> str:
     """Return the package that contains the newest cloud kernel."""
-    found = re.search(r"Depends: (linux-image-\S+-cloud-amd64)", _told("depends", _META))
-    if found is None:
+    match = re.search(r"Depends: (linux-image-\S+-cloud-amd64)", _read_apt_cache("depends", _META))
+    if match is None:
         raise MissingError(f"{_META}: apt knows no such package; is apt-get update needed?")
-    return found[1]
+    return match[1]
 
 
 def versioned(package: str) -> str:
     """Return the package with the version that apt would install."""
-    found = re.search(r"Candidate: (\S+)", _told("policy", package))
-    return f"{package}={found[1] if found else ''}"
+    match = re.search(r"Candidate: (\S+)", _read_apt_cache("policy", package))
+    return f"{package}={match[1] if match else ''}"
 
 
-def _told(*words: str) -> str:
+def _read_apt_cache(*words: str) -> str:
     return subprocess.run(["apt-cache", *words], capture_output=True, text=True, check=False).stdout
 
 

@@ -109,7 +109,7 @@ class RealHost:
             )
         until(lambda: self._first() or self._over(), f"{self.name}'s first process")
         plug(self._link, self._first() or self._parent.pid)
-        until((self.directory / "ready").exists, f"{self.name} ready: {self._said()}")
+        until((self.directory / "ready").exists, f"{self.name} ready: {self._output()}")
         self.until_answering()
 
     def kill(self) -> None:
@@ -177,10 +177,10 @@ class RealHost:
 
     def connection(self, driver: str = "qemu") -> Any:
         """Return the tests' own connection; open it again if it was lost."""
-        found = self._opened.get(driver)
-        if found is None or not found.isAlive():
-            self._opened[driver] = found = libvirt.open(self.uri(driver))
-        return found
+        opened = self._opened.get(driver)
+        if opened is None or not opened.isAlive():
+            self._opened[driver] = opened = libvirt.open(self.uri(driver))
+        return opened
 
     def hang_up(self) -> None:
         """Close the tests' own connections."""
@@ -199,7 +199,7 @@ class RealHost:
 
     def until_answering(self) -> None:
         """Wait until libvirtd answers."""
-        until(self.answers, f"{self.name}'s libvirtd answers: {self._said()}")
+        until(self.answers, f"{self.name}'s libvirtd answers: {self._output()}")
 
     def domains(self) -> set[str]:
         """Return the names of the domains that exist or arrive."""
@@ -245,13 +245,13 @@ class RealHost:
 
     def _over(self) -> bool:
         assert self._parent is not None
-        assert self._parent.poll() is None, f"{self.name} ended: {self._said()}"
+        assert self._parent.poll() is None, f"{self.name} ended: {self._output()}"
         return False
 
     def _pid_file(self) -> Path:
         return self.directory / "run/pid"
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         return (self.directory / "first.log").read_text()
 
     def _write(self, directory: Path, count: int) -> None:

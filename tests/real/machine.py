@@ -122,8 +122,8 @@ class Machine:
         """Return the value of a metric, NaN if it is missing."""
         code = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{self.metrics}/metrics').read().decode())"
         ran = self.system.run(*CLEAN, "python3", "-c", code)
-        found = [line.split()[-1] for line in ran.out.splitlines() if line.startswith(f"{name} ")]
-        return float(found[0]) if found else float("nan")
+        values = [line.split()[-1] for line in ran.out.splitlines() if line.startswith(f"{name} ")]
+        return float(values[0]) if values else float("nan")
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table, whether a daemon runs or not."""

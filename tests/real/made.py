@@ -40,14 +40,14 @@ def make(words: Sequence[str]) -> None:
 
 def package() -> Path:
     """Return the Debian package."""
-    (found,) = (ROOT / "dist").glob("merkat_*.deb")
-    return found
+    (path,) = (ROOT / "dist").glob("merkat_*.deb")
+    return path
 
 
 def debian() -> Path:
     """Return the archive of a Debian with the packages of all images."""
-    (found,) = CACHE.glob("*.tar")
-    return found
+    (path,) = CACHE.glob("*.tar")
+    return path
 
 
 def wheels() -> Path:
@@ -117,10 +117,10 @@ def _files(path: Path) -> Iterable[Path]:
 
 
 def _hash(files: Iterable[Path]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
-    return found.hexdigest()
+        digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 _PARTS = {

@@ -33,7 +33,7 @@ class Port:
 
 
 def limit(
-    vm: int, *, vcpu: int | None = None, whole: int | None = None, shares: int = 1024
+    vm: int, *, vcpu: int | None = None, all_vcpus: int | None = None, shares: int = 1024
 ) -> Limit:
     """Return the step; quotas are in microseconds of 100,000."""
     return Limit(
@@ -41,7 +41,7 @@ def limit(
         reason="",
         vm=vm,
         vcpu_quota_us=vcpu,
-        global_quota_us=whole,
+        global_quota_us=all_vcpus,
         quota_period_us=PERIOD_US,
         shares=shares,
     )

@@ -47,12 +47,12 @@ class Site(Cloud):
 @contextlib.contextmanager
 def running(directory: Path, hosts: Sequence[RealHost], **options: Any) -> Iterator[Site]:
     """Yield a site, and close it in any case."""
-    found = Site(directory / "site", hosts, **options)
+    new_site = Site(directory / "site", hosts, **options)
     try:
-        found.start()
-        yield found
+        new_site.start()
+        yield new_site
     finally:
-        found.close()
+        new_site.close()
 
 
 def _pattern(host: RealHost, transport: str) -> str:

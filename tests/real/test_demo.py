@@ -41,7 +41,7 @@ def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_pa
         assert demo.wait() == 0, text
     sys.stdout.write(text)
     assert "Results of each tenant:" in text
-    quotas = [found - {-1} for found in seen.values()]
+    quotas = [quotas_of_vm - {-1} for quotas_of_vm in seen.values()]
     assert max(map(len, quotas), default=0) > 1, seen
     assert not host.connection().listAllDomains()
 

@@ -85,8 +85,8 @@ def in_force(port: Port) -> dict[str, int]:
 
 def release(real_time: RealTime, port: Port, memory_mib: int = 32) -> None:
     """Restore the guest's full size."""
-    whole = FullSize(vm=VM, host=0, cpu_units=100.0, memory_mib=memory_mib, vcpus=1)
-    did = real_time.run(port.hypervisors.release([whole]))
+    full_size = FullSize(vm=VM, host=0, cpu_units=100.0, memory_mib=memory_mib, vcpus=1)
+    did = real_time.run(port.hypervisors.release([full_size]))
     assert did[VM].problem == ""
 
 

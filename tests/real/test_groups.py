@@ -97,9 +97,9 @@ def divided_evenly(site: Site, rates: Mapping[int, float]) -> None:
     wanted = {vm: rate / paid * PERIOD_US for vm, rate in rates.items()}
 
     def settled() -> bool:
-        told = {vm: site.guest(vm).quota_us() or 0 for vm in rates}
+        quota_us = {vm: site.guest(vm).quota_us() or 0 for vm in rates}
         return all(
-            abs(told[vm] - quota) < max(NEAR_LEAST_US, quota * NEAR_PART)
+            abs(quota_us[vm] - quota) < max(NEAR_LEAST_US, quota * NEAR_PART)
             for vm, quota in wanted.items()
         )
 
@@ -126,8 +126,10 @@ def divided(guests: Mapping[int, Guest], of_a_host: int) -> None:
     shares = {rate: rate / of_a_host for rate in guests}
 
     def settled() -> bool:
-        told = {rate: guest.quota_us() or 0 for rate, guest in guests.items()}
-        return all(abs(told[rate] - share * PERIOD_US) < NEAR_US for rate, share in shares.items())
+        quota_us = {rate: guest.quota_us() or 0 for rate, guest in guests.items()}
+        return all(
+            abs(quota_us[rate] - share * PERIOD_US) < NEAR_US for rate, share in shares.items()
+        )
 
     until(settled, "all have their parts")
     got = {rate: measured(_counter(guest), WINDOW_S) for rate, guest in guests.items()}
@@ -180,12 +182,12 @@ def paid(site: Site) -> dict[int, float]:
     """Return the credits charged for each VM so far."""
 
     def read(connection: sa.Connection) -> dict[int, float]:
-        found: dict[int, float] = {}
+        charged: dict[int, float] = {}
         for number in connection.scalars(sa.select(usage_store.DETAILS.c.period)):
             usage = usage_store.load(connection, number)
             assert usage is not None
             for vm, amount in zip(usage.vm.tolist(), usage.charged[:, 0].tolist(), strict=True):
-                found[vm] = found.get(vm, 0.0) + amount / MICRO
-        return found
+                charged[vm] = charged.get(vm, 0.0) + amount / MICRO
+        return charged
 
     return site.read(read)

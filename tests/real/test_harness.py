@@ -149,7 +149,7 @@ def _links() -> str:
 
 def _processes_of(directory: Path) -> list[str]:
     """Return the processes that use the directory, as a mount or on their command line."""
-    found = []
+    processes = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
@@ -157,5 +157,5 @@ def _processes_of(directory: Path) -> list[str]:
         except OSError:
             continue
         if process.name != str(os.getpid()) and str(directory) in words + mounts:
-            found.append(f"{process.name} {words}")
-    return found
+            processes.append(f"{process.name} {words}")
+    return processes

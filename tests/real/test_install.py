@@ -105,13 +105,13 @@ def account(reader: Walker, proxy: Any) -> None:
     name, password, core = "merkat", "A-LONG-PASSWORD", "core"
     user, *rules = reader.left(PAGE, "2. The account")
     assert shlex.split(user) == ["oneuser", "create", name, password]
-    told = proxy.one.user.allocate(SESSION, name, password, core)
-    assert told[0] is True, told
-    reader.names["ID"] = str(told[1])
+    answer = proxy.one.user.allocate(SESSION, name, password, core)
+    assert answer[0] is True, answer
+    reader.names["ID"] = str(answer[1])
     for rule in (reader.filled(rule) for rule in rules if rule.startswith("oneacl create ")):
         spoken = reader.type(f"printf '%s\\n' {rule.removeprefix('oneacl create ')}").splitlines()
-        told = proxy.one.acl.addrule(SESSION, *(spoken if spoken[1:] else numbers(spoken[0])))
-        assert told[0] is True, (rule, told)
+        answer = proxy.one.acl.addrule(SESSION, *(spoken if spoken[1:] else numbers(spoken[0])))
+        assert answer[0] is True, (rule, answer)
     reader.walk(PAGE, "2. The account")
     login = "/var/lib/merkat/one_auth"
     assert reader.system.ok("stat", "-c", "%U %a", login) == "merkat 600"
@@ -171,7 +171,7 @@ def start(reader: Walker, proxy: Any) -> None:
         system.ok("pkill", "-INT", "-u", "merkat", "merkatd")
         assert looking[0].wait() == 0
 
-    told = reader.walk(
+    output = reader.walk(
         PAGE,
         "5. A first look, and the start",
         user="merkat",
@@ -187,10 +187,10 @@ def start(reader: Walker, proxy: Any) -> None:
         typed={"systemctl edit merkatd": ""},
     )
     assert waiting == [0]
-    assert told["merkatd plan"].count("deploy") >= VMS
+    assert output["merkatd plan"].count("deploy") >= VMS
     assert system.show("UnitFileState") == "enabled"
     assert "path=/opt/merkat/bin/merkatd " in system.show("ExecStart")
-    assert told["merkatd log --since 1h"].count("deploy") >= VMS
+    assert output["merkatd log --since 1h"].count("deploy") >= VMS
 
 
 def maintain(reader: Walker) -> None:

@@ -20,16 +20,16 @@ def site(mortal_hosts: list[RealHost], tmp_path: Path) -> Iterator[Site]:
     host = mortal_hosts[0]
     host.keep_to(0)
     more = f'check_every = {CHECK_EVERY}\nretry_least = "1s"\nretry_most = "2s"'
-    with running(tmp_path, [host], cores=1, more=more) as found:
-        yield found
+    with running(tmp_path, [host], cores=1, more=more) as running_site:
+        yield running_site
 
 
 def test_bids_divide_a_core_and_move_with_it(site: Site) -> None:
     """Shares are 1 to 3 within 10 %, then 3 to 1; a guest that is alone has the whole core."""
     vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
     site.after_periods(3)
-    one, three = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
-    assert three / one == pytest.approx(3.0, rel=0.1)
+    lower, higher = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
+    assert higher / lower == pytest.approx(3.0, rel=0.1)
     got = site.guest(vms[0]).got(WINDOW_S)
     assert got.within(0.225, 0.2625), got
     site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="9"', 1)

@@ -108,9 +108,9 @@ _ENVIRONMENT = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "NUMBA_DISABLE_JIT=1")
 @pytest.fixture
 def debian(tmp_path: Path) -> Iterator[Debian]:
     """Yield a Debian for one test."""
-    found = Debian(tmp_path)
-    yield found
-    found.close()
+    container = Debian(tmp_path)
+    yield container
+    container.close()
 
 
 def test_installing_and_removing_leaves_only_the_database(
@@ -192,7 +192,7 @@ def test_each_extra_installs_exactly_its_modules(tmp_path: Path) -> None:
     _installed(python, "merkat")
     code = "import sys, merkatd.daemon.assembly"
     code += "; print([one for one in sys.argv[1:] if one in sys.modules])"
-    assert _told(python, code, "pymysql", "matplotlib", "numba") == "[]\n"
+    assert _run_code(python, code, "pymysql", "matplotlib", "numba") == "[]\n"
     for extra in NEEDED:
         assert _importable(python) == there
         if extra in _ASKED_FOR:
@@ -224,8 +224,8 @@ def _installed(python: Path, wanted: str) -> None:
 
 def _importable(python: Path) -> set[str]:
     """Return the extras whose modules can be imported."""
-    found = _told(python, _IMPORT, *NEEDED.values()).split()
-    return {extra for extra, module in NEEDED.items() if module in found}
+    modules = _run_code(python, _IMPORT, *NEEDED.values()).split()
+    return {extra for extra, module in NEEDED.items() if module in modules}
 
 
 _IMPORT = """\
@@ -239,7 +239,7 @@ for name in sys.argv[1:]:
 """
 
 
-def _told(python: Path, code: str, *words: str) -> str:
+def _run_code(python: Path, code: str, *words: str) -> str:
     """Return the output of a program there."""
     done = subprocess.run(
         [python, "-c", code, *words],
@@ -294,5 +294,5 @@ def _tables(debian: Debian) -> dict[str, int]:
         "print(json.dumps({t: c.execute(f'select count(*) from {t}').fetchone()[0]"
         " for t in ('accounts', 'tenants')}))"
     )
-    found: dict[str, int] = json.loads(debian.run("python3", "-c", code))
-    return found
+    rows_by_table: dict[str, int] = json.loads(debian.run("python3", "-c", code))
+    return rows_by_table

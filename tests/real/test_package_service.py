@@ -42,12 +42,12 @@ def machine(
 ) -> Iterator[Machine]:
     """Yield a machine for all tests of a class, which run in order."""
     place = tmp_path_factory.mktemp("machine")
-    with machines.running(place, request.cls.KIND, cloud[0]) as found:
+    with machines.running(place, request.cls.KIND, cloud[0]) as running_machine:
         try:
-            yield found
+            yield running_machine
         finally:
             # pytest shows the output of a failed test.
-            sys.stdout.write(found.log())
+            sys.stdout.write(running_machine.log())
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ class TestWithSqlite:
     ) -> None:
         """Paused, it starts no period; after release no VM has limits; stopped, no process runs."""
         walk = lite.reader.walk
-        told = walk(ADMINISTRATOR, "What will it do to my VMs?", user="merkat")
-        assert "vm0" in told["merkatd explain VM"]
+        output = walk(ADMINISTRATOR, "What will it do to my VMs?", user="merkat")
+        assert "vm0" in output["merkatd explain VM"]
         paused: list[int] = []
         walk(
             ADMINISTRATOR,
@@ -147,7 +147,7 @@ class TestWithSqlite:
 
         lite.merkatd("mode dry")
         lite.go_on()
-        told = lite.reader.walk(
+        output = lite.reader.walk(
             ADMINISTRATOR,
             "The first week",
             user="merkat",
@@ -161,15 +161,15 @@ class TestWithSqlite:
             },
             before={"merkatd plan refuse": arrive},
         )
-        assert "Another scheduler placed 1 VMs" in told["merkatd shadow"]
+        assert "Another scheduler placed 1 VMs" in output["merkatd shadow"]
         assert there[1] == there[0] + 1
 
     def test_changing_watching_and_maintaining(self, lite: Machine) -> None:
         """A reload applies; the journal has the daemon's log; a drained host is shown as such."""
         walk = lite.reader.walk
         walk(ADMINISTRATOR, "Changing the configuration", user="merkat")
-        told = walk(ADMINISTRATOR, "Watching it", user="merkat")
-        assert " merkatd[" in told["journalctl -u merkatd"]
+        output = walk(ADMINISTRATOR, "Watching it", user="merkat")
+        assert " merkatd[" in output["journalctl -u merkatd"]
         drained: list[str] = []
         shown = {"merkatd host drain HOST": lambda: drained.append(lite.merkatd("list hosts"))}
         walk(ADMINISTRATOR, "Maintenance of hosts", user="merkat", then=shown)
@@ -187,13 +187,13 @@ class TestWithSqlite:
         """The commands of each symptom work; a service that can't start gives the reason."""
         lite.go_on()
         lite.reader.names["PERIOD"] = str(lite.count("periods") - 1)
-        told = {
-            command: said
+        output = {
+            command: output
             for heading in TROUBLES
-            for command, said in lite.reader.walk(TROUBLE, heading, user="merkat").items()
+            for command, output in lite.reader.walk(TROUBLE, heading, user="merkat").items()
         }
-        assert "active (running)" in told["systemctl status merkatd"]
-        assert "sound" in told["merkatd status"]
+        assert "active (running)" in output["systemctl status merkatd"]
+        assert "sound" in output["merkatd status"]
         lite.system.put(
             "/etc/merkat/merkatd.toml", lite.config.replace("500ms", "soon"), mode="644"
         )

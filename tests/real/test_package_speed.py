@@ -90,5 +90,5 @@ def _decisions(words: list[str], files: list[Path]) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    decisions: dict[str, Any] = json.loads(done.stdout)
+    return decisions

@@ -18,9 +18,13 @@ _OF_ITS_OWN = "demo"
 
 def commands() -> list[list[str]]:
     """Return the page's commands in order, each once."""
-    found = [(block or inline).split() for block, inline in _COMMANDS.findall(PAGE.read_text())]
+    words_of_lines = [
+        (block or inline).split() for block, inline in _COMMANDS.findall(PAGE.read_text())
+    ]
     return [
-        line for at, line in enumerate(found) if line[0] != _OF_ITS_OWN and line not in found[:at]
+        line
+        for at, line in enumerate(words_of_lines)
+        if line[0] != _OF_ITS_OWN and line not in words_of_lines[:at]
     ]
 
 
@@ -31,14 +35,14 @@ def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_pat
     with running(tmp_path, [host], cores=1, more=GOODS) as site:
         vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
         site.after_periods(3)
-        found: list[Any] = []
+        rows: list[Any] = []
 
         def used() -> bool:
-            found[:] = json.loads(site.command("limits", "--json"))
-            return all(row["used_cpu"] for row in found)
+            rows[:] = json.loads(site.command("limits", "--json"))
+            return all(row["used_cpu"] for row in rows)
 
         until(used, "all guests have used something since the latest period")
-        shown = {row["id"]: (row["cpu"], row["set_cpu"]) for row in found}
+        shown = {row["id"]: (row["cpu"], row["set_cpu"]) for row in rows}
         assert shown == dict(zip(vms, ((25.0, 25.0), (75.0, 75.0)), strict=True))
 
         names = {"web-3": str(vms[0]), "node-7": "host000"}

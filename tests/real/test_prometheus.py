@@ -77,17 +77,17 @@ class Prometheus:
         address = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(words)}"
         try:
             with urllib.request.urlopen(address, timeout=30) as answer:
-                told = json.loads(answer.read())
+                reply = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
                 pytest.fail(f"{words}: {error.read().decode()}")
-        assert told["status"] == "success", told
-        return told["data"]
+        assert reply["status"] == "success", reply
+        return reply["data"]
 
     def ask(self, query: str) -> list[Any]:
         """Return the present series of an expression."""
-        found: list[Any] = self.get("query", query=query)["result"]
-        return found
+        samples: list[Any] = self.get("query", query=query)["result"]
+        return samples
 
     def up(self) -> bool:
         """Return whether Prometheus answers and reads the daemon."""
@@ -134,29 +134,29 @@ class Merkat:
 
     def work(self) -> None:
         """Create VMs, and make one leave its host."""
-        self._said("/metrics")
+        self._until_logged("/metrics")
         session = (self._state / "one_auth").read_text().strip()
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
             cloud: Any = proxy
             for number in range(6):
                 answer = cloud.one.vm.allocate(session, _vm(number), False)
                 assert answer[0] is True, answer
-            self._said("6 VMs on 3 hosts, 0 steps sent")
+            self._until_logged("6 VMs on 3 hosts, 0 steps sent")
             until(lambda: cloud.one.vm.action(session, "resched", 0)[0], "VM 0 runs")
-            self._said(r"migrate of VM \d+: accepted")
+            self._until_logged(r"migrate of VM \d+: accepted")
 
     def close(self) -> None:
         """Kill the daemon, as a power cut would."""
         self._process.kill()
         self._process.wait()
 
-    def _said(self, what: str) -> None:
-        def said() -> bool:
+    def _until_logged(self, what: str) -> None:
+        def has_text() -> bool:
             log = self._log.read_text()
             assert self._process.poll() is None, log
             return re.search(what, log) is not None
 
-        until(said, f"{what!r} said")
+        until(has_text, f"{what!r} said")
 
 
 def _vm(number: int) -> str:
@@ -194,9 +194,9 @@ def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> 
                     query = substituted(target["expr"])
                     until(partial(prometheus.ask, query), f"{panel['title']}: {query}")
             *_, variable = json.loads(dashboard.read_text())["templating"]["list"]
-            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"])
-            assert found is not None
-            values = prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]})
+            match = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"])
+            assert match is not None
+            values = prometheus.get(f"label/{match[2]}/values", **{"match[]": match[1]})
             assert [value for value in values if re.fullmatch(_VARIABLES[variable["name"]], value)]
         until(prometheus.judged, "each rule was judged")
         rules = prometheus.judged()

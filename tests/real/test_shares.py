@@ -40,14 +40,16 @@ def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> 
     """
     quota = quotas(np.array([float(units)]), np.array([2]), np.array([False]), PERIOD_US)
     port.read({VM: 0})
-    port.apply(limit(VM, vcpu=int(quota.vcpu_us[0]), whole=int(quota.global_us[0])))
+    port.apply(limit(VM, vcpu=int(quota.vcpu_us[0]), all_vcpus=int(quota.global_us[0])))
     time.sleep(SETTLING_S)
     got = measured(lambda: guest.vcpu_s, WINDOW_S)
     assert got.within(units * BELOW / 100, units * ABOVE / 100), got
-    whole: list[Got] = []
-    while len(whole) < MOMENTS and not any(moment.least <= units * ABOVE / 100 for moment in whole):
-        whole.append(guest.got(MOMENT_S))
-    assert min(moment.least for moment in whole) <= units * ABOVE / 100, whole
+    moments: list[Got] = []
+    while len(moments) < MOMENTS and not any(
+        moment.least <= units * ABOVE / 100 for moment in moments
+    ):
+        moments.append(guest.got(MOMENT_S))
+    assert min(moment.least for moment in moments) <= units * ABOVE / 100, moments
     use = port.read({VM: 0})
     assert use.in_force.vcpu_quota_us.tolist() == [quota.vcpu_us[0]]
 
@@ -57,7 +59,7 @@ def test_a_pinned_vm_gets_its_share(port: Port, guest: Guest, units: int) -> Non
     """A pinned VM has one quota for all its virtual CPUs, on cores of its own."""
     quota = quotas(np.array([float(units)]), np.array([2]), np.array([True]), PERIOD_US)
     port.read({VM: 0})
-    port.apply(pin(VM, (1,), (0,)), limit(VM, whole=int(quota.global_us[0])))
+    port.apply(pin(VM, (1,), (0,)), limit(VM, all_vcpus=int(quota.global_us[0])))
     got = _settled(guest)
     assert got.within(units * BELOW / 100, units * ABOVE / 100), got
     threads = guest.threads()
@@ -69,7 +71,7 @@ def test_a_pinned_vm_gets_its_share(port: Port, guest: Guest, units: int) -> Non
 
 def test_other_threads_are_limited_with_it(port: Port, guest: Guest) -> None:
     """One call removes a quota that another program sets for these threads."""
-    share = limit(VM, vcpu=25_000, whole=52_500)
+    share = limit(VM, vcpu=25_000, all_vcpus=52_500)
     port.read({VM: 0})
     port.apply(share)
     drift = port.hypervisors.reach().drift

@@ -34,9 +34,9 @@ def daemon() -> Iterator[Docker]:
     """Yield a Docker daemon of the tests, with short names for its sockets."""
     with (
         tempfile.TemporaryDirectory(prefix="d") as place,
-        docker.running(Path(place), made.debian()) as found,
+        docker.running(Path(place), made.debian()) as container,
     ):
-        yield found
+        yield container
 
 
 def asked(daemon: Docker, query: str) -> list[Any]:
@@ -45,16 +45,16 @@ def asked(daemon: Docker, query: str) -> list[Any]:
     address = f"http://{daemon.address('prometheus')}:9090/api/v1/query?{words}"
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:
-            found: list[Any] = json.loads(answer.read())["data"]["result"]
-            return found
+            samples: list[Any] = json.loads(answer.read())["data"]["result"]
+            return samples
     except OSError:
         return []
 
 
 def value(daemon: Docker, query: str) -> float:
     """Return the first value of a query; without one NaN, which equals nothing."""
-    found = asked(daemon, query)
-    return float(found[0]["value"][1]) if found else float("nan")
+    samples = asked(daemon, query)
+    return float(samples[0]["value"][1]) if samples else float("nan")
 
 
 def test_the_embedded_profile_is_a_cloud_at_work(daemon: Docker, tmp_path: Path) -> None:
@@ -183,17 +183,17 @@ chmod 700 .
 
 
 def _connected(address: str) -> Any:
-    found: list[Any] = []
+    connections: list[Any] = []
 
     def answers() -> bool:
         try:
-            found.append(libvirt.open(address))
+            connections.append(libvirt.open(address))
         except libvirt.libvirtError:
             return False
         return True
 
     until(answers, f"{address} answers", patience_s=PATIENCE_S)
-    return found[0]
+    return connections[0]
 
 
 def _burnt_s(guest: Any) -> float:

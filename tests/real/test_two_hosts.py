@@ -39,7 +39,7 @@ def test_a_migrating_guest_delays_no_other(mortal_hosts: list[RealHost], tmp_pat
         vm = next(vm for vm in vms if site.guests.there[vm] != site.guests.there[vms[0]])
         source, target = site.guests.there[vm], site.guests.there[vms[0]]
         mortal_hosts[source].plug("down")
-        length = len(site.said())
+        length = len(site.output())
         # Each attempt to migrate it fails after a while, and the next one begins.
         site.call("one.vm.migrate", vm, target, True, False, -1, 0)
         until(lambda: f"one-{vm}" in mortal_hosts[target].domains(), "it is on its way")
@@ -48,7 +48,7 @@ def test_a_migrating_guest_delays_no_other(mortal_hosts: list[RealHost], tmp_pat
         before = site.periods()
         until(lambda: site.guest(vms[0]).quota_us() == 60_000, "the others are served")
         assert site.periods() <= before + IN_TIME
-        assert "is away" not in site.said()[length:]
+        assert "is away" not in site.output()[length:]
         mortal_hosts[source].plug("up")
         until(lambda: site.guests.there[vm] == target, "it comes")
         until(lambda: site.guest(vm).quota_us() == 20_000, "it is served")
@@ -68,7 +68,7 @@ def test_a_lost_host_harms_no_other(mortal_hosts: list[RealHost], tmp_path: Path
         until(lambda: site.guest(beside[0]).quota_us() == 75_000, "the other host is served")
         assert site.periods() <= before + IN_TIME
         until(lambda: site.periods() > before, "the period ends as well")
-        assert "host001 is away" in site.said()
+        assert "host001 is away" in site.output()
 
 
 def test_a_silent_libvirtd_delays_no_other_host(

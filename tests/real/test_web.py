@@ -38,16 +38,16 @@ _PERIOD_SHOWN = "document.querySelector('.strip dd a').textContent"
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """Yield the page of a running demo."""
-    with demo(tmp_path_factory.mktemp("demo"), _PERIOD) as found:
-        yield found
+    with demo(tmp_path_factory.mktemp("demo"), _PERIOD) as running_demo:
+        yield running_demo
 
 
 @pytest.fixture
 def chromium(tmp_path: Path) -> Iterator[Chromium]:
     """Yield a fresh browser, in which no script may fail."""
-    with Chromium(tmp_path / "profile") as found:
-        found.size(1280, 900)
-        yield found
+    with Chromium(tmp_path / "profile") as browser:
+        browser.size(1280, 900)
+        yield browser
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def serious(chromium: Chromium) -> list[Any]:
     """Return the errors in the page that axe-core rates as serious or critical."""
     if not chromium.run("Boolean(window.axe)"):
         chromium.run(f"{AXE}; 0")
-    found = chromium.run("axe.run(document).then((r) => JSON.stringify(r.violations))")
+    violations = chromium.run("axe.run(document).then((r) => JSON.stringify(r.violations))")
     return [
         (row["id"], [node["html"][:160] for node in row["nodes"][:3]])
-        for row in json.loads(found)
+        for row in json.loads(violations)
         if row["impact"] in SERIOUS
     ]
 
@@ -83,7 +83,7 @@ def test_each_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
     leave_screen(chromium, shown, screen)
     # The console may contain answers with an error status, and nothing else.
     assert [
-        said for said in chromium.said if "the server responded with a status" not in said
+        line for line in chromium.errors if "the server responded with a status" not in line
     ] == []
 
 
@@ -93,23 +93,26 @@ def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
         f"""window.stays = 1; window.seen = [];
         new MutationObserver(() => {{
           const period = Number({_PERIOD_SHOWN});
-          if (!window.seen.some((one) => one[0] === period)) window.seen.push([period, Date.now()]);
+          if (!window.seen.some((pair) => pair[0] === period))
+            window.seen.push([period, Date.now()]);
         }}).observe(document.querySelector(".strip"),
           {{subtree: true, characterData: true, childList: true}});
         0"""
     )
     drawn = admin.run("document.querySelector('.hostwindow').innerHTML")
-    told = heard_periods(shown, 4)
-    admin.until(f"window.seen.some((one) => one[0] >= {max(told)})", "the last of these periods")
+    heard_at_s = heard_periods(shown, 4)
+    admin.until(
+        f"window.seen.some((pair) => pair[0] >= {max(heard_at_s)})", "the last of these periods"
+    )
     seen = {period: at_ms / 1000 for period, at_ms in admin.run("window.seen")}
-    late = [seen[period] - at_s for period, at_s in told.items() if period in seen]
+    late = [seen[period] - at_s for period, at_s in heard_at_s.items() if period in seen]
     # The best of several: the machine may be busy for a while.
     assert min(late) <= 1.0, late
     admin.until(
         f"document.querySelector('.hostwindow').innerHTML !== {json.dumps(drawn)}", "other bars"
     )
     assert admin.run("window.stays") == 1
-    assert admin.said == []
+    assert admin.errors == []
 
 
 def test_all_values_of_a_page_belong_to_one_period(admin: Chromium, shown: Shown) -> None:
@@ -147,13 +150,13 @@ class TestCharts:
         admin.point(place["x"], place["y"])
         title = admin.until("document.querySelector('.charts .when').textContent", "a period")
         period = int(title.removeprefix("period ").partition(",")[0])
-        found = json.loads(admin.run("document.querySelector('.charts').dataset.charts"))
-        line = found["charts"][0]["lines"][0]["values"]
+        charts = json.loads(admin.run("document.querySelector('.charts').dataset.charts"))
+        line = charts["charts"][0]["lines"][0]["values"]
         value = admin.run("document.querySelector('.charts figure strong').textContent")
-        assert float(value) == pytest.approx(line[found["period"].index(period)], rel=0.006)
+        assert float(value) == pytest.approx(line[charts["period"].index(period)], rel=0.006)
         # All charts of a page select the same period.
         everywhere = admin.run(
-            "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
+            "[...document.querySelectorAll('.charts .when')].map((element) => element.textContent)"
         )
         assert set(everywhere) == {title}
         admin.point(2, 2)
@@ -168,7 +171,9 @@ class TestCharts:
         for _ in range(5):
             admin.press("ArrowRight", 39)
         newest = admin.run(last)
-        whens = "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
+        whens = (
+            "[...document.querySelectorAll('.charts .when')].map((element) => element.textContent)"
+        )
         titles = admin.run(whens)
         assert len(titles) > 1
         assert {title.partition(",")[0] for title in titles} == {"period 6"}

@@ -16,9 +16,9 @@ _LEAST_PERIODS = 8
 
 def a_free_port() -> int:
     """Return a port on which no program listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager

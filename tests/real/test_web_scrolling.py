@@ -28,7 +28,7 @@ _SCROLL = """
   box.scrollTop = box.scrollHeight;
   await next();
   await next();
-  const names = [...box.querySelectorAll(".hostname")].map((one) => one.textContent);
+  const names = [...box.querySelectorAll(".hostname")].map((element) => element.textContent);
   return {most, last: names.includes("host999")};
 })()
 """

@@ -51,15 +51,15 @@ class Walker:
         terminal, and `instead` are functions to call instead of a command. The `user` runs Merkat's
         own commands.
         """
-        told: dict[str, str] = {}
+        outputs: dict[str, str] = {}
         for command in section(page, heading):
             before.get(command, _nothing)()
             if command in instead:
                 instead[command]()
             else:
-                told[command] = self.type(command, typed.get(command), user=user)
+                outputs[command] = self.type(command, typed.get(command), user=user)
             then.get(command, _nothing)()
-        return told
+        return outputs
 
     def command(self, page: str, text: str, *, typed: str | None = None) -> str:
         """Return the output of one command of a page."""

@@ -13,7 +13,7 @@ from merkatd.base.clock import Inline
 from merkatd.currency import micro
 from merkatd.database import Database, migrations
 from merkatd.database.database import transaction
-from merkatd.database.ledger import account_store
+from merkatd.database.ledger import account_store, charge_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.ledger.entry_store import audit
 from merkatd.database.scheduler import journal, period_store
@@ -233,6 +233,12 @@ class Frontend:
 def entries_by_reference(connection: sa.Connection) -> list[str]:
     """Return the references of all transactions."""
     return [row[0] for row in connection.execute(sa.text("SELECT reference FROM transactions"))]
+
+
+def sum_shortfalls(connection: sa.Connection) -> int:
+    """Return the sum of all amounts that charges could not collect."""
+    numbers = [row.number for row in period_store.recent(connection, 1000)]
+    return sum(sum(charge_store.shortfalls(connection, number).values()) for number in numbers)
 
 
 QUICK = Rhythm(interval_s=60.0, settle_s=5.0, step_limit_s=300.0)

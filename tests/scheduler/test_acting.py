@@ -174,13 +174,13 @@ def test_a_vm_held_by_its_owner_after_the_decision_is_reconsidered(frontend: Fro
 def test_the_owner_reads_why_opennebula_refused_to_deploy(frontend: Frontend) -> None:
     """The message holds until the VM runs; a refusal that only needs a retry sets none."""
     fault = {"kind": "refuse", "method": "one.vm.deploy"}
-    said = "Image Datastore does not support transfer mode: ssh"
+    refusal = "Image Datastore does not support transfer mode: ssh"
     vm = frontend.vm()
-    refused = frontend.bench.ok("embedded.fault.add", {**fault, "text": said})
+    refused = frontend.bench.ok("embedded.fault.add", {**fault, "text": refusal})
     frontend.period()
     message = frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE")
     assert message.startswith("OpenNebula does not deploy it; refused: ")
-    assert said in message
+    assert refusal in message
     frontend.cloud.faults.remove(refused)
     again = frontend.bench.ok("embedded.fault.add", {**fault, "code": 2048})
     other = frontend.vm()
@@ -239,8 +239,8 @@ def test_steps_without_a_turn_in_time_are_recorded_as_not_sent() -> None:
     number = frontend.bench.ok(
         "embedded.fault.add", {"kind": "delay", "method": "one.vm.deploy", "seconds": 25.0}
     )
-    told = frontend.period()
-    assert told.acted.postponed == 4
+    announcement = frontend.period()
+    assert announcement.acted.postponed == 4
     never = [reply for _, state, reply in replies(frontend) if state == "expired"]
     assert len(never) == 4
     assert all((reply or "").startswith("never sent") for reply in never)
@@ -330,6 +330,6 @@ def test_a_period_interrupted_by_a_cloud_failure_is_charged(
     frontend.cloud.faults.clear()
     frontend.result(running)
     frontend.periods(2)
-    states = [one.state for one in frontend.read(lambda c: period_store.recent(c, 10))]
+    states = [row.state for row in frontend.read(lambda c: period_store.recent(c, 10))]
     assert states[1:].count("charged") == len(states) - 1
     frontend.agree()

@@ -30,12 +30,12 @@ def played(steps: list[tuple[float, float]]) -> list[tuple[float, float, Belief]
     """Return the time passed, the clock's time and the belief of each look."""
     steady = list(accumulate((step for step, _ in steps), initial=0.0))
     off = list(accumulate((jump for _, jump in steps), initial=0.0))
-    belief, found = None, []
+    belief, beliefs = None, []
     for steady_s, off_s in zip(steady, off, strict=True):
         wall_s = BEGUN_S + steady_s + off_s
         belief = next_belief(belief, wall_s, steady_s, HELD_S)
-        found.append((steady_s, wall_s, belief))
-    return found
+        beliefs.append((steady_s, wall_s, belief))
+    return beliefs
 
 
 def test_a_new_time_must_hold_for_ten_intervals_or_half_an_hour() -> None:
@@ -127,7 +127,7 @@ class TestAtTheFirstLook:
     @staticmethod
     def past(count: int, end_s: float = BEGUN_S) -> list[float]:
         """Return the times of earlier observations, one each interval until the end."""
-        return [end_s - INTERVAL_S * (count - one - 1) for one in range(count)]
+        return [end_s - INTERVAL_S * (count - number - 1) for number in range(count)]
 
     @pytest.mark.parametrize("gap_s", [-HOUR_S, 0.0, 10.0, HELD_S])
     def test_a_short_stop_is_believed(self, gap_s: float) -> None:

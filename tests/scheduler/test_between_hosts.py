@@ -40,17 +40,17 @@ def guest(frontend: Frontend, hosts: Sequence[int], more: str = "") -> int:
 def held(frontend: Frontend, vms: Sequence[int], host: int) -> float:
     """Return the MiB that the guests on the host hold."""
     guests = frontend.cloud.guests.read(vms).values()
-    return sum(one.balloon_mib for one in guests if one.host == host)
+    return sum(guest.balloon_mib for guest in guests if guest.host == host)
 
 
 def watched(frontend: Frontend, vms: Sequence[int], host: int, periods: int) -> list[float]:
     """Run several periods; return the MiB held on the host after each."""
-    found = []
+    amounts = []
     for _ in range(periods):
         frontend.period()
         frontend.clock.pump([10.0] * 6)
-        found.append(held(frontend, vms, host))
-    return found
+        amounts.append(held(frontend, vms, host))
+    return amounts
 
 
 def is_migrating(frontend: Frontend, vm: int) -> bool:

@@ -51,10 +51,10 @@ def waiting(
 
 def judged(snapshot: Snapshot, vm: int) -> tuple[float, list[bool]]:
     """Return the VM's claim to the cores and the hosts that remain for it."""
-    found = claims_of_waiting_vms(snapshot, np.zeros_like(snapshot.vms.bid), BOUND)
-    required = int(found.vms.requirement[vm])
-    allowed = [True, True] if required < 0 else found.requirements.allowed[required].tolist()
-    return float(found.vms.floor[vm, 0]), allowed
+    considered = claims_of_waiting_vms(snapshot, np.zeros_like(snapshot.vms.bid), BOUND)
+    required = int(considered.vms.requirement[vm])
+    allowed = [True, True] if required < 0 else considered.requirements.allowed[required].tolist()
+    return float(considered.vms.floor[vm, 0]), allowed
 
 
 @given(st.floats(0.1, 200.0), st.floats(1.0, CORES), st.lists(st.floats(0.1, 100.0), min_size=1))
@@ -99,8 +99,8 @@ def test_only_a_limited_number_of_claims_of_an_owner_is_considered(same: bool) -
     count = MOST_CLAIMS + 5
     claims = [100.0 if same else 100.0 + number for number in range(count)]
     snapshot = waiting([100.0] * count, claims, [1.0])
-    found = [judged(snapshot, vm)[0] > 0 for vm in range(1, count + 1)]
-    assert sum(found) == (count if same else MOST_CLAIMS)
+    judgements = [judged(snapshot, vm)[0] > 0 for vm in range(1, count + 1)]
+    assert sum(judgements) == (count if same else MOST_CLAIMS)
 
 
 def test_many_claims_of_an_owner_leave_other_owners_unaffected() -> None:

@@ -129,8 +129,8 @@ class TestWhatIsDeleted:
         horizon = frontend.read(lambda c: horizon_of(c, world, last))
         while frontend.read(lambda c: retention.delete_old_rows(c, horizon)):
             pass
-        found = frontend.read(note_store.recent)
-        return [one.text for one in found], frontend.clock.seconds() - horizon.details_s
+        notes = frontend.read(note_store.recent)
+        return [note.text for note in notes], frontend.clock.seconds() - horizon.details_s
 
     def test_a_clock_that_is_a_year_ahead_deletes_no_recent_history(self) -> None:
         """A clock that is days ahead doesn't either; at the right time old history is deleted."""

@@ -68,7 +68,7 @@ class Tenant:
     async def proposals(self, _database: Transactions, seen: Observed) -> Sequence[Step]:
         """Return the remaining steps for VMs that have no step under way."""
         observed, period = seen.observation, seen.period
-        busy = {one.step.vm for one in seen.verdicts.waiting}
+        busy = {row.step.vm for row in seen.verdicts.waiting}
         state = dict(zip(observed.vm_id.tolist(), observed.vm_state.tolist(), strict=True))
         steps: list[Step] = []
         made = observed.keys.get(KEY)
@@ -172,11 +172,11 @@ class Busy:
         """Check that every change of host is one migration of the journal."""
         rows = self.frontend.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
         planned = Counter(
-            one.step.vm for one in rows if one.step.kind == "migrate" and one.state == "confirmed"
+            row.step.vm for row in rows if row.step.kind == "migrate" and row.state == "confirmed"
         )
         for vm in self.frontend.bench.cloud.world.vms:
-            hosts = [one.host for one in vm.history]
-            moves = sum(one != other for one, other in itertools.pairwise(hosts))
+            hosts = [record.host for record in vm.history]
+            moves = sum(host != other for host, other in itertools.pairwise(hosts))
             assert moves == planned[vm.id], (vm.id, hosts)
 
     def _until(self, vms: dict[str, int], wanted: dict[str, str]) -> None:

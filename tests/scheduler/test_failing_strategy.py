@@ -68,7 +68,7 @@ def test_a_failed_strategy_leaves_vms_in_place_and_other_markets_running(
     assert latest.decided.decision.allocations[row, 0] > 0
     assert latest.decided.decision.failed == {"default": "IndexError: 3 is out of bounds"}
     assert "strategy of market default failed" in latest.decided.decision.reasons[waits]
-    assert sum(one.get("market") == "default" for one in logs) == 3
+    assert sum(event.get("market") == "default" for event in logs) == 3
     failing["fails"] = False
     latest = frontend.periods(2)
     assert frontend.state(waits) == "RUNNING"
@@ -118,7 +118,7 @@ def test_vms_keep_their_limits_where_hosts_cannot_be_divided(
     given = [decision.allocations[snapshot.vm_row(vm), 0] for vm in (cheap, dear)]
     assert given == pytest.approx([100.0, 300.0])
     assert decision.failed == {"default": "IndexError: 3 is out of bounds; then ValueError: broken"}
-    assert sum("can't be divided" in str(one.get("log_format")) for one in logs) == 3
+    assert sum("can't be divided" in str(event.get("log_format")) for event in logs) == 3
     failing["fails"] = False
     frontend.periods(2)
     assert frontend.state(waits) == "RUNNING"
@@ -160,7 +160,7 @@ def test_a_failure_in_another_text_stops_no_decision(monkeypatch: pytest.MonkeyP
     with capturedLogs() as logs:
         frontend.periods(2)
     assert frontend.state(new) == "RUNNING"
-    assert sum("Some reasons" in str(one.get("log_format")) for one in logs) == 2
+    assert sum("Some reasons" in str(event.get("log_format")) for event in logs) == 2
     frontend.close()
 
 

@@ -26,7 +26,7 @@ def living() -> Iterator[Frontend]:
 def test_a_plan_can_be_shown_before_the_first_period(living: Frontend) -> None:
     """The plan covers running VMs too; no call is sent and nothing is stored."""
     plan = living.result(ensureDeferred(dry_run(living.scheduler.world)))
-    assert [one.step.kind for one in plan.steps if one.step.kind == "deploy"] == ["deploy"]
+    assert [row.step.kind for row in plan.steps if row.step.kind == "deploy"] == ["deploy"]
     assert living.state(2) == "PENDING"
     assert living.read(lambda c: account_store.every(c, AccountKind.TENANT)) == ()
     first = living.period()

@@ -54,16 +54,16 @@ def limits_sent(frontend: Frontend) -> Counter[int]:
 
 def record_reads(frontend: Frontend) -> list[list[int]]:
     """Return a list that collects the VMs of each later reading of hosts."""
-    found: list[list[int]] = []
+    reads: list[list[int]] = []
     hypervisors = frontend.scheduler.world.hypervisors
     real = hypervisors.read
 
     async def read(vms: Any, *, to_show: bool = False) -> Any:
-        found.append(sorted(vms))
+        reads.append(sorted(vms))
         return await real(vms, to_show=to_show)
 
     hypervisors.read = read  # type: ignore[method-assign]
-    return found
+    return reads
 
 
 def test_a_placed_vm_is_limited_within_seconds() -> None:
@@ -75,9 +75,9 @@ def test_a_placed_vm_is_limited_within_seconds() -> None:
     pass_by(frontend, LOOK_S + 1)
     assert all(limited(frontend, vm) for vm in vms)
     assert limits_sent(frontend) == dict.fromkeys(vms, 1)
-    found = record_reads(frontend)
+    reads = record_reads(frontend)
     pass_by(frontend, 30)
-    assert found == []
+    assert reads == []
     frontend.agree()
     frontend.close()
 
@@ -162,14 +162,14 @@ def test_the_memory_of_a_booting_guest_is_set_within_seconds(away: str) -> None:
     if away:
         frontend.periods(3)
         frontend.period()
-        told = frontend.limits(vms[0]).memory_mib
+        memory_mib = frontend.limits(vms[0]).memory_mib
         frontend.bench.ok("one.vm.action", away, vms[0])
         pass_by(frontend, 10)
         frontend.bench.ok("one.vm.action", "resume", vms[0])
         until_it_runs(frontend, vms[0])
         assert frontend.limits(vms[0]).memory_mib == 8192
         pass_by(frontend, LOOK_S + 1)
-        assert frontend.limits(vms[0]).memory_mib == told < 8192
+        assert frontend.limits(vms[0]).memory_mib == memory_mib < 8192
     frontend.agree()
     frontend.close()
 
@@ -190,9 +190,9 @@ def test_the_memory_of_vms_that_were_off_is_set_within_seconds(away: str) -> Non
     for vm in vms:
         until_it_runs(frontend, vm)
     pass_by(frontend, LOOK_S + 1)
-    told = [frontend.limits(vm).memory_mib for vm in vms]
-    assert sum(told) <= 8192
-    assert min(told) > 3000  # no other VM uses the host
+    memory_mib = [frontend.limits(vm).memory_mib for vm in vms]
+    assert sum(memory_mib) <= 8192
+    assert min(memory_mib) > 3000  # no other VM uses the host
     frontend.agree()
     frontend.close()
 
@@ -203,14 +203,14 @@ def test_hosts_are_read_only_where_a_guest_started() -> None:
     vms = [frontend.vm(), frontend.vm()]
     frontend.periods(2)
     frontend.period()
-    found = record_reads(frontend)
+    reads = record_reads(frontend)
     pass_by(frontend, 30)
-    assert found == []
+    assert reads == []
     frontend.bench.ok("one.vm.action", "poweroff-hard", vms[0])
     pass_by(frontend, 10)
     frontend.bench.ok("one.vm.action", "resume", vms[0])
     pass_by(frontend, 18)
-    assert found == [sorted(vms)]
+    assert reads == [sorted(vms)]
     frontend.close()
 
 
@@ -231,9 +231,9 @@ def test_no_host_is_read_if_the_interval_is_zero() -> None:
     frontend = site(rhythm=replace(QUICK, arrival_look_s=0.0))
     vm = frontend.vm()
     frontend.period()
-    found = record_reads(frontend)
+    reads = record_reads(frontend)
     pass_by(frontend, 50)
-    assert found == []
+    assert reads == []
     assert not limited(frontend, vm)
     frontend.period()
     assert limited(frontend, vm)
@@ -279,7 +279,7 @@ def test_a_stopped_guest_begins_a_period_early(takes_s: float, early_s: float) -
             {"kind": "delay", "method": "one.hostpool.info", "seconds": takes_s, "count": 100},
         )
     begun: list[float] = []
-    frontend.scheduler.listen(lambda told: begun.append(told.seen.started_s))
+    frontend.scheduler.listen(lambda announcement: begun.append(announcement.seen.started_s))
     frontend.scheduler.start()
     pass_by(frontend, takes_s + 2)
     frontend.bench.ok("one.vm.action", "poweroff-hard", vms[0])
@@ -295,17 +295,17 @@ def test_a_migrated_vm_has_its_new_hosts_limits_within_seconds() -> None:
     frontend.world_settings = {"acting": ActingSettings(quiet_periods=1, quiet_migrations=0)}
     frontend.start_daemon()
     frontend.periods(1)
-    told: list[Announcement] = []
-    frontend.scheduler.listen(told.append)
+    announcements: list[Announcement] = []
+    frontend.scheduler.listen(announcements.append)
     frontend.scheduler.start()
     pass_by(frontend, 20)
-    moves = {step.id for step in told[0].decided.steps if isinstance(step, Migrate)}
+    moves = {step.id for step in announcements[0].decided.steps if isinstance(step, Migrate)}
     wanted = {
         step.vm: step.vcpu_quota_us
-        for step in told[0].decided.limits.plan
+        for step in announcements[0].decided.limits.plan
         if isinstance(step, Limit) and moves & set(step.after)
     }
-    assert len(told) == 1
+    assert len(announcements) == 1
     assert wanted
     assert {vm: frontend.limits(vm).vcpu_quota for vm in wanted} == wanted
     assert all(number == 2 for number in map(limits_sent(frontend).get, wanted))

@@ -10,7 +10,7 @@ from merkatd.scheduler.observation.foreign_placements import ForeignPlacements
 from tests.scheduler.frontend import Frontend
 
 
-def said(events: object) -> list[str]:
+def log_texts(events: object) -> list[str]:
     """Return the log lines about foreign placements."""
     return [line for line in map(formatEvent, events) if "not by this daemon" in line]  # type: ignore[call-overload]
 
@@ -39,7 +39,7 @@ def test_a_second_scheduler_is_detected_and_reported_once(frontend: Frontend) ->
         for vm in vms:
             frontend.bench.ok("one.vm.deploy", vm, 1)
             frontend.periods(2)
-    (line,) = said(logged)
+    (line,) = log_texts(logged)
     assert "VM 0 was deployed on host 1" in line
     assert "opennebula-scheduler" in line
     assert frontend.scheduler.foreign.deployments == 4
@@ -63,8 +63,8 @@ def test_a_foreign_migration_is_attributed_to_onedrs_or_an_administrator(
     """The cause depends on the host's cluster."""
     vm = frontend.vm()
     frontend.periods(3)
-    one = frontend.host_of(vm)
-    frontend.bench.ok("one.vm.migrate", vm, (one + 1) % 3, True, False, -1, 0)
+    host = frontend.host_of(vm)
+    frontend.bench.ok("one.vm.migrate", vm, (host + 1) % 3, True, False, -1, 0)
     frontend.clock.pump([10.0] * 12)
     frontend.periods(1)
     assert "an administrator's own call" in str(frontend.scheduler.foreign.why)
@@ -75,7 +75,7 @@ def test_a_foreign_migration_is_attributed_to_onedrs_or_an_administrator(
     with capturedLogs() as logged:
         frontend.periods(1)
     assert "OneDRS" in str(frontend.scheduler.foreign.why)
-    assert len(said(logged)) == 1
+    assert len(log_texts(logged)) == 1
     assert frontend.scheduler.foreign.migrations == 2
 
 

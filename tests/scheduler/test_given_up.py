@@ -32,24 +32,24 @@ def failed(frontend: Frontend, error: Exception) -> PeriodRow:
     frontend.start_daemon()
     with pytest.raises(type(error)):
         frontend.period()
-    found: PeriodRow | None = frontend.read(period_store.newest)
-    assert found is not None
+    row: PeriodRow | None = frontend.read(period_store.newest)
+    assert row is not None
     frontend.world_settings = {}
     frontend.start_daemon()
-    return found
+    return row
 
 
 def test_a_failed_period_stores_its_reason(frontend: Frontend) -> None:
     """The next period runs as usual."""
-    found = failed(frontend, RuntimeError("no plan"))
-    assert (found.state, found.failure) == (PeriodState.FAILED, "RuntimeError: no plan")
-    assert frontend.period().period == found.number + 1
+    row = failed(frontend, RuntimeError("no plan"))
+    assert (row.state, row.failure) == (PeriodState.FAILED, "RuntimeError: no plan")
+    assert frontend.period().period == row.number + 1
 
 
 def test_a_daemon_that_lost_its_lease_stops_writing(frontend: Frontend) -> None:
     """Another daemon owns the database now."""
-    found = failed(frontend, LeaseLostError("another daemon has it"))
-    assert (found.state, found.failure) == (PeriodState.OBSERVED, None)
+    row = failed(frontend, LeaseLostError("another daemon has it"))
+    assert (row.state, row.failure) == (PeriodState.OBSERVED, None)
 
 
 def test_work_between_periods_waits_for_the_running_period(frontend: Frontend) -> None:

@@ -93,20 +93,20 @@ def test_a_period_without_a_decision_stores_its_reason_and_can_be_voided(
     """Its charge is stored under its own number."""
     frontend.periods(1)
     lose_decision(frontend, monkeypatch)
-    found = frontend.read(period_store.newest)
-    assert (found.state, found.failure) == (
+    row = frontend.read(period_store.newest)
+    assert (row.state, row.failure) == (
         PeriodState.CONTINUED,
         "ZeroDivisionError: division by zero",
     )
 
     def void(connection: Any) -> int:
         at_s = frontend.clock.seconds()
-        return ledger.void_period(connection, found.number, "a fault", "root", at_s)
+        return ledger.void_period(connection, row.number, "a fault", "root", at_s)
 
     with pytest.raises(LedgerError, match="not charged yet"):
         frontend.read(void)
     frontend.periods(1)
-    assert frontend.read(lambda c: period_store.get(c, found.number)).state is PeriodState.CHARGED
+    assert frontend.read(lambda c: period_store.get(c, row.number)).state is PeriodState.CHARGED
     assert frontend.read(void) == round(2 * COST * 1e6)
 
 
@@ -135,8 +135,8 @@ def test_the_cost_of_a_period_without_a_decision_is_reserved(
 
     def reserved() -> dict[int, int]:
         number = frontend.read(period_store.newest).number
-        found: dict[int, int] = frontend.read(lambda c: reservation_store.of_period(c, number))
-        return found
+        amounts: dict[int, int] = frontend.read(lambda c: reservation_store.of_period(c, number))
+        return amounts
 
     decided = reserved()
     lose_decision(frontend, monkeypatch)

@@ -58,7 +58,7 @@ def test_bids_divide_a_hosts_bandwidth(frontend: Frontend) -> None:
     assert network_and_disk_limits(frontend, light) == (250 * 125, 100 * 1024)
     assert network_and_disk_limits(frontend, heavy) == (750 * 125, 100 * 1024)
     explained = ask(frontend, "explain", vm=str(heavy))["resources"]
-    (part,) = [one for one in explained if one["resource"] == "network"]
+    (part,) = [resource for resource in explained if resource["resource"] == "network"]
     assert part["share"] == pytest.approx(750.0)
     assert part["price"] == pytest.approx(4 / 1000)
     why = "its bid of 3 is 75 % of the 4 that 2 VMs bid there for 1,000"
@@ -79,15 +79,15 @@ def test_all_goods_are_charged_and_recorded(frontend: Frontend) -> None:
     run(frontend, 12)
     ann = next(owner for owner in frontend.balances() if owner)
     month = month_of(frontend.clock.seconds())
-    found = frontend.read(lambda c: statement(c, ann, month))
-    assert found.difference == 0
-    (line,) = found.lines
+    account = frontend.read(lambda c: statement(c, ann, month))
+    assert account.difference == 0
+    (line,) = account.lines
     assert line.network_cost == pytest.approx(3 * 1e6 * line.seconds / 60, rel=1e-6)
     assert line.disk_cost == pytest.approx(4 * 1e6 * line.seconds / 60, rel=1e-6)
     assert line.network_mbit == pytest.approx(750 * line.seconds, rel=1e-6)
     assert line.disk_mib == pytest.approx(160 * line.seconds, rel=1e-6)
     assert line.cost > line.network_cost + line.disk_cost, "together they request six cores"
-    assert found.charged == 10_000_000_000 - round(frontend.balances()[ann] * 1e6)
+    assert account.charged == 10_000_000_000 - round(frontend.balances()[ann] * 1e6)
     frontend.agree()
 
 
@@ -132,7 +132,7 @@ def test_bids_and_quotes_cover_all_goods(frontend: Frontend) -> None:
     frontend.vm(MERKAT_BID_NETWORK=3)
     run(frontend, 3)
     quoted = ask(frontend, "quote", vm=str(vm), want_network=500.0)
-    (part,) = [one for one in quoted["resources"] if one["resource"] == "network"]
+    (part,) = [resource for resource in quoted["resources"] if resource["resource"] == "network"]
     assert part["bid"] == pytest.approx(3.0)
     ask(frontend, "bid", vm=str(vm), network=3.0)
     run(frontend, 2)
@@ -152,7 +152,7 @@ def test_tables_show_only_goods_that_are_sold(frontend: Frontend) -> None:
     assert "BID_DISK" in text
     for rows in (sold["hosts"], sold["vms"]):
         for row in rows:
-            for name in [one for one in row if "network" in one or "disk" in one]:
+            for name in [good for good in row if "network" in good or "disk" in good]:
                 del row[name]
     plain = "\n".join(frame(sold, 300, None))
     assert "BID_NETWORK" not in plain
@@ -217,11 +217,11 @@ def test_one_further_good_can_be_enabled_alone() -> None:
         assert network_and_disk_limits(made, vm) == (-1, 100 * 1024)
         ann = next(owner for owner in made.balances() if owner)
         month = month_of(made.clock.seconds())
-        found = made.read(lambda c: statement(c, ann, month))
-        (line,) = found.lines
+        account = made.read(lambda c: statement(c, ann, month))
+        (line,) = account.lines
         assert (line.network_cost, line.network_mbit) == (0, 0.0)
         assert line.disk_cost == pytest.approx(5 * 1e6 * line.seconds / 60, rel=1e-6)
-        assert found.difference == 0
+        assert account.difference == 0
     finally:
         made.close()
 

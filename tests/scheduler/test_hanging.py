@@ -99,7 +99,7 @@ def test_a_deploy_that_is_still_checked_is_not_decided_again(
     site.clock.advance(60.0)
     site.periods(2)
     steps = site.read(lambda c: journal.recent(c, journal.StepFilter(vm=vm, kind="deploy")))
-    assert [(one.state, one.step.host) for one in steps] == [("confirmed", site.host_of(vm))]
+    assert [(row.state, row.step.host) for row in steps] == [("confirmed", site.host_of(vm))]
 
 
 def test_as_many_calls_are_in_flight_as_configured(

@@ -24,10 +24,10 @@ def kept(
 ) -> list[float]:
     """Return the amounts that VMs on one host keep."""
     host, room = np.zeros(len(use), dtype=np.int64), np.array([capacity])
-    found = kept_in_use(
+    kept_mib = kept_in_use(
         np.array(use), np.array(paid), np.array(for_now), np.array(wish), host, room
     )
-    amounts: list[float] = found.amount.tolist()
+    amounts: list[float] = kept_mib.amount.tolist()
     return amounts
 
 
@@ -38,18 +38,18 @@ def test_a_vm_keeps_all_memory_in_use_if_no_vm_requests_it() -> None:
 
 def test_vms_that_do_not_pay_divide_the_memory_without_bids() -> None:
     """Bids request 10,000 of 16,384 MiB; a VM keeps nine tenths in the first period."""
-    found = kept([8000, 0, 0], [256, 0, 0], [7200, 0, 0], [0, 5000, 5000], 16384)
-    assert found == pytest.approx([7200, 0, 0])
-    found = kept([8000, 0, 0], [256, 0, 0], [5000, 0, 0], [0, 5000, 5000], 16384)
-    assert found == pytest.approx([6384, 0, 0])
-    found = kept([4256, 4256, 0], [256, 256, 0], [0, 0, 0], [0, 0, 10000], 14512)
-    assert found == pytest.approx([2256, 2256, 0])
+    kept_mib = kept([8000, 0, 0], [256, 0, 0], [7200, 0, 0], [0, 5000, 5000], 16384)
+    assert kept_mib == pytest.approx([7200, 0, 0])
+    kept_mib = kept([8000, 0, 0], [256, 0, 0], [5000, 0, 0], [0, 5000, 5000], 16384)
+    assert kept_mib == pytest.approx([6384, 0, 0])
+    kept_mib = kept([4256, 4256, 0], [256, 256, 0], [0, 0, 0], [0, 0, 10000], 14512)
+    assert kept_mib == pytest.approx([2256, 2256, 0])
 
 
 def test_under_contention_a_vm_keeps_only_the_memory_it_pays_for() -> None:
     """A VM with a low bid is treated like one without a bid."""
-    found = kept([8000, 3000], [256, 2000], [0, 0], [0, 8192], 8192)
-    assert found == pytest.approx([256, 2000])
+    kept_mib = kept([8000, 3000], [256, 2000], [0, 0], [0, 8192], 8192)
+    assert kept_mib == pytest.approx([256, 2000])
 
 
 @given(
@@ -60,11 +60,11 @@ def test_the_kept_memory_lies_between_paid_and_used_memory(
     rows: list[tuple[float, float, float, float]], capacity: float
 ) -> None:
     """It never overcommits a host."""
-    use, paid, for_now, wish = (list(one) for one in zip(*rows, strict=True))
-    use = [max(one, other) for one, other in zip(use, paid, strict=True)]
-    found = kept(use, paid, for_now, wish, capacity)
-    for one, least, most in zip(found, paid, use, strict=True):
-        assert least - 1e-6 <= one <= most + 1e-6
+    use, paid, for_now, wish = (list(numbers) for numbers in zip(*rows, strict=True))
+    use = [max(mib, other) for mib, other in zip(use, paid, strict=True)]
+    kept_mib = kept(use, paid, for_now, wish, capacity)
+    for mib, least, most in zip(kept_mib, paid, use, strict=True):
+        assert least - 1e-6 <= mib <= most + 1e-6
     left = kept(use, paid, [0.0] * len(use), wish, capacity)
     assert sum(left) <= max(capacity, sum(paid)) + 1e-3
 
@@ -194,6 +194,6 @@ def test_only_a_vm_with_a_low_bid_is_told_what_it_keeps(bought: float, keeps: fl
         most_part=np.full(2, 0.25),
         interval_s=60.0,
     )
-    floor, found = memory_in_use.floors_in_use(snapshot, np.zeros((2, 2)), basis, None)
+    floor, in_use = memory_in_use.floors_in_use(snapshot, np.zeros((2, 2)), basis, None)
     assert floor[:, 1].tolist() == [110.0, 64.0]
-    assert found.keeps.tolist() == pytest.approx([keeps, np.nan], nan_ok=True)
+    assert in_use.keeps.tolist() == pytest.approx([keeps, np.nan], nan_ok=True)

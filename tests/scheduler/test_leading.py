@@ -1,141 +1,23 @@
 """Two daemons on one cloud and one database: at most one of them acts in each period."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import ensureDeferred
 
-from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Inline
 from merkatd.base.deferreds import wait_seconds
 from merkatd.cluster import Create
 from merkatd.daemon.single_instance import certainly_leads
 from merkatd.database import Database, migrations
 from merkatd.database.scheduler import lease_store, period_store
-from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.current_state import server_leads
-from merkatd.opennebula.rpc.transport import LeaderOnlyTransport
 from merkatd.scheduler.leadership import Leadership, lease_s_of
-from merkatd.scheduler.period import Scheduler
 from tests.lengths import SOAK, pair, shorten
-from tests.scheduler.frontend import SESSION, START_S, Frontend
-
-INTERVAL_S = 60.0
-TWO_ATTEMPTS = Backoff(first_s=0.05, longest_s=2.0, retries=1)
-
-
-class Slow:
-    """A daemon's own clock: it can be off, fast, slow or stopped."""
-
-    def __init__(self, frontend: Frontend, offset_s: float, rate: float) -> None:
-        self._clock = frontend.clock
-        self._offset_s, self._rate = offset_s, rate
-        self._late: list[Callable[[], object]] = []
-        self.stopped = False
-
-    def seconds(self) -> float:
-        """Return the time by this clock."""
-        return START_S + self._offset_s + (self._clock.seconds() - START_S) * self._rate
-
-    def callLater(self, delay: float, call: Callable[..., object], *arguments: object) -> Any:  # noqa: N802
-        """Call it after a delay by this clock."""
-
-        def due() -> None:
-            if self.stopped:
-                self._late.append(lambda: call(*arguments))
-            else:
-                call(*arguments)
-
-        return self._clock.callLater(delay / self._rate, due)
-
-    def until_resumed(self) -> Deferred[None]:
-        """Return a deferred that fires after the stop; until then no call or answer passes."""
-        waiting: Deferred[None] = Deferred()
-        self._late.append(lambda: waiting.callback(None))
-        return waiting
-
-    def resume(self) -> None:
-        """End the stop, and make all calls that became due meanwhile."""
-        self.stopped = False
-        late, self._late = self._late, []
-        for call in late:
-            call()
-
-
-class Daemon:
-    """A scheduler with its own lease on the frontend's database and cloud."""
-
-    def __init__(
-        self,
-        frontend: Frontend,
-        name: str,
-        offset_s: float = 0.0,
-        rate: float = 1.0,
-        engine: sa.Engine | None = None,
-        revision: str | None = None,
-    ) -> None:
-        self.clock = Slow(frontend, offset_s, rate)
-        self.calls: list[tuple[float, str]] = []
-        self._frontend = frontend
-        client = Client(LeaderOnlyTransport(self, self._certain), SESSION, self.clock)
-        rng = np.random.default_rng(len(name))
-        engine = frontend.engine if engine is None else engine
-        database = Database(engine, Inline(), self.clock, rng, TWO_ATTEMPTS)
-        world = replace(
-            frontend.scheduler.world,
-            cloud=OpenNebulaCloud(client, self.clock, Inline()),
-            database=database,
-            clock=self.clock,
-            now=self.clock.seconds,
-            in_flight={},
-        )
-        self.leads = True
-        self.leading = Leadership(
-            database,
-            self.clock,
-            name,
-            lease_s_of(INTERVAL_S),
-            self._leads(client),
-            revision=revision,
-        )
-        self.scheduler = Scheduler(world, self.leading)
-        self.acted: list[int] = []
-        self.scheduler.listen(lambda told: self.acted.append(told.period))
-        self.leading.start()
-        self.scheduler.start()
-
-    def _leads(self, client: Client) -> Callable[[], Any]:
-        async def answer() -> bool:
-            return await server_leads(client) and self.leads
-
-        return answer
-
-    async def _certain(self) -> None:
-        await self.leading.certain()
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        """Pass the call on, and record each call that changes something."""
-        if self.clock.stopped:
-            await self.clock.until_resumed()
-        if method.startswith(("one.vm.deploy", "one.vm.migrate", "embedded.limits.set")):
-            self.calls.append((self._frontend.clock.seconds(), method))
-        answer = await self._frontend.transport.call(method, *arguments)
-        if self.clock.stopped:
-            await self.clock.until_resumed()
-        return answer
-
-    def kill(self) -> None:
-        """Stop the daemon without releasing its lease."""
-        self.clock.stopped = True
-
-    def end(self) -> None:
-        """Stop the daemon in order."""
-        self._frontend.result(ensureDeferred(self.scheduler.stop()))
-        self._frontend.result(ensureDeferred(self.leading.stop()))
+from tests.scheduler.frontend import Frontend
+from tests.scheduler.two_daemons import INTERVAL_S, TWO_ATTEMPTS, Daemon, pass_, periods_of
 
 
 @pytest.fixture
@@ -146,16 +28,6 @@ def cloud() -> Iterator[Frontend]:
         made.vm(1.0 + at)
     yield made
     made.close()
-
-
-def pass_(frontend: Frontend, seconds: float) -> None:
-    """Let time pass."""
-    frontend.clock.pump([1.0] * round(seconds))
-
-
-def periods_of(connection: sa.Connection) -> list[int]:
-    """Return the numbers of all periods that acted."""
-    return sorted(one.number for one in period_store.recent(connection, 1000) if one.acted_s)
 
 
 @pytest.mark.parametrize(("rate", "offset_s"), pair([1.0, 1.1, 0.92], [0.0, 86_400.0, -3600.0]))
@@ -297,9 +169,9 @@ def test_a_daemon_of_an_older_version_stops_acting_on_a_newer_schema(cloud: Fron
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     pass_(cloud, 180)
     assert (len(first.acted), second.acted) == (3, [])
-    for one in (first, second):
-        assert one.scheduler.standby is not None
-        assert f"from revision {known} to 9999: install that version" in one.scheduler.standby
+    for daemon in (first, second):
+        assert daemon.scheduler.standby is not None
+        assert f"from revision {known} to 9999: install that version" in daemon.scheduler.standby
     newer = Daemon(cloud, "newer", revision="9999")
     pass_(cloud, 130)
     assert len(newer.acted) >= 1
@@ -375,16 +247,16 @@ def test_listeners_are_notified_once_when_the_lease_is_lost_or_released(
 ) -> None:
     """Their work in progress ends then."""
     daemon = Daemon(cloud, "first")
-    told: list[bool] = []
-    daemon.leading.when_lost(lambda: told.append(daemon.leading.acting))
+    losses: list[bool] = []
+    daemon.leading.when_lost(lambda: losses.append(daemon.leading.acting))
     pass_(cloud, 70)
-    assert told == []
+    assert losses == []
     if loses:
         cloud.read(lambda c: lease_store.take_lease(c, "second", lease_store.read_lease(c)))
     else:
         daemon.leads = False
     pass_(cloud, 70)
-    assert told == [False]
+    assert losses == [False]
     assert not daemon.leading.acting
 
 

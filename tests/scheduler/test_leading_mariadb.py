@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
 from tests.scheduler.frontend import Frontend
-from tests.scheduler.test_leading import INTERVAL_S, Daemon, pass_, periods_of
+from tests.scheduler.two_daemons import INTERVAL_S, Daemon, pass_, periods_of
 from tests.servers import MariaDb
 
 

@@ -125,10 +125,10 @@ class TestFailing:
         frontend.order(Order.DRAIN, 0)
         latest = frontend.periods(10)
         assert on(frontend, 0, vms) == vms[:8]
-        told = latest.decided.decision.reasons
+        reasons = latest.decided.decision.reasons
         for vm in vms[:8]:
-            assert "fails to leave host000" in told[vm]
-            assert WORDS in told[vm]
+            assert "fails to leave host000" in reasons[vm]
+            assert WORDS in reasons[vm]
         assert shown(frontend, latest)[0].startswith("VM 0 fails to leave (and 7 others): ")
         assert WORDS in shown(frontend, latest)[0]
         frontend.agree()
@@ -227,8 +227,8 @@ class TestTogether:
         frontend.order(Order.DRAIN, before)
         latest = frontend.periods(4)
         assert {frontend.host_of(vm) for vm in vms} == {before}
-        told = {**latest.decided.decision.reasons, **latest.decided.limits.postponed}
-        assert all("host00" in told[vm] for vm in vms), told
+        reasons = {**latest.decided.decision.reasons, **latest.decided.limits.postponed}
+        assert all("host00" in reasons[vm] for vm in vms), reasons
         frontend.close()
 
 
@@ -243,17 +243,17 @@ class TestHeld:
         latest = frontend.periods(3)
         moved_at_s = latest.seen.snapshot.vms.moved_at_s
         for row, vm in enumerate(vms):
-            ended = [one.ended_s for one in migrations(frontend, vm) if one.state == "confirmed"]
+            ended = [row.ended_s for row in migrations(frontend, vm) if row.state == "confirmed"]
             if vm in vms[:2]:
                 assert not ended
                 assert moved_at_s[row] != moved_at_s[row]
             else:
                 assert moved_at_s[row] == ended[-1]
-        found = frontend.read(
+        history = frontend.read(
             lambda c: migration_history.recent(c, frontend.clock.seconds(), 2400.0)
         )
-        assert set(found.failing) == set(vms[:2])
-        assert set(found.moved_at_s) == set(vms[2:])
+        assert set(history.failing) == set(vms[:2])
+        assert set(history.moved_at_s) == set(vms[2:])
         later = frontend.clock.seconds() + REMEMBERED_S
         assert frontend.read(
             lambda c: migration_history.recent(c, later, 2400.0)
@@ -264,5 +264,5 @@ class TestHeld:
 @pytest.mark.parametrize("state", HostState)
 def test_each_state_of_a_host_has_its_own_name(state: HostState) -> None:
     """`merkatd list hosts` shows the name."""
-    assert len({HOST_STATES[one] for one in HostState}) == len(HostState)
+    assert len({HOST_STATES[state] for state in HostState}) == len(HostState)
     assert HOST_STATES[state]

@@ -33,7 +33,7 @@ def test_long_texts_do_not_avoid_charges() -> None:
     assert abs(spent[owners[1]] - spent[owners[0]]) < 1e-3 * spent[owners[0]]
     assert made.limits(vms[1]) == made.limits(vms[0])
     assert list(latest.seen.observation.by_record) == [vms[1]]
-    said = made.bench.vm(vms[1]).user_template.get("SCHED_MESSAGE")
-    assert "its texts take more than 1 MiB" in said
-    assert "charged and limited by OpenNebula's own record" in said
+    message = made.bench.vm(vms[1]).user_template.get("SCHED_MESSAGE")
+    assert "its texts take more than 1 MiB" in message
+    assert "charged and limited by OpenNebula's own record" in message
     made.close()

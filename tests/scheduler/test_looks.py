@@ -73,8 +73,8 @@ def test_no_history_is_requested_for_a_vm_that_rested(
     assert seconds_run(before, now, {}).tolist() == [0 if rests else 60]
     # Its owner may have resized it.
     unknown = Starts(60.0) if runs else Starts(0.0, (60.0,))
-    found = {} if rests or ran else {0: unknown._replace(resized=True)}
-    assert starts(before, now, {}) == found
+    expected = {} if rests or ran else {0: unknown._replace(resized=True)}
+    assert starts(before, now, {}) == expected
 
 
 def test_a_readable_history_decides() -> None:
@@ -173,8 +173,8 @@ def test_the_number_of_a_record_shows_whether_a_guest_ran_in_between(
 def test_the_end_of_an_outline_contains_the_number(end: str, number: int) -> None:
     """The owner's text before it doesn't matter."""
     closed = end and not end.endswith("POOL>")
-    whole = end + "<ACTION>0</ACTION></HISTORY></HISTORY_RECORDS></VM></VM_POOL>" * bool(closed)
-    text = f"<USER_TEMPLATE><A>]]>{FORGED}</A></USER_TEMPLATE>{whole}" if end else ""
+    pool_end = end + "<ACTION>0</ACTION></HISTORY></HISTORY_RECORDS></VM></VM_POOL>" * bool(closed)
+    text = f"<USER_TEMPLATE><A>]]>{FORGED}</A></USER_TEMPLATE>{pool_end}" if end else ""
     row = read_record(HEAD, VM, "it is long", None, text)
     assert row is not None
     assert row.record.seq == number

@@ -43,12 +43,12 @@ class Rest:
             price_store.store_allocations(
                 connection, self.period, with_means(connection, context, arrays)
             )
-            found = dict(means_in(connection, context, self.period))
+            means_by_vm = dict(means_in(connection, context, self.period))
             connection.rollback()
-            return found
+            return means_by_vm
 
-        found: dict[int, MeansAtRest] = self.site.read(work)
-        return found
+        means_by_vm: dict[int, MeansAtRest] = self.site.read(work)
+        return means_by_vm
 
 
 @pytest.mark.parametrize(("strategy", "cost"), [("tabu", 20.0 + 5.12), ("groups", 40.0)])
@@ -56,13 +56,13 @@ def test_the_vms_of_a_payer_share_its_free_credits(strategy: str, cost: float) -
     """With credits for half of them, each gets half; an owner in debt gets nothing."""
     rest = Rest(MarketRules(strategy=strategy, pricing=PRICING))
     two_periods = round(2 * 2 * cost * MICRO)
-    whole = rest.means(reserved=0)
+    full = rest.means(reserved=0)
     half = rest.means(balance=two_periods, reserved=two_periods // 2)
     in_debt = rest.means(debt=1)
     rest.site.close()
     for vm in rest.vms:
-        assert whole[vm].units == 200.0
+        assert full[vm].units == 200.0
         assert half[vm].units == pytest.approx(100.0)
-        assert half[vm].weighs == pytest.approx(whole[vm].weighs / 2)
-        assert half[vm].amounts == pytest.approx([amount / 2 for amount in whole[vm].amounts])
+        assert half[vm].weighs == pytest.approx(full[vm].weighs / 2)
+        assert half[vm].amounts == pytest.approx([amount / 2 for amount in full[vm].amounts])
         assert in_debt[vm] == MeansAtRest(0.0, 0.0, (0.0, 0.0))

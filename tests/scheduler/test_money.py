@@ -34,8 +34,8 @@ def made() -> Iterator[Callable[..., Frontend]]:
         return all_[-1]
 
     yield make
-    for one in all_:
-        one.close()
+    for frontend in all_:
+        frontend.close()
 
 
 def owner_of(frontend: Frontend, vm: int) -> int:
@@ -63,8 +63,8 @@ class TestIncomes:
         assert frontend.balances() == {5: 0.0, 6: 0.0}
         with capturedLogs() as logged:
             frontend.periods(1)
-        told = [line for one in logged if "renewal" in (line := formatEvent(one) or "")]
-        assert told == ["A renewal paid out 900.000000 credits"]
+        lines = [line for event in logged if "renewal" in (line := formatEvent(event) or "")]
+        assert lines == ["A renewal paid out 900.000000 credits"]
         assert frontend.balances() == {5: 600.0, 6: 300.0}
         frontend.read(lambda c: grant(c, 5, -100 * 10**6, "1", "test", 0.0))
         frontend.periods(5, 150.0)
@@ -245,7 +245,7 @@ class TestPoverty:
         assert frontend.state(poor) == "SUSPENDED"
         assert frontend.state(rich) == "RUNNING"
         steps = frontend.read(lambda c: journal.history(c, poor, 50))
-        (suspend,) = [one for one in steps if one.step.kind == "suspend"]
+        (suspend,) = [row for row in steps if row.step.kind == "suspend"]
         assert "not paid in full for 10 periods" in suspend.step.reason
         assert 9 <= running <= 13
         frontend.bench.ok("one.vm.action", "resume", poor, session=ann)

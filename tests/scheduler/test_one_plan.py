@@ -60,10 +60,10 @@ def test_scarce_capacity_is_decided_in_few_rounds() -> None:
     )
     rounds: list[Snapshot] = []
 
-    def decide(one: Snapshot) -> Decision:
-        rounds.append(one)
+    def decide(snapshot: Snapshot) -> Decision:
+        rounds.append(snapshot)
         assert len(rounds) <= MOST_ROUNDS + 1
-        return _deploy_all(one)
+        return _deploy_all(snapshot)
 
     decision = within_capacity(snapshot, decide, _First)
     placed = {step.vm for step in decision.plan}

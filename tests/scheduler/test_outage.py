@@ -6,12 +6,12 @@ from twisted.logger import LogLevel, capturedLogs, formatEvent
 
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from tests.scheduler.frontend import Frontend
-from tests.scheduler.test_leading import Daemon
+from tests.scheduler.two_daemons import Daemon
 
 
 def lines(events: Sequence[dict[str, object]]) -> list[str]:
     """Return the lines that an administrator reads."""
-    return [formatEvent(one) for one in events if one["log_level"] >= LogLevel.info]
+    return [formatEvent(event) for event in events if event["log_level"] >= LogLevel.info]
 
 
 def test_an_outage_of_opennebula_of_any_length_is_two_log_lines(frontend: Frontend) -> None:
@@ -21,9 +21,9 @@ def test_an_outage_of_opennebula_of_any_length_is_two_log_lines(frontend: Fronte
     frontend.cloud.faults.add(Fault(FaultKind.LOSE))
     with capturedLogs() as logged:
         frontend.clock.pump([1.0] * 600)
-    said = lines(logged)
-    assert sum("OpenNebula is away: " in line for line in said) == 1, said
-    assert len(said) <= 2, said  # the other line: the lease is released
+    texts = lines(logged)
+    assert sum("OpenNebula is away: " in line for line in texts) == 1, texts
+    assert len(texts) <= 2, texts  # the other line: the lease is released
     assert daemon.scheduler.failures >= 9
     frontend.cloud.faults.clear()
     with capturedLogs() as logged:

@@ -83,7 +83,7 @@ class TestOnePeriod:
             frontend.vm(6.0, MEMORY=4096)
         frontend.scheduler.start()
         frontend.clock.pump([1.0] * 70)
-        assert [one.period for one in heard] == [1, 2]
+        assert [announcement.period for announcement in heard] == [1, 2]
         expected = {"default": {"cpu": 24.0 / 400, "memory": 4.0 / 8192}}
         assert heard[-1].prices["default"] == pytest.approx(expected["default"])
         stored = frontend.read(lambda c: price_store.load_prices(c, 2))
@@ -187,7 +187,7 @@ class TestRhythm:
             {"kind": "delay", "method": "one.vmpool.infoextended", "seconds": 20.0, "count": 1},
         )
         starts = []
-        frontend.scheduler.listen(lambda told: starts.append(told.seen.started_s))
+        frontend.scheduler.listen(lambda announcement: starts.append(announcement.seen.started_s))
         frontend.scheduler.start()
         frontend.clock.pump([1.0] * 130)
         first = starts[0]
@@ -235,8 +235,8 @@ class TestRhythm:
             patched.setattr("merkatd.database.scheduler.period_store.failed", away)
             with pytest.raises(ZeroDivisionError):
                 frontend.period()
-        said = [event["log_failure"].value for event in logged if "log_failure" in event]
-        assert [str(one) for one in said] == ["the database is away"]
+        errors = [event["log_failure"].value for event in logged if "log_failure" in event]
+        assert [str(error) for error in errors] == ["the database is away"]
         frontend.periods(1)
 
     def test_many_periods_in_virtual_time(self, frontend: Frontend) -> None:

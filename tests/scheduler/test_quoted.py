@@ -52,8 +52,8 @@ def charge_for(snapshot: Snapshot, row: int) -> int:
     }
     markets = [MarketRules(name=name, pricing=PRICING) for name in snapshot.markets.name]
     rows, owed, *_ = owed_by_vm(arrays, vms.id[runs], 1.0, markets)
-    found: int = owed[rows.tolist().index(row)].sum()
-    return found
+    owed_micro: int = owed[rows.tolist().index(row)].sum()
+    return owed_micro
 
 
 @settings(deadline=None, max_examples=60)
@@ -76,13 +76,13 @@ def test_a_quote_equals_the_charge(seed: int, pick: float, bid: tuple[float, flo
     place = quotes.place_of(row)
     if place is None:
         return
-    quoted = [round(one.cost * MICRO) for one in quotes.quote(place, bid)]
+    quoted = [round(quote.cost * MICRO) for quote in quotes.quote(place, bid)]
     bids = vms.bid.copy()
     bids[row] = bid
-    found = charge_for(replace(snapshot, vms=replace(vms, bid=bids)), row)
-    assert abs(found - sum(quoted)) <= 2, (found, quoted)
+    charged = charge_for(replace(snapshot, vms=replace(vms, bid=bids)), row)
+    assert abs(charged - sum(quoted)) <= 2, (charged, quoted)
     most = np.maximum(bid, RESERVE * np.array(place.floor)).sum()
-    assert found <= round(most * MICRO) + 2
+    assert charged <= round(most * MICRO) + 2
 
 
 @pytest.mark.parametrize(("claim", "others"), pair([300, 800], [(20.0, 20.0), (5.0, 20.0, 20.0)]))

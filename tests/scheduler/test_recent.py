@@ -118,10 +118,10 @@ def test_a_period_observes_and_explains_the_use_of_guests() -> None:
     latest = frontend.periods(6)
     now = present(latest, (MarketRules(),))
     row = now.snapshot.vm_row(vm)
-    told = {part.resource: part for part in explained_vm(now, row, None, (), None).resources}
-    assert told["cpu"].share == pytest.approx(200.0)
-    assert told["cpu"].used == pytest.approx(100.0, rel=0.01)
-    assert told["memory"].used == told["memory"].used_lately == 512.0
+    explained = {part.resource: part for part in explained_vm(now, row, None, (), None).resources}
+    assert explained["cpu"].share == pytest.approx(200.0)
+    assert explained["cpu"].used == pytest.approx(100.0, rel=0.01)
+    assert explained["memory"].used == explained["memory"].used_lately == 512.0
     history = latest.seen.snapshot.history
     assert history is not None
     host = now.snapshot.host_row(frontend.host_of(vm))

@@ -43,11 +43,11 @@ vms = 1
 def made() -> Iterator[Frontend]:
     """Return a frontend with money that ends platforms and groups of removed users."""
     endings = (platforms.end_of_removed, groups.end_of_removed)
-    one = Frontend(money=MONEY, endings=endings, markets=(PAPER_MARKET,))
-    asks = partial(missing_users, one.client)
-    one.scheduler.adopt(replace(one.scheduler.world, missing_users=asks))
-    yield one
-    one.close()
+    frontend = Frontend(money=MONEY, endings=endings, markets=(PAPER_MARKET,))
+    asks = partial(missing_users, frontend.client)
+    frontend.scheduler.adopt(replace(frontend.scheduler.world, missing_users=asks))
+    yield frontend
+    frontend.close()
 
 
 def make_tenants(frontend: Frontend, *names: str) -> list[int]:
@@ -161,10 +161,10 @@ def test_the_removal_of_most_users_counts_only_after_a_day(made: Frontend) -> No
     assert [standing(made, owner).retired_s for owner in owners] == [None] * 5
     assert set(made.scheduler.removed.waiting) == set(owners[:4])
     assert "check that this is the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
-    said = [
+    warnings = [
         event for event in logged if "users of 4 of 5 tenants are missing" in formatEvent(event)
     ]
-    assert len(said) == 1
+    assert len(warnings) == 1
     made.clock.advance(CERTAIN_S)
     made.scheduler.removed.forget()
     made.periods(3)

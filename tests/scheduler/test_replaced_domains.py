@@ -5,13 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.scheduler.charging.charged_records import ChargeInput
+from merkatd.scheduler.charging.unlimited_time import owed_before_limits
+from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.execution.guest_watch import GuestWatch
 from merkatd.scheduler.execution.starting_guests import StartingGuests
 from merkatd.scheduler.observation.guest_starts import FREE, GuestStarts
+from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 VM, HOST = 3, 7
 
@@ -43,9 +49,9 @@ class Scene:
             vm_id=np.array(vms, dtype=np.int64), run=np.array([self.run] * len(vms))
         )
         scene: Any = SimpleNamespace(use=use, observation=look)
-        found = self.watch.found(scene)
+        result = self.watch.find_new_guests(scene)
         self.watch.forget_charged()
-        return found
+        return result
 
     def look(self) -> None:
         """Let the watch look at the host once."""
@@ -56,8 +62,10 @@ class Scene:
                 return {HOST: {VM: scene.run}}
 
             async def read(self, _vms: Any) -> Any:
-                one = np.array([VM])
-                return SimpleNamespace(vm_id=one, run=np.array([scene.run]), cpu_s=np.array([9.0]))
+                vm_ids = np.array([VM])
+                return SimpleNamespace(
+                    vm_id=vm_ids, run=np.array([scene.run]), cpu_s=np.array([9.0])
+                )
 
             def reach(self) -> Any:
                 return SimpleNamespace(away={})
@@ -74,8 +82,8 @@ def test_a_domain_that_an_observation_finds_has_no_age() -> None:
     scene = Scene()
     assert scene.observe().replaced == {}
     scene.run = 2
-    found = scene.observe()
-    assert (found.replaced, found.age_s) == ({VM: 1}, {VM: 0.0})
+    result = scene.observe()
+    assert (result.replaced, result.age_s) == ({VM: 1}, {VM: 0.0})
 
 
 @pytest.mark.parametrize("first_read", [True, False])
@@ -103,11 +111,11 @@ def test_a_domain_on_another_host_or_after_a_stop_is_not_a_replaced_one() -> Non
 
 def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     """Two observations differ by one at most, and not at all if neither can read the guest."""
-    one, nobody = np.array([VM]), np.zeros(0, dtype=np.int64)
-    records = SimpleNamespace(seq=np.array([0]), ran_from_s=one, ran_until_s=np.array([0]))
+    vm_ids, nobody = np.array([VM]), np.zeros(0, dtype=np.int64)
+    records = SimpleNamespace(seq=np.array([0]), ran_from_s=vm_ids, ran_until_s=np.array([0]))
     look = SimpleNamespace(
         at_s=1e6,
-        vm_id=one,
+        vm_id=vm_ids,
         vm_owner=np.array([5]),
         vm_boots_mib=None,
         records=records,
@@ -116,7 +124,7 @@ def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     )
     sizes = np.array([[100.0, 512.0]])
     vms = SimpleNamespace(
-        id=one, owner=np.array([5]), host=np.array([0]), state=one, held=sizes, cap=sizes
+        id=vm_ids, owner=np.array([5]), host=np.array([0]), state=vm_ids, held=sizes, cap=sizes
     )
     hosts = SimpleNamespace(capacity=sizes)
     observed: Any = SimpleNamespace(
@@ -132,3 +140,30 @@ def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     assert not starts.often
     starts.note(observed, {VM: 1})
     assert starts.often == {VM}
+
+
+def test_replaced_domains_cost_no_more_than_the_longest_charged_time() -> None:
+    """A single slow look at the host would otherwise count for each of them."""
+    frontend = Frontend(hosts=1, markets=(PAPER_MARKET,))
+    vm = frontend.vm(VCPU=4)
+    frontend.vm(VCPU=4)
+    seen = frontend.periods(2).seen
+    world = frontend.scheduler.world
+    assert world.rhythm.most_periods_charged * world.rhythm.interval_s == 120.0
+
+    def owed(connection: sa.Connection, count: int) -> int:
+        period = period_store.newest(connection)
+        assert period is not None
+        arrays = price_store.load_allocations(connection, period.number)
+        assert arrays is not None
+        host, (row,) = arrays["host"][0], np.flatnonzero(arrays["vm"] == vm)
+        often = {**arrays, "often": arrays["vm"] == vm}
+        limited = NewlyLimited(looked=frozenset({host}), gap_s={host: 50.0}, replaced={vm: count})
+        books = ChargeInput(connection, world, seen, limited, frontend.clock.seconds())
+        rows = np.array([row])
+        return int(owed_before_limits(books, period, (None, None), often, rows, np.ones(1)).sum())
+
+    first, second, third, many = (frontend.read(lambda c, n=n: owed(c, n)) for n in (1, 2, 3, 99))
+    frontend.close()
+    assert 0 < first < second == pytest.approx(2 * first, rel=1e-6)
+    assert third == many == pytest.approx(first * 120 / 50, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Credits reserved by a decision can't be moved before the charge; debts follow the owner."""
+"""Credits reserved by a decision can't be moved before the charge."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import fleet_store
-from merkatd.database.ledger import account_store, charge_store, usage_store
+from merkatd.database.ledger import account_store, usage_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.order_store import Mode
@@ -21,11 +21,9 @@ from merkatd.ledger import (
     LedgerError,
     end_application,
     grant,
-    month_of,
     open_application,
     open_tenant,
     set_budget,
-    statement,
     supply_of,
     tenant,
     void_period,
@@ -34,11 +32,10 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import ActingSettings, MarketRules
 from merkatd.scheduler.charging.owed_amounts import costs
-from tests.lengths import SOAK, shorten
-from tests.scheduler.frontend import START_S, Frontend, entries_by_reference
+from tests.lengths import shorten
+from tests.scheduler.frontend import START_S, Frontend, entries_by_reference, sum_shortfalls
 
 MICRO = 10**6
-RESERVE = {"cpu": 0.001, "memory": 0.0005}
 
 
 @pytest.fixture
@@ -55,9 +52,9 @@ def made() -> Iterator[Callable[..., Frontend]]:
         return all_[-1]
 
     yield make
-    for one in all_:
-        one.agree()
-        one.close()
+    for frontend in all_:
+        frontend.agree()
+        frontend.close()
 
 
 @pytest.fixture
@@ -70,15 +67,9 @@ def paid_by(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
 
 def account_of(connection: sa.Connection, owner: int) -> account_store.AccountRow:
     """Return the tenant's own account."""
-    found = account_store.find(connection, AccountKind.TENANT, owner)
-    assert found is not None
-    return found
-
-
-def sum_shortfalls(connection: sa.Connection) -> int:
-    """Return the sum of all amounts that charges could not collect."""
-    numbers = [one.number for one in period_store.recent(connection, 1000)]
-    return sum(sum(charge_store.shortfalls(connection, number).values()) for number in numbers)
+    account = account_store.find(connection, AccountKind.TENANT, owner)
+    assert account is not None
+    return account
 
 
 def test_credits_moved_between_payers_still_pay(
@@ -101,8 +92,8 @@ def test_credits_moved_between_payers_still_pay(
 
     def moved(connection: sa.Connection, number: int) -> None:
         own, its = account_of(connection, owner), account_store.get(connection, [application])
-        whole = own.balance + its[application].balance
-        for wanted in (whole, 0) if number % 2 else (0, whole):
+        both = own.balance + its[application].balance
+        for wanted in (both, 0) if number % 2 else (0, both):
             try:
                 set_budget(connection, application, wanted, None, f"{number}/{wanted}", "ann", 0.0)
             except LedgerError as error:
@@ -128,10 +119,10 @@ def test_only_free_credits_leave_an_account(made: Callable[..., Frontend]) -> No
     assert 0 < held.reserved < held.balance
 
     def taken(amount: int) -> int:
-        found: int = frontend.read(
+        balance: int = frontend.read(
             lambda c: grant(c, owner, -amount, str(amount), "root", 0.0)
         ).balance
-        return found
+        return balance
 
     with pytest.raises(LedgerError, match=r"has [\d.]+, of which [\d.]+ are reserved"):
         taken(held.free + 1)
@@ -203,128 +194,6 @@ def test_a_dry_run_reserves_no_credits(made: Callable[..., Frontend]) -> None:
     assert frontend.read(lambda c: account_of(c, owner)).reserved == 0
 
 
-class TestDebts:
-    def poor(self, made: Callable[..., Frontend], unpaid: int = 10) -> tuple[Frontend, int, str]:
-        """Return a frontend with an owner that can't pay for its VM's memory."""
-        money = MoneySettings(
-            supply=1e6, starting_credits=1.0, renewal_s=1e9, unpaid_periods=unpaid
-        )
-        frontend = made(money, markets=(MarketRules(pricing=Pricing(reserve=RESERVE)),))
-        session = frontend.user("ann")
-        vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0)
-        return frontend, int(frontend.bench.vm(vm).uid), session
-
-    def test_missing_credits_become_a_debt_and_are_collected_once(
-        self, made: Callable[..., Frontend]
-    ) -> None:
-        """The next income pays the debt; the statement shows it."""
-        frontend, owner, _ = self.poor(made)
-        frontend.periods(shorten(10, 6))
-        owed = frontend.read(lambda c: tenant(c, owner)).debt
-        assert 0 < owed == frontend.read(sum_shortfalls)
-        month = month_of(frontend.clock.seconds())
-        assert frontend.read(lambda c: statement(c, owner, month)).debt == owed
-        after = frontend.read(lambda c: grant(c, owner, owed + 70, "g", "root", 0.0))
-        assert (after.debt, after.balance) == (0, 70)
-        assert frontend.read(lambda c: statement(c, owner, month)).difference == 0
-
-    def test_a_voided_period_reduces_the_debt_once(self, made: Callable[..., Frontend]) -> None:
-        """Its collected part is refunded; a second void does neither."""
-        frontend, owner, _ = self.poor(made)
-        frontend.periods(shorten(10, 6))
-        owed = frontend.read(lambda c: tenant(c, owner)).debt
-        late = frontend.read(period_store.newest).number - 1
-        (part,) = frontend.read(lambda c: charge_store.shortfalls(c, late)).values()
-
-        def again() -> tuple[int, int, int]:
-            frontend.clock.advance(1)
-            at_s = frontend.clock.seconds()
-            given = frontend.read(lambda c: void_period(c, late, "test", "root", at_s))
-            standing = frontend.read(lambda c: tenant(c, owner))
-            return given, standing.debt, standing.balance
-
-        assert 0 < part < owed
-        assert [again() for _ in range(2)] == [(0, owed - part, 0)] * 2
-        frontend.read(lambda c: grant(c, owner, owed - part, "g", "root", 0.0))
-        late -= 1
-        (part,) = frontend.read(lambda c: charge_store.shortfalls(c, late)).values()
-        assert [again() for _ in range(2)] == [(part, 0, part), (0, 0, part)]
-
-    def test_a_locked_vm_with_an_unpaid_floor_is_stopped(
-        self, made: Callable[..., Frontend]
-    ) -> None:
-        """It releases its host like any other VM: administrators can remove a lock."""
-        frontend, _, session = self.poor(made, unpaid=2)
-        frontend.periods(2)
-        vm = max(frontend.cloud.world.vms.rows)
-        frontend.bench.ok("one.vm.lock", vm, 4, True, session=session)
-        frontend.periods(shorten(10, 6))
-        assert frontend.state(vm) == "STOPPED"
-
-    @pytest.mark.parametrize("every_s", [60.0, 20.0, *[7.0] * SOAK])
-    def test_early_periods_do_not_shorten_the_patience(
-        self, made: Callable[..., Frontend], every_s: float
-    ) -> None:
-        """It is a time: VMs that make periods begin early end no VM sooner."""
-        frontend, owner, _ = self.poor(made, unpaid=5)
-        frontend.periods(2)
-        (vm,) = frontend.cloud.world.vms.rows
-        while not frontend.read(lambda c: tenant(c, owner)).debt:
-            frontend.periods(1, every_s)
-        began_s = frontend.clock.seconds()
-        while frontend.state(vm) == "RUNNING":
-            frontend.periods(1, every_s)
-        # The first debt can cover a whole interval.
-        assert 3.5 * 60.0 <= frontend.clock.seconds() - began_s <= 6 * 60.0
-
-    def test_a_debt_belongs_to_the_owner_of_any_short_account(
-        self, made: Callable[..., Frontend]
-    ) -> None:
-        """Credits kept in an idle application pay for the tenant's own VM."""
-        frontend, owner, _ = self.poor(made)
-        frontend.read(
-            lambda c: open_tenant(
-                c, owner, MoneySettings(supply=1e6, starting_credits=0.0), START_S
-            )
-        )
-        frontend.read(lambda c: grant(c, owner, 100 * MICRO, "g", "root", 0.0))
-        frontend.read(lambda c: open_application(c, owner, "p", 100 * MICRO, 0, START_S))
-        frontend.periods(shorten(10, 6))
-        standing = frontend.read(lambda c: tenant(c, owner))
-        assert standing.debt == 0
-        assert standing.holdings < 100 * MICRO
-        assert frontend.read(charge_store.load) == {}
-
-    def test_no_new_vm_of_an_owner_in_debt_is_placed(self, made: Callable[..., Frontend]) -> None:
-        """It waits and its owner reads the reason; after the payment it is placed."""
-        frontend, owner, session = self.poor(made)
-        frontend.periods(shorten(10, 5))
-        new = frontend.vm(1.0, owner=session)
-        other = frontend.vm(0.0, owner=frontend.user("bob"), MEMORY=512)
-        frontend.periods(2)
-        assert (frontend.state(new), frontend.state(other)) == ("PENDING", "RUNNING")
-        assert "not placed: its owner owes" in str(frontend.bench.vm(new).user_template)
-        frontend.read(lambda c: grant(c, owner, 1000 * MICRO, "g", "root", 0.0))
-        frontend.periods(2)
-        assert frontend.state(new) == "RUNNING"
-
-    def test_a_recreated_vm_starts_no_new_count(self, made: Callable[..., Frontend]) -> None:
-        """A VM ended before the last unpaid period and created again is not placed."""
-        unpaid = shorten(10, 5)
-        frontend, owner, session = self.poor(made, unpaid)
-        ran = 0
-        vm = 0
-        for number in range(shorten(60, 14)):
-            frontend.periods(1)
-            ran += frontend.state(vm) == "RUNNING"
-            if number % (unpaid - 1) == unpaid - 2 and frontend.state(vm) != "DONE":
-                frontend.bench.ok("one.vm.action", "terminate-hard", vm, session=session)
-                frontend.periods(1)
-                vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0)
-        assert ran <= unpaid + 2
-        assert frontend.read(lambda c: tenant(c, owner)).debt > 0
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -342,12 +211,12 @@ def test_a_period_that_cannot_be_charged_is_quarantined(
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(3)
     bad = frontend.read(period_store.newest).number
-    whole, settle = price_store.load_allocations, ledger.settle_bill
+    load_allocations, settle = price_store.load_allocations, ledger.settle_bill
 
     def load(connection: sa.Connection, period: int) -> Any:
         if period == bad and isinstance(error, ValueError):
             raise error
-        return whole(connection, period)
+        return load_allocations(connection, period)
 
     def settled(connection: sa.Connection, bill: Bill, at_s: float) -> Any:
         if bill.period == bad:
@@ -358,9 +227,9 @@ def test_a_period_that_cannot_be_charged_is_quarantined(
     monkeypatch.setattr(ledger, "settle_bill", settled)
     before = frontend.read(lambda c: tenant(c, owner)).holdings
     frontend.periods(4)
-    (one,) = frontend.read(period_store.quarantined)
-    assert (one.number, one.state) == (bad, PeriodState.QUARANTINED)
-    assert "damaged" in (one.failure or "")
+    (row,) = frontend.read(period_store.quarantined)
+    assert (row.number, row.state) == (bad, PeriodState.QUARANTINED)
+    assert "damaged" in (row.failure or "")
     assert frontend.read(lambda c: period_store.get(c, bad + 1)).state is PeriodState.CHARGED
     assert frontend.read(lambda c: tenant(c, owner)).holdings < before
     assert frontend.read(lambda c: void_period(c, bad, "its columns are damaged", "root", 0.0)) == 0

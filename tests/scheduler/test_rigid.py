@@ -47,21 +47,21 @@ class Rack:
 
     def deploy_rigid(self, host: int, count: int) -> list[int]:
         """Deploy guests without a balloon on the host and return them."""
-        found = [self.vm(RIGID_MIB, "ID < 9" if host == 0 else "ID = 1") for _ in range(count)]
-        self.rigid.update(found)
-        for vm in found:
+        vms = [self.vm(RIGID_MIB, "ID < 9" if host == 0 else "ID = 1") for _ in range(count)]
+        self.rigid.update(vms)
+        for vm in vms:
             self.frontend.bench.ok("one.vm.deploy", vm, host)
-        return found
+        return vms
 
 
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch) -> Rack:
     """Return a rack with room for one more guest on each host."""
-    found = Rack(monkeypatch)
-    found.deploy_rigid(0, 20)
-    found.deploy_rigid(1, 20)
-    found.frontend.clock.advance(10)
-    return found
+    new_rack = Rack(monkeypatch)
+    new_rack.deploy_rigid(0, 20)
+    new_rack.deploy_rigid(1, 20)
+    new_rack.frontend.clock.advance(10)
+    return new_rack
 
 
 def test_a_drain_moves_the_vms_that_fit_elsewhere(rack: Rack) -> None:

@@ -58,14 +58,14 @@ class Play(Site):
         pricing = Pricing(rule=PriceRule.PAPER, whole_bids=True, reserve=reserve)
         markets = (MarketRules(pricing=pricing),)
         super().__init__(hosts=2, acting=ActingSettings(mode=mode), money=money, markets=markets)
-        self.told: list[object] = []
+        self.announced: list[object] = []
 
     def play(self, repeated: int) -> None:
         """Run periods in which VMs arrive, bid, migrate and are suspended."""
         database = self.scheduler.world.database
         assert isinstance(database, Unconfirmed)
         poor = self.user("poor")
-        self.bidding = [self.vm(1.0 + one, owner=BOB) for one in range(4)]
+        self.bidding = [self.vm(1.0 + number, owner=BOB) for number in range(4)]
         self.bidding.append(self.vm(0.0, owner=poor, MERKAT_BID_MEMORY=0))
         self.submitted = self.submit()
         for number in range(shorten(8, 6)):
@@ -82,13 +82,18 @@ class Play(Site):
             self.clock.advance(60)
         self.transactions = database.count
 
-    def _record(self, found: Any) -> None:
+    def _record(self, announcement: Any) -> None:
         """Record all that listeners and owners learn from a period."""
-        verdicts = found.seen.verdicts
-        self.told += [
-            (found.period, found.prices, found.acted.sent, found.acted.not_done),
-            (verdicts.confirmed, verdicts.expired, [one.id for one in verdicts.waiting]),
-            found.decided.decision.reasons,
+        verdicts = announcement.seen.verdicts
+        self.announced += [
+            (
+                announcement.period,
+                announcement.prices,
+                announcement.acted.sent,
+                announcement.acted.not_done,
+            ),
+            (verdicts.confirmed, verdicts.expired, [row.id for row in verdicts.waiting]),
+            announcement.decided.decision.reasons,
         ]
 
     def _approve(self) -> None:
@@ -105,9 +110,9 @@ class Play(Site):
         """Return all results that can be observed."""
         names = ("id", "kind", "vm", "state", "planned_s", "sent_s", "ended_s", "reply")
         steps = sa.select(*(STEPS.c[name] for name in names)).order_by(STEPS.c.id)
-        found = {one.name: self._rows(sa.select(one)) for one in STORED}
-        return found | {
-            "told": self.told,
+        rows = {table.name: self._rows(sa.select(table)) for table in STORED}
+        return rows | {
+            "announced": self.announced,
             "transactions": self._rows(sa.select(TRANSACTIONS.c.id, TRANSACTIONS.c.kind)),
             "foreign": self.scheduler.foreign.why,
             "steps": self._rows(steps),

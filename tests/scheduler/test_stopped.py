@@ -69,10 +69,10 @@ def test_a_plan_that_stops_at_any_point_leaves_no_cloud_worse(choice: str) -> No
         several += len(begun(decision.plan.of(Migrate))) > 1
         most = harm(snapshot, snapshot.vms.host, objective)
         if entry.as_planned:
-            whole = host_after(snapshot, decision.plan.of(Migrate))
-            most = np.maximum(most, harm(snapshot, whole, objective))
+            last = host_after(snapshot, decision.plan.of(Migrate))
+            most = np.maximum(most, harm(snapshot, last, objective))
         states = stops(snapshot, name, settings, decision.plan, rng)
-        found = [harm(snapshot, host_after(snapshot, done), objective) for done in states]
-        worse += any((one > most * (1 + 1e-9) + 1e-9).any() for one in found)
+        harms = [harm(snapshot, host_after(snapshot, done), objective) for done in states]
+        worse += any((damage > most * (1 + 1e-9) + 1e-9).any() for damage in harms)
     assert worse == 0
     assert several > len(CLOUDS) / 20

@@ -28,7 +28,9 @@ def failing(*_: object) -> None:
 
 def count_failures(logged: Sequence[dict[str, Any]]) -> int:
     """Return how many log events report the exception."""
-    return sum("log_failure" in one and "no room" in str(one["log_failure"]) for one in logged)
+    return sum(
+        "log_failure" in event and "no room" in str(event["log_failure"]) for event in logged
+    )
 
 
 def test_a_listener_that_raises_leaves_the_period_complete(

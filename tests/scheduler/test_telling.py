@@ -36,14 +36,14 @@ class Server:
         await answered
         self.shown[vm] = message
 
-    def period(self, telling: MessageWriter, told: dict[int, str]) -> float:
+    def period(self, telling: MessageWriter, messages: dict[int, str]) -> float:
         """Write the messages of a period and return the seconds that this took."""
         rhythm = Rhythm(tell_limit_s=LIMIT_S)
         world: Any = SimpleNamespace(clock=self.clock, rhythm=rhythm, cloud=self, executor=Inline())
         begun_s = self.clock.seconds()
         over: list[object] = []
         shown = {vm: message for vm, message in self.shown.items() if message}
-        ensureDeferred(telling.tell(world, told, shown)).addBoth(over.append)
+        ensureDeferred(telling.tell(world, messages, shown)).addBoth(over.append)
         while not over:
             self.clock.advance(CALL_S)
         assert over == [None]

@@ -40,5 +40,5 @@ def test_a_guest_too_large_for_any_host_waits_with_a_message(site: Frontend) -> 
     site.periods(4)
     assert site.host_of(other) == 1
     assert site.state(vm) == "PENDING"
-    said = site.bench.vm(vm).user_template.get("SCHED_MESSAGE")
-    assert "(a host with 33,000 MiB of memory, which its guest needs to start)" in said
+    message = site.bench.vm(vm).user_template.get("SCHED_MESSAGE")
+    assert "(a host with 33,000 MiB of memory, which its guest needs to start)" in message

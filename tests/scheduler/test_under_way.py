@@ -43,7 +43,7 @@ def test_hosts_that_answer_get_their_steps() -> None:
 
     comes = [Deploy(period=1, vm=vm, host=host, reason="") for vm, host in ((2, 0), (3, 1))]
     balloon = Balloon(period=1, vm=0, reason="", memory_mib=64)
-    behind = [limit(one.vm, one.id) for one in comes]
+    behind = [limit(step.vm, step.id) for step in comes]
     plan = Plan((balloon, limit(0), limit(1), *comes, *behind, limit(4, balloon.id)))
     seen: Any = SimpleNamespace(
         use=SimpleNamespace(away={1}),
@@ -64,7 +64,7 @@ def test_opennebula_gets_only_steps_without_an_open_predecessor() -> None:
     behind = Deploy(period=1, vm=3, host=0, reason="", after=(room.id,))
     late = Deploy(period=1, vm=4, host=1, reason="", after=(room.id, other.id))
     steps = {step.id: step for step in (room, other, first, behind, late)}
-    told = {room.id: room, other.id: other}
-    ready, waiting = _ready_and_late(steps, told, {room.id}, {other.id})
+    sent_before = {room.id: room, other.id: other}
+    ready, waiting = _ready_and_late(steps, sent_before, {room.id}, {other.id})
     assert set(ready) == {first.id, behind.id}
     assert set(waiting) == {late.id}

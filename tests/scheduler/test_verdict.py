@@ -78,12 +78,12 @@ def verdict(
         ended_s=None,
         reply=None,
     )
-    found = judge_steps([stored], seen(SENT_S + after_s, state, host, keys), RHYTHM)
-    words = ["confirmed" for _ in found.confirmed]
-    words += found.expired.values()
-    words += ["waiting" for _ in found.waiting]
+    judged = judge_steps([stored], seen(SENT_S + after_s, state, host, keys), RHYTHM)
+    words = ["confirmed" for _ in judged.confirmed]
+    words += judged.expired.values()
+    words += ["waiting" for _ in judged.waiting]
     assert len(words) == 1
-    return words[0], found
+    return words[0], judged
 
 
 @pytest.mark.parametrize(

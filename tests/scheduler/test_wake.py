@@ -17,7 +17,7 @@ TENANT, OTHER = 7, 8
 def record_starts(frontend: Frontend) -> list[float]:
     """Return a list of the start times of the following periods."""
     starts: list[float] = []
-    frontend.scheduler.listen(lambda told: starts.append(told.seen.started_s))
+    frontend.scheduler.listen(lambda announcement: starts.append(announcement.seen.started_s))
     frontend.scheduler.start()
     return starts
 

@@ -75,10 +75,10 @@ def test_hosts_are_divided_anew_soon_after_a_plan_is_broken_off(
     """
     frontend = crowd(seed)
     frontend.cloud.faults.add(Fault(kind, "one.vm.migrate", count=count))
-    found: list[int] = []
-    frontend.scheduler.listen(lambda told: found.append(told.acted.refused))
+    refusals: list[int] = []
+    frontend.scheduler.listen(lambda announcement: refusals.append(announcement.acted.refused))
     frontend.scheduler.start()
     frontend.clock.pump([1.0] * 20)
-    assert found == refused
+    assert refusals == refused
     frontend.result(frontend.stopped())
     frontend.close()

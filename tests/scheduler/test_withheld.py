@@ -54,13 +54,13 @@ def crowded(seed: int, strategy: str) -> tuple[Frontend, list[int]]:
 def withheld_periods(seed: int, strategy: str) -> int:
     """Run periods with changing bids and check the quotas where migrations wait; count them."""
     frontend, vms = crowded(seed, strategy)
-    rng, found = np.random.default_rng(seed + 1000), 0
+    rng, waiting_periods = np.random.default_rng(seed + 1000), 0
     for number in range(8):
         latest = frontend.period()
         moves = [step for step in latest.decided.steps if isinstance(step, Migrate)]
         waits = [step for step in moves if step.id in latest.acted.not_done]
         gone = {step.vm for step in moves} - {step.vm for step in waits}
-        found += bool(waits)
+        waiting_periods += bool(waits)
         for host in {host for step in waits for host in (step.source, step.host)}:
             there = [vm for vm in vms if frontend.host_of(vm) == host and vm not in gone]
             assert sum(quota(frontend, vm) for vm in there) <= CORES * ROUNDING
@@ -71,7 +71,7 @@ def withheld_periods(seed: int, strategy: str) -> int:
                 frontend.bench.ok("one.vm.update", vm, bid, 1)
     frontend.agree()
     frontend.close()
-    return found
+    return waiting_periods
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -115,10 +115,10 @@ def test_a_regrouping_of_idle_vms_is_carried_out(seed: int) -> None:
     edit = f"MERKAT_BID_CPU={float(rng.choice([0.2, 8]))}"
     frontend.bench.ok("one.vm.update", vms[0], edit, 1)
     begun = [frontend.periods(1) for _ in range(12)]
-    planned = [one.decided.decision.plan.of(Migrate) for one in begun]
+    planned = [announcement.decided.decision.plan.of(Migrate) for announcement in begun]
     assert any(planned)
     assert not planned[-1]
-    assert not any(one.acted.not_done for one in begun)
+    assert not any(announcement.acted.not_done for announcement in begun)
     for host in (0, 1):
         there = [vm for vm in vms if frontend.host_of(vm) == host]
         assert sum(quota(frontend, vm) for vm in there) <= CORES * ROUNDING

@@ -48,11 +48,11 @@ def churn(site: Site, day: int, living: list[tuple[int, int]], rng: np.random.Ge
 
 def group(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
     """Store a group that has ended, with its VM."""
-    said: dict[str, Any] = {"token": f"{day}", "name": "g", "owner": owner, "user_group": 1}
-    said |= {"permissions": 0, "market": "default", "template": "CPU=1", "spending_rate": 1.0}
-    made = group_store.add(connection, GroupRow(**said, nvm=1, created_s=at_s, ended_s=at_s))
-    one = GroupMember(key=f"g{day}", vm_group=made.id, owner=owner, number=1, gone_s=at_s)
-    GROUP_MEMBERS.add(connection, [one])
+    values: dict[str, Any] = {"token": f"{day}", "name": "g", "owner": owner, "user_group": 1}
+    values |= {"permissions": 0, "market": "default", "template": "CPU=1", "spending_rate": 1.0}
+    made = group_store.add(connection, GroupRow(**values, nvm=1, created_s=at_s, ended_s=at_s))
+    member = GroupMember(key=f"g{day}", vm_group=made.id, owner=owner, number=1, gone_s=at_s)
+    GROUP_MEMBERS.add(connection, [member])
 
 
 def limit_order(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:

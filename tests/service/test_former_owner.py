@@ -49,7 +49,7 @@ def test_an_owner_bids_while_opennebula_is_away(given: Interfaces) -> None:
 def test_a_long_text_leaves_no_right_to_bid(given: Interfaces, monkeypatch: Any) -> None:
     """The former owner may still use VM 1, and made its text longer than logins may read."""
     frontend = given.frontend
-    users = {one.name: one.id for one in frontend.cloud.world.users}
+    users = {user.name: user.id for user in frontend.cloud.world.users}
     frontend.bench.ok("one.vm.chown", 1, users["bob"], -1)
     call = frontend.transport.call
 

@@ -127,19 +127,19 @@ def test_another_tenants_platforms_are_protected(asked: Orders) -> None:
 def test_services_check_rights_for_every_interface(asked: Orders) -> None:
     """Also without an interface's check, the service refuses."""
     platforms, groups = asked.services.require_platforms(), asked.services.require_groups()
-    bob, ann, one, group = asked.bob, asked.site.ann, asked.platform, asked.group
+    bob, ann, platform, group = asked.bob, asked.site.ann, asked.platform, asked.group
     modes, daemon = asked.services.modes, asked.services.daemon
     for refused in (
         platforms.platforms(bob),
         platforms.platforms(bob, ann),
-        platforms.platform(bob, one),
+        platforms.platform(bob, platform),
         platforms.submit(bob, ann, template()),
         platforms.try_submit(bob, ann, template()),
-        platforms.update(bob, one, Update(budget=1.0)),
-        platforms.try_update(bob, one, Update(budget=1.0)),
-        platforms.suspend(bob, one),
-        platforms.resume(bob, one),
-        platforms.stop(bob, one),
+        platforms.update(bob, platform, Update(budget=1.0)),
+        platforms.try_update(bob, platform, Update(budget=1.0)),
+        platforms.suspend(bob, platform),
+        platforms.resume(bob, platform),
+        platforms.stop(bob, platform),
         groups.group(bob, group),
         groups.edit(bob, group, Edit(nvm=0)),
         groups.delete(bob, group),
@@ -203,22 +203,22 @@ def test_pauses_and_drained_hosts_are_the_same_everywhere(asked: Orders) -> None
 def test_an_order_renews_the_pages_that_show_it(asked: Orders) -> None:
     """Those of its tenant and of administrators; a refused one renews none, however often."""
     listeners = asked._site._listeners
-    told: dict[str, list[bytes]] = {}
+    messages: dict[str, list[bytes]] = {}
     for name, user in (("ann", asked.site.ann), ("bob", asked.site.bob), ("root", 0)):
-        told[name] = []
-        page = Listener(told[name].append, lambda: None, lambda: None)
+        messages[name] = []
+        page = Listener(messages[name].append, lambda: None, lambda: None)
         listeners.add(page, user, lambda: True, admin=user == 0)
-        told[name].clear()
+        messages[name].clear()
     at = f"/platforms/{asked.platform}"
     for _ in range(5):
         assert asked.page(ANN, f"{at}/change", performance="-3").status == 422
         assert asked.page(ANN, f"{at}/resume", deadline="").status == 422
         assert asked.page(f"bob:{PASSWORD}", f"{at}/stop", deadline="").status == 404
-    assert told == {"ann": [], "bob": [], "root": []}
+    assert messages == {"ann": [], "bob": [], "root": []}
     assert asked.page(ANN, f"{at}/change", performance="3").status == 303
-    assert [len(told[name]) for name in ("ann", "bob", "root")] == [1, 0, 1]
+    assert [len(messages[name]) for name in ("ann", "bob", "root")] == [1, 0, 1]
     assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
-    assert [len(told[name]) for name in ("ann", "bob", "root")] == [2, 1, 2]
+    assert [len(messages[name]) for name in ("ann", "bob", "root")] == [2, 1, 2]
 
 
 @pytest.mark.parametrize("path", ["/platforms", "/", "/tenants/2"])

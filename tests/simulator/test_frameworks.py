@@ -39,9 +39,9 @@ def test_two_frameworks_with_full_demand_get_half_each() -> None:
     first, second = framework(equal_jobs(600)), framework(equal_jobs(600, at_s=2_400.0), "two")
     simulate([first, second], SETTING)
     both = [
-        (one.part, other.part)
-        for one, other in zip(first.seen, second.seen, strict=True)
-        if one.at_s > 3_600 and min(one.useful, other.useful) >= VMS
+        (left.part, other.part)
+        for left, other in zip(first.seen, second.seen, strict=True)
+        if left.at_s > 3_600 and min(left.useful, other.useful) >= VMS
     ]
     assert len(both) > 30
     for parts in zip(*both, strict=True):

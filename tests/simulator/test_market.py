@@ -52,17 +52,17 @@ def run(*applications: Application, cloud: SimulatedCloud = CLOUD) -> MarketRun:
 def test_an_application_alone_takes_its_ideal_time() -> None:
     """It takes a boot and its work at full speed, with one core or with all."""
     for tasks in (1, 4):
-        (one,) = run(application(10.0, 300.0, tasks, 1000.0)).outcomes
-        assert one.end_s == pytest.approx(10.0 + one.application.ideal_s)
-        assert one.met
-        assert one.satisfaction == 600.0
+        (outcome,) = run(application(10.0, 300.0, tasks, 1000.0)).outcomes
+        assert outcome.end_s == pytest.approx(10.0 + outcome.application.ideal_s)
+        assert outcome.met
+        assert outcome.satisfaction == 600.0
 
 
 def test_two_applications_that_fit_do_not_affect_each_other() -> None:
     """Three and one tasks run on four cores."""
-    three, one = run(application(0, 500.0, 3, 5000.0), application(7, 90.0, 1, 400.0)).outcomes
+    three, single = run(application(0, 500.0, 3, 5000.0), application(7, 90.0, 1, 400.0)).outcomes
     assert three.end_s == pytest.approx(502.0)
-    assert one.end_s == pytest.approx(7 + 92.0)
+    assert single.end_s == pytest.approx(7 + 92.0)
 
 
 def test_an_urgent_application_gets_room() -> None:

@@ -87,7 +87,7 @@ def test_a_trace_is_relative_to_its_scenario(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "[[workload]] or [[application]]: at least one table is required"),
         ("nodes = 3\n[[workload]]\n", "nodes: unknown key"),
@@ -108,19 +108,19 @@ def test_a_trace_is_relative_to_its_scenario(tmp_path: Path) -> None:
         ("[cloud", "Expected ']'"),
     ],
 )
-def test_errors_name_the_accepted_values(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_the_accepted_values(tmp_path: Path, text: str, message: str) -> None:
     """Each error has the place and the accepted values."""
     with pytest.raises(ScenarioError) as caught:
         scenario_of(write_scenario(tmp_path, text))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_command_runs_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It prints the systems side by side, writes rows, and reports a missing file."""
     output = ["--seeds", "1", "--processes", "1", "--output", str(tmp_path / "out")]
     assert main(["experiment", "run", str(write_scenario(tmp_path, SMALL)), *output]) == 0
-    said = capsys.readouterr().out
-    assert "deadlines met, %" in said
+    printed = capsys.readouterr().out
+    assert "deadlines met, %" in printed
     assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("market") == 2
     assert main(["experiment", "run", str(tmp_path / "none.toml"), *output]) == 1
     assert "none.toml" in capsys.readouterr().err

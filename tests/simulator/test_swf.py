@@ -42,20 +42,20 @@ def test_jobs_that_never_ran_are_left_out_and_the_rest_sorted(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("1 2 3\n", "a job must have 18 numbers (got 3 fields)"),
         (GOOD.replace("43306", "soon"), "fields must be numbers (got 'soon')"),
         (GOOD.replace("342072", "-7"), "the submission time must be at least 0 (got -7)"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     """The error has the number of the line."""
     path = tmp_path / "trace.swf"
     path.write_text(GOOD + line)
     with pytest.raises(SwfError, match=r"trace\.swf:2: ") as raised:
         read_swf(path)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_missing_or_truncated_file_is_an_error(tmp_path: Path) -> None:

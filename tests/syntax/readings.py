@@ -26,8 +26,8 @@ def readings() -> list[Reading]:
 
 
 def _attributes(read: list[list[str | dict[str, str]]]) -> tuple[Attribute, ...]:
-    found: list[Attribute] = []
+    attributes: list[Attribute] = []
     for name, value in read:
         assert isinstance(name, str)
-        found.append((name, value if isinstance(value, str) else tuple(value.items())))
-    return tuple(found)
+        attributes.append((name, value if isinstance(value, str) else tuple(value.items())))
+    return tuple(attributes)

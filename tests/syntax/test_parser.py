@@ -23,26 +23,26 @@ MOST = 1000
 LIMIT_S = 0.1
 
 
-@pytest.mark.parametrize("one", readings(), ids=lambda reading: repr(reading.text)[:40])
-def test_each_text_is_read_as_opennebula_read_it(one: Reading) -> None:
+@pytest.mark.parametrize("reading", readings(), ids=lambda reading: repr(reading.text)[:40])
+def test_each_text_is_read_as_opennebula_read_it(reading: Reading) -> None:
     """Also where OpenNebula reads what its documentation does not mention."""
-    if one.read is None:
+    if reading.read is None:
         with pytest.raises(ParseError):
-            parse(one.text)
+            parse(reading.text)
     else:
-        assert parse(one.text).attributes == one.read
+        assert parse(reading.text).attributes == reading.read
 
 
 @given(TEXTS)
 def test_what_is_read_is_written_and_read_again(text: str) -> None:
     """Nothing of a text but its meaning is passed on."""
     try:
-        found = parse(text)
-        again = template_text(found.attributes)
+        parsed = parse(text)
+        again = template_text(parsed.attributes)
     except (ParseError, UnwritableError):
         return
-    assert parse(again) == found
-    assert parse(f'{again}NEXT="1"\n') == Template.of([*found.attributes, ("NEXT", "1")])
+    assert parse(again) == parsed
+    assert parse(f'{again}NEXT="1"\n') == Template.of([*parsed.attributes, ("NEXT", "1")])
 
 
 @given(_TEMPLATES)

@@ -25,8 +25,8 @@ def test_a_period_is_announced(site: PageSite) -> None:
         lines = [stream.readline() for _ in range(4)]
         while b"event: period\n" not in lines:
             lines.append(stream.readline())
-        told = stream.readline() if lines[-1] == b"event: period\n" else lines[-1]
-        assert set(json.loads(told.removeprefix(b"data: "))) == {"period", "at_s", "spread_ms"}
+        data = stream.readline() if lines[-1] == b"event: period\n" else lines[-1]
+        assert set(json.loads(data.removeprefix(b"data: "))) == {"period", "at_s", "spread_ms"}
 
 
 def test_an_order_is_announced_to_other_pages(site: PageSite) -> None:

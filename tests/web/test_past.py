@@ -113,8 +113,11 @@ class TestHistories:
         """It starts with the first period in which the platform or VMs of its budget existed."""
 
         def goal(done: float) -> tuple[Goal, ...]:
-            told = Goal(name="x", owner=7, state="running", platform=5, done=done)
-            return (told, Goal(name="another", owner=7, state="running", platform=6, done=1.0))
+            goal_of_story = Goal(name="x", owner=7, state="running", platform=5, done=done)
+            return (
+                goal_of_story,
+                Goal(name="another", owner=7, state="running", platform=6, done=1.0),
+            )
 
         nobodys = np.full(2, -1, np.int32)
         past = (

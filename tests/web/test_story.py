@@ -57,7 +57,7 @@ class TestStory:
         )
 
     @pytest.mark.parametrize(
-        ("tenants", "of_all", "said"),
+        ("tenants", "of_all", "expected"),
         [
             ([], True, "No tenant has a running VM."),
             ([], False, "You have no VMs."),
@@ -69,10 +69,10 @@ class TestStory:
         ],
     )
     def test_missing_data_are_left_out(
-        self, tenants: list[dict[str, Any]], of_all: bool, said: str
+        self, tenants: list[dict[str, Any]], of_all: bool, expected: str
     ) -> None:
         """The sentences mention only existing data."""
-        assert story(tenants, [], [], {}, of_all=of_all) == said
+        assert story(tenants, [], [], {}, of_all=of_all) == expected
 
     def test_a_stable_price_has_no_comparison(self) -> None:
         """With several markets, no single price is shown as the price of all."""
@@ -88,7 +88,7 @@ class TestDeadlines:
         """The words are on track, late, in time, and cancelled."""
         over = replace(GOAL, ended_s=80.0, projected_end_s=80.0, state="done")
         given_up = replace(over, state="cancelled", on_track=False)
-        assert [one in str(verdict(goal)) for goal, one in (
+        assert [word in str(verdict(goal)) for goal, word in (
             (GOAL, "on track"), (LATE, "late"), (over, "in time"), (given_up, "cancelled"),
         )] == [True] * 4  # fmt: skip
         assert [ending(goal) for goal in (GOAL, LATE, over)] == [

@@ -29,11 +29,11 @@ _REFUSES = (BrokenError, UnreadableError)
 def _groups(text: str) -> None:
     """Read VM groups as a period does, and build a strategy's rules for VMs of every role."""
     rules = read_vm_groups(f"<VM_GROUP_POOL>{text}</VM_GROUP_POOL>")
-    found = groups_of(rules, {rule.id for rule in rules})
-    pairs = np.array(found.pairs, dtype=np.int64).reshape(-1, 3)
+    group_rules = groups_of(rules, {rule.id for rule in rules})
+    pairs = np.array(group_rules.pairs, dtype=np.int64).reshape(-1, 3)
     snapshot: Any = SimpleNamespace(
-        vms=SimpleNamespace(role=np.arange(len(found.roles))),
-        roles=SimpleNamespace(policy=found.policy),
+        vms=SimpleNamespace(role=np.arange(len(group_rules.roles))),
+        roles=SimpleNamespace(policy=group_rules.policy),
         role_pairs=SimpleNamespace(first=pairs[:, 0], second=pairs[:, 1], policy=pairs[:, 2]),
     )
     _bonds(snapshot)

@@ -25,8 +25,8 @@ def _judged(text: str) -> None:
     """Evaluate a requirement as a period does that has cached neither the text nor the hosts."""
     glob.cache_clear()
     table = FactTable(_TABLE_ROWS)
-    found = requirement_constraint("SCHED_REQUIREMENTS", text, table, "host")
-    found.why(np.ones(HOSTS, dtype=bool))
+    constraint = requirement_constraint("SCHED_REQUIREMENTS", text, table, "host")
+    constraint.why(np.ones(HOSTS, dtype=bool))
 
 
 def _ranked(text: str) -> None:

@@ -22,14 +22,14 @@ _NODES, _NOW = "--nodes--\n", "--now--\n2026-05-01T00:00:00\n"
 
 
 def _log(text: str) -> None:
-    found = log_probe.read_tail(Position(), text.encode())
-    next_count(Count(), found.lines, _PATTERN, 1.0)
+    tail = log_probe.read_tail(Position(), text.encode())
+    next_count(Count(), tail.lines, _PATTERN, 1.0)
 
 
 def _embedded(text: str) -> None:
     """Parse a template and write it as XML again, as a call of the embedded cloud does."""
-    found = template_text.parse(text)
-    template_text.template_xml(found, "TEMPLATE")
+    template = template_text.parse(text)
+    template_text.template_xml(template, "TEMPLATE")
 
 
 LOG = Parser(

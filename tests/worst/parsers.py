@@ -4,9 +4,6 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.http.settings import ApiSettings
-from merkatd.api.xmlrpc.codec import call_of
-from merkatd.api.xmlrpc.errors import RpcFault
 from merkatd.currency.credits import parse_month
 from merkatd.fleets.vm_template_source import vm_template
 from merkatd.fleets.vm_template_text import TemplateError, size, template_problem
@@ -18,24 +15,17 @@ from merkatd.platforms.lifecycle.template_reader import (
     moment_of_text,
     read_template,
 )
-from merkatd.protocol.bus_messages import TO_DAEMON, VERSION
-from merkatd.protocol.wire_format import LARGEST_BYTES, unpack
 from merkatd.service.groups import LONGEST_TEMPLATE
-from merkatd.web.base.form_reader import MOST_LONG_BYTES, fields_of
-from merkatd.web.web_server import cookie_of
 from tests.worst.devices import OF_POOLS
 from tests.worst.doors import DOORS
 from tests.worst.estate import OF_ESTATE
 from tests.worst.judging import JUDGING
+from tests.worst.messages import BODY, MESSAGES
 from tests.worst.monitored import MONITORED
 from tests.worst.search import Parser
 
-BODY = int(ApiSettings().body_mib * 2**20)
-"""The bytes of a call or a form."""
 VM_BYTES = 1 << 19
 """The size of a VM in oned's XML: more than users can write into one."""
-HEADER = 16_384
-"""The bytes of an HTTP header."""
 
 _USER = "<USER><ID>3</ID><NAME>ann</NAME><GID>1</GID><GNAME>g</GNAME><TEMPLATE/></USER>"
 
@@ -173,130 +163,6 @@ VM_TEMPLATE = Parser(
     ),
     refuses=(TemplateError, ValueError),
 )
-_OURS = f'{{"v":{VERSION},'
-"""The start of a message in the daemon's version of the protocol."""
-BUS = Parser(
-    name="message on the bus",
-    read=lambda text: unpack(text.encode("utf-8", "surrogatepass"), TO_DAEMON),
-    bytes_=LARGEST_BYTES,
-    words=(
-        *("{", "}", "[", "]", ",", ":", '"', '"a"', '"a{n}":1,', "1", "-", "e", ".", "\\", "\\u"),
-        *("\\ud800", "null", "true", " ", "\n", "1e1", "[],", "{},", '{"a":', "9", "0,"),
-    ),
-    frames=(
-        ("", ""),
-        (_OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[', "0]}}"),
-        (_OURS + '"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{', "}}}"),
-        (
-            _OURS + '"kind":"report","session":"","number":1,"id":"a","body":{"text":"',
-            '"}}',
-        ),
-        (_OURS + '"kind":"remember","session":"","number":', ',"id":"","body":{"memory":0}}'),
-    ),
-    known=(
-        ("", "[", ""),
-        ("", '{"a":', ""),
-        (_OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":', "[", ""),
-        (
-            _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
-            "0,",
-            "0]}}",
-        ),
-        (
-            _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
-            "{}," + " " * 40,
-            "0]}}",
-        ),
-        (
-            _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":{',
-            '"{n}":0,' + " " * 23,
-            '"":0}}}',
-        ),
-        (
-            _OURS + '"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{',
-            '"{n}":{},' + " " * 37,
-            '"999999999":{}}}}',
-        ),
-        ('{"v":', "1", ""),
-        ('{"v":"', "\\u0041", '"}'),
-        ("", " ", ""),
-        ('{"v":-', "1", "e1}"),
-    ),
-)
-CALL = Parser(
-    name="XML-RPC call",
-    read=lambda text: call_of(text.encode(), ApiSettings().depth),
-    bytes_=BODY,
-    words=(
-        *("<value>", "</value>", "<array><data>", "</data></array>", "<struct>", "</struct>"),
-        *("<member>", "</member>", "<name>a{n}</name>", "<int>1</int>", "<string>", "</string>"),
-        *("&amp;", "&#65;", "<![CDATA[", "]]>", "<!--", "-->", "a", " ", "<?a?>", "<a b='", "'"),
-        *("<param>", "</param>", "<double>1e9</double>", "<value><int>1</int></value>"),
-    ),
-    frames=(
-        ("", ""),
-        ("<methodCall><methodName>a</methodName><params>", "</params></methodCall>"),
-        (
-            "<methodCall><methodName>a</methodName><params><param><value>",
-            "</value></param></params></methodCall>",
-        ),
-        (
-            "<methodCall><methodName>a</methodName><params><param><value><array><data>",
-            "</data></array></value></param></params></methodCall>",
-        ),
-    ),
-    known=(
-        ("<methodCall>", "<a>", ""),
-        (
-            "<methodCall><methodName>a</methodName><params>",
-            "<param><value><int>1</int></value></param>",
-            "</params></methodCall>",
-        ),
-        (
-            "<methodCall><methodName>a</methodName><params><param><value><array><data>",
-            "<value/>",
-            "</data></array></value></param></params></methodCall>",
-        ),
-        (
-            "<methodCall><methodName>a</methodName><params><param><value><struct>",
-            "<member><name>{n}</name><value/></member>",
-            "</struct></value></param></params></methodCall>",
-        ),
-        (
-            "<methodCall><methodName>a</methodName><params><param><value><string>",
-            "&#65;",
-            "</string></value></param></params></methodCall>",
-        ),
-        ("<methodCall><methodName>", "a<!---->", "</methodName></methodCall>"),
-        ("<methodCall ", "a{n}='' ", "/>"),
-        ("<methodCall a='", "a", ""),
-        ("<methodCall><methodName>a</methodName><params><param><value><int>", "1", ""),
-    ),
-    refuses=(RpcFault,),
-)
-FORM = Parser(
-    name="web form",
-    read=lambda text: fields_of(text.encode()),
-    bytes_=MOST_LONG_BYTES,
-    words=("a", "{n}", "=", "&", ";", "%", "%41", "%C3%A9", "+", "a{n}=1&", "é", "%0"),
-    known=(
-        ("", "&", ""),
-        ("", "a&", ""),
-        ("", "{n}=&", ""),
-        ("a=", "%41", ""),
-        ("a=", "%", ""),
-        ("a=", "+", ""),
-        ("", "%C3%A9=", ""),
-    ),
-)
-COOKIE = Parser(
-    name="cookie",
-    read=lambda text: cookie_of(text, "merkat"),
-    bytes_=HEADER,
-    words=("a", "=", ";", '"', "\\", "\\054", " ", "a{n}=1;", ",", "$"),
-    frames=(("", ""), ('a="', '"'), ("a=", "")),
-    known=(('a="', "\\", '"'), ('a="', "\\0", '"'), ("", "a", ""), ("", "a=a;", ""), ("", " ", "")),
-)
 VM = Parser(
     name="VM in oned's pool",
     read=_read_vm,
@@ -338,10 +204,7 @@ PARSERS = (
     MOMENT,
     MONTH,
     VM_TEMPLATE,
-    BUS,
-    CALL,
-    FORM,
-    COOKIE,
+    *MESSAGES,
     VM,
     *JUDGING,
     *DOORS,

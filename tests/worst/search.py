@@ -106,7 +106,8 @@ def worst(parser: Parser, tries: int, seed: int) -> Found:
             before, after = parser.frames[int(random.integers(len(parser.frames)))]
             unit = "".join(_word(parser, random) for _ in range(int(random.integers(1, 5))))
         best = sorted(
-            [*best, measured(parser, before, unit, after)], key=lambda found: -found.seconds
+            [*best, measured(parser, before, unit, after)],
+            key=lambda worst_case: -worst_case.seconds,
         )[:5]
     return best[0]
 

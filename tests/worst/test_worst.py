@@ -10,7 +10,8 @@ import pytest
 
 from merkatd.daemon.interpreter import GarbageCollections
 from merkatd.protocol.wire_format import MalformedError, OtherVersionError
-from tests.worst.parsers import BUS, PARSERS
+from tests.worst.messages import BUS
+from tests.worst.parsers import PARSERS
 from tests.worst.search import Parser, measured, worst
 
 _SOAK = "MERKAT_SOAK" in os.environ
@@ -35,15 +36,15 @@ def collections() -> Iterator[None]:
 )
 def test_known_worst_cases(parser: Parser, case: tuple[str, str, str]) -> None:
     """Each case was slow once, or is a usual way to make such a parser slow."""
-    found = measured(parser, *case)
-    assert found.seconds < parser.limit_s, str(found)
+    timed = measured(parser, *case)
+    assert timed.seconds < parser.limit_s, str(timed)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_a_search_finds_no_worse_case(parser: Parser) -> None:
     """To repeat a failed long run, set MERKAT_SEED to its seed and MERKAT_SOAK to its tries."""
-    found = worst(parser, TRIES, SEED)
-    assert found.seconds < parser.limit_s, f"seed {SEED}, {found}"
+    timed = worst(parser, TRIES, SEED)
+    assert timed.seconds < parser.limit_s, f"seed {SEED}, {timed}"
 
 
 def test_known_bus_messages_have_the_present_version() -> None:

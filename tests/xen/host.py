@@ -76,7 +76,7 @@ class XenHost:
         """What a command says that runs in the first domain."""
         return _run(*self._ssh(), *words)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """On its console."""
         return self._console.read_text(errors="replace") if self._console.exists() else ""
 
@@ -118,9 +118,9 @@ class XenHost:
         )
 
     def _up(self) -> bool:
-        assert self._machine.poll() is None, f"it ended: {self.said()}"
-        assert "Dom0 crashed" not in self.said(), self.said()
-        return image.READY in self.said()
+        assert self._machine.poll() is None, f"it ended: {self.output()}"
+        assert "Dom0 crashed" not in self.output(), self.output()
+        return image.READY in self.output()
 
 
 def described(vm: int, vcpus: int, memory_mib: int) -> str:

@@ -124,13 +124,13 @@ def _build(building: Path) -> Path:
     _shorten_boot(root)
     boot = root / "boot"
     place.mkdir()
-    found = _in(place)
-    found.xen.write_bytes(gzip.decompress(_only(boot, "xen-*.gz").read_bytes()))
-    shutil.copy2(_only(boot, "vmlinuz-*"), found.kernel)
-    shutil.copy2(_only(boot, "initrd.img-*"), found.initrd)
+    files = _in(place)
+    files.xen.write_bytes(gzip.decompress(_only(boot, "xen-*.gz").read_bytes()))
+    shutil.copy2(_only(boot, "vmlinuz-*"), files.kernel)
+    shutil.copy2(_only(boot, "initrd.img-*"), files.initrd)
     _add_guest(root, building / "guest")
     _write_program(root / INIT.lstrip("/"), _FIRST)
-    packages.run("mke2fs", "-q", "-t", "ext4", "-d", str(root), str(found.disk), _ROOM)
+    packages.run("mke2fs", "-q", "-t", "ext4", "-d", str(root), str(files.disk), _ROOM)
     return place
 
 
@@ -160,5 +160,5 @@ def _write_program(file: Path, text: str) -> None:
 
 
 def _only(place: Path, pattern: str) -> Path:
-    (found,) = place.glob(pattern)
-    return found
+    (path,) = place.glob(pattern)
+    return path

@@ -61,12 +61,12 @@ class XenCloud(Cloud):
 @pytest.fixture
 def cloud(xen: XenHost, tmp_path: Path) -> Iterator[XenCloud]:
     """It runs, and is closed in any case."""
-    found = XenCloud(tmp_path / "cloud", xen)
+    new_cloud = XenCloud(tmp_path / "cloud", xen)
     try:
-        found.start()
-        yield found
+        new_cloud.start()
+        yield new_cloud
     finally:
-        found.close()
+        new_cloud.close()
 
 
 def test_periods_keep_a_xen_host(cloud: XenCloud) -> None:
@@ -77,9 +77,9 @@ def test_periods_keep_a_xen_host(cloud: XenCloud) -> None:
     assert high.scheduling["weight"] == pytest.approx(3 * low.scheduling["weight"], rel=0.01)
     _until(lambda: all(_pinned(guest) for guest in guests), "each virtual CPU has its core")
     _until(lambda: _balloons(guests) == [FLOOR_MIB, MEMORY_MIB], "memory follows the bids")
-    one, three = cores_used(guests, WINDOW_S)
-    assert 0.5 * 0.85 <= one <= 0.5 * 1.05
-    assert one < three <= 1.5 * 1.05
+    lower, higher = cores_used(guests, WINDOW_S)
+    assert 0.5 * 0.85 <= lower <= 0.5 * 1.05
+    assert lower < higher <= 1.5 * 1.05
 
     cloud.call("one.vm.update", low.vm, 'MERKAT_BID_CPU="9"', 1)
     _until(lambda: _caps(guests) == [150, 50], "caps follow the bids")

@@ -55,9 +55,12 @@ def test_weights_divide_the_cores(port: Port, guests: list[XenGuest]) -> None:
     port.read(HOST)
     port.apply(limit(VMS[0], shares=LIGHT), limit(VMS[1], shares=HEAVY))
     time.sleep(SETTLING_S)
-    one, three = cores_used(guests, WINDOW_S)
-    _say(f"weights of 1 to 3 on {CORES} cores: {one:.3f} and {three:.3f}, 1 to {three / one:.2f}")
-    assert three / one == pytest.approx(3.0, rel=0.15)
+    lower, higher = cores_used(guests, WINDOW_S)
+    _say(
+        f"weights of 1 to 3 on {CORES} cores: {lower:.3f} and {higher:.3f},"
+        f" 1 to {higher / lower:.2f}"
+    )
+    assert higher / lower == pytest.approx(3.0, rel=0.15)
 
 
 def test_pins_stand_in_xen(port: Port, guests: list[XenGuest]) -> None:
@@ -100,13 +103,13 @@ def test_release_leaves_no_trace(
     assert guest.scheduling != OWN
     assert guest.affinity == ["0", "1"]
     until(lambda: guest.balloon_mib < MEMORY_MIB, "it gives", patience_s=PATIENCE_S)
-    whole = [FullSize(guest.vm, 0, 200.0, MEMORY_MIB, guest.vcpus) for guest in guests]
+    full_sizes = [FullSize(guest.vm, 0, 200.0, MEMORY_MIB, guest.vcpus) for guest in guests]
     for other in opened(real_time, xen):
-        released = real_time.run(other.hypervisors.release(whole))
+        released = real_time.run(other.hypervisors.release(full_sizes))
         assert [outcome.problem for outcome in released.values()] == ["", ""]
-    for one in guests:
-        assert one.scheduling == OWN
-        assert one.affinity == ["all", "all"]
+    for released_guest in guests:
+        assert released_guest.scheduling == OWN
+        assert released_guest.affinity == ["all", "all"]
     until(
         lambda: [guest.balloon_mib for guest in guests] == [MEMORY_MIB for guest in guests],
         "all have their memory back",

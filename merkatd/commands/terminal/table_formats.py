@@ -43,8 +43,8 @@ def to_text(
             padded(cut(text, wide), wide, right=column.kind.right)
             for text, wide, column in zip(line, widths, shown, strict=True)
         ]
-        whole = _GAP.join(fields).rstrip()
-        rendered.append(whole if cells is None else cut(whole, cells))
+        full_line = _GAP.join(fields).rstrip()
+        rendered.append(full_line if cells is None else cut(full_line, cells))
     return rendered
 
 

@@ -7,15 +7,17 @@ that only read see the last committed state and block nothing.
 """
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
-READ_ONLY = "merkat_read_only"
-"""The execution option of a connection that only reads."""
+_ONLY_READS = "merkat_only_reads"
+"""The mark of a connection whose next transaction only reads."""
 PRAGMAS = (
     "PRAGMA busy_timeout = 5000",
     "PRAGMA journal_mode = WAL",
@@ -37,7 +39,21 @@ def prepare(engine: sa.Engine) -> None:
     if not is_memory(engine.url) and engine.url.database:
         Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
     event.listen(engine, "connect", _connected)
-    event.listen(engine, "begin", _begun)
+    # A listener to the event "begin" would make each statement look for listeners.
+    engine.dialect.do_begin = _begin  # type: ignore[assignment]
+
+
+@contextmanager
+def begin(engine: sa.Engine, *, reading: bool = False) -> Iterator[sa.Connection]:
+    """Yield a connection in a transaction, which is committed if no error is raised.
+
+    `reading`: the transaction only reads; on SQLite it does not take the write lock.
+    """
+    with engine.connect() as connection:
+        if reading and engine.dialect.name == "sqlite":
+            connection.info[_ONLY_READS] = True
+        with connection.begin():
+            yield connection
 
 
 def is_busy(error: BaseException) -> bool:
@@ -54,9 +70,10 @@ def _connected(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _begun(connection: sa.Connection) -> None:
-    reading = connection.get_execution_options().get(READ_ONLY, False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+def _begin(connection: PoolProxiedConnection) -> None:
+    driver: Any = connection.dbapi_connection
+    reading = connection.info.pop(_ONLY_READS, False)
+    driver.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 _HOW = {
@@ -75,6 +92,8 @@ Otherwise the transaction of a daemon whose machine failed would keep its locks 
 them the lease.
 """
 _CONNECT_S = 10
+_CACHED_STATEMENTS = 512
+"""Number of statements that SQLite keeps compiled: a period runs more than the driver's 128."""
 _UNKNOWN_VARIABLE = 1193
 
 
@@ -97,8 +116,11 @@ def make_engine(url: str, connections: int = 4, silence_s: float | None = None) 
     if parsed.get_driver_name() == "pymysql":
         limits = {"read_timeout": silence_s, "write_timeout": silence_s}
         options["connect_args"] = {"connect_timeout": _CONNECT_S} | limits
+    if parsed.get_backend_name() == "sqlite":
+        options["connect_args"] = {"cached_statements": _CACHED_STATEMENTS}
     if is_memory(parsed):
-        options = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+        connect = {**options["connect_args"], "check_same_thread": False}
+        options = {"poolclass": StaticPool, "connect_args": connect}
     # Errors are logged, and parameters may contain tenants' secrets, as VM templates do.
     try:
         engine = sa.create_engine(parsed, hide_parameters=True, **options)

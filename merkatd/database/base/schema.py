@@ -1,8 +1,10 @@
 """Common definitions of all tables, and the storage of arrays in compressed blobs."""
 
 import json
+import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +36,12 @@ def pack(arrays: Arrays) -> bytes:
 
 def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a blob. Raise ValueError if it has another format or is damaged."""
+    return dict(_unpacked(blob))
+
+
+# A charge and the decision after it read the same blob several times.
+@lru_cache(maxsize=1)
+def _unpacked(blob: bytes) -> Arrays:
     if blob[: len(_MARK)] != _MARK:
         raise ValueError(f"a blob of arrays must start with {_MARK!r} (got {blob[:4]!r})")
     try:
@@ -44,7 +52,7 @@ def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
     offset = _LENGTH_BYTES + length
     arrays = {}
     for name, dtype, shape in json.loads(data[_LENGTH_BYTES:offset]):
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         flat = np.frombuffer(data, dtype=dtype, count=count, offset=offset)
         arrays[name] = flat.reshape(shape)
         offset += flat.nbytes
@@ -91,3 +99,36 @@ def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """Yield the items in pieces that fit into an IN list."""
     for first in range(0, len(items), CHUNK):
         yield items[first : first + CHUNK]
+
+
+Query = sa.Select[*tuple[Any, ...]]
+_FEW = 8
+"""The number of values up to which a list has a statement of its own."""
+
+
+class InList:
+    """A query with a list of values, such as `WHERE id IN (1, 2)`.
+
+    SQLAlchemy inserts a list into a statement's text at each execution, which takes as long as the
+    rest of a short query. So each length up to `_FEW` has its own statement.
+    """
+
+    def __init__(self, query: Callable[[Any], Query]) -> None:
+        """`query` returns the query for a list of parameters."""
+        self._of_any_length = query(sa.bindparam("values", expanding=True))
+        self._query = query
+        self._of_length: dict[int, Query] = {}
+
+    def rows(
+        self, connection: sa.Connection, values: Iterable[Any], **further: Any
+    ) -> Iterator[sa.Row[*tuple[Any, ...]]]:
+        """Yield the rows for these values; `further` are the query's other parameters."""
+        for some in chunks(list(values)):
+            if len(some) > _FEW:
+                yield from connection.execute(self._of_any_length, {**further, "values": some})
+                continue
+            names = [f"value_{number}" for number in range(len(some))]
+            if len(some) not in self._of_length:
+                self._of_length[len(some)] = self._query([sa.bindparam(name) for name in names])
+            given = {**further, **dict(zip(names, some, strict=True))}
+            yield from connection.execute(self._of_length[len(some)], given)

@@ -60,6 +60,13 @@ _OWNERS = (
 )
 
 
+_FAILURES = (
+    sa.select(MEMBERS.c.platform, MEMBERS.c.cluster, MEMBERS.c.failed_s)
+    .where(MEMBERS.c.failed_s > sa.bindparam("since_s"))
+    .order_by(MEMBERS.c.failed_s)
+)
+
+
 class Refusals(NamedTuple):
     """Refusals of the creation of a VM."""
 
@@ -121,12 +128,8 @@ def mark_failed(connection: sa.Connection, keys: Iterable[str], at_s: float) -> 
 
 def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str], list[float]]:
     """Return the times of VM failures since then, by platform and cluster, oldest first."""
-    query = sa.select(MEMBERS.c.platform, MEMBERS.c.cluster, MEMBERS.c.failed_s)
     times: dict[tuple[int, str], list[float]] = {}
-    rows = connection.execute(
-        query.where(MEMBERS.c.failed_s > since_s).order_by(MEMBERS.c.failed_s)
-    )
-    for platform, cluster, at_s in rows:
+    for platform, cluster, at_s in connection.execute(_FAILURES, {"since_s": since_s}):
         times.setdefault((platform, cluster), []).append(at_s or 0.0)
     return times
 

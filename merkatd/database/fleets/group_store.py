@@ -67,6 +67,15 @@ class GroupRow:
 
 
 _NAMES = tuple(field.name for field in fields(GroupRow))
+_EVERY = sa.select(VM_GROUPS).order_by(VM_GROUPS.c.id)
+_LIVING = _EVERY.where(VM_GROUPS.c.ended_s.is_(None))
+_LIVING_OF = _LIVING.where(VM_GROUPS.c.owner == sa.bindparam("its_owner"))
+_LOCK_LIVING = _LIVING.with_for_update()
+_LOCK_LIVING_OF = _LIVING_OF.with_for_update()
+_CREATED_BY = _EVERY.where(VM_GROUPS.c.token == sa.bindparam("its_token"))
+_GET = _EVERY.where(VM_GROUPS.c.id == sa.bindparam("its_id"))
+_LOCK = _GET.with_for_update()
+_OF_IDS = _EVERY.where(VM_GROUPS.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def add(connection: sa.Connection, group: GroupRow) -> GroupRow:
@@ -85,30 +94,28 @@ def change(connection: sa.Connection, group: int, **values: Any) -> None:
 
 def created_by(connection: sa.Connection, token: str) -> GroupRow | None:
     """Return the group of this creation token."""
-    rows = connection.execute(sa.select(VM_GROUPS).where(VM_GROUPS.c.token == token))
+    rows = connection.execute(_CREATED_BY, {"its_token": token})
     return next((_loaded(row) for row in rows), None)
 
 
 def get(connection: sa.Connection, group: int) -> GroupRow | None:
     """Return the group of this id, also if it has ended."""
-    rows = connection.execute(sa.select(VM_GROUPS).where(VM_GROUPS.c.id == group))
-    return next((_loaded(row) for row in rows), None)
+    return next(map(_loaded, connection.execute(_GET, {"its_id": group})), None)
 
 
 def locked(connection: sa.Connection, group: int) -> GroupRow | None:
     """Return the group and lock its row until the transaction ends."""
-    query = sa.select(VM_GROUPS).where(VM_GROUPS.c.id == group).with_for_update()
-    return next((_loaded(row) for row in connection.execute(query)), None)
+    return next(map(_loaded, connection.execute(_LOCK, {"its_id": group})), None)
 
 
 def living(
     connection: sa.Connection, owner: int | None = None, *, lock: bool = False
 ) -> tuple[GroupRow, ...]:
     """Return all groups that have not ended, or an owner's, oldest first; lock them if asked."""
-    query = sa.select(VM_GROUPS).where(VM_GROUPS.c.ended_s.is_(None)).order_by(VM_GROUPS.c.id)
-    if owner is not None:
-        query = query.where(VM_GROUPS.c.owner == owner)
-    rows = connection.execute(query.with_for_update() if lock else query)
+    if owner is None:
+        rows = connection.execute(_LOCK_LIVING if lock else _LIVING)
+    else:
+        rows = connection.execute(_LOCK_LIVING_OF if lock else _LIVING_OF, {"its_owner": owner})
     return tuple(_loaded(row) for row in rows)
 
 
@@ -141,8 +148,7 @@ def permitting(
 
 def of_ids(connection: sa.Connection, ids: set[int]) -> tuple[GroupRow, ...]:
     """Return the groups of these ids, oldest first."""
-    query = sa.select(VM_GROUPS).where(VM_GROUPS.c.id.in_(sorted(ids))).order_by(VM_GROUPS.c.id)
-    return tuple(_loaded(row) for row in connection.execute(query))
+    return tuple(_loaded(row) for row in connection.execute(_OF_IDS, {"ids": sorted(ids)}))
 
 
 def _loaded(row: sa.Row[Any]) -> GroupRow:

@@ -48,7 +48,14 @@ class MemberTable(Generic[Member]):
         self._member = member
         names = [entry.name for entry in fields(member) if entry.name != "key"]
         self._known = sa.select(table.c.vm).where(table.c.vm.is_not(None))
-        self._columns = [table.c.create_key.label("key"), *(table.c[name] for name in names)]
+        columns = [table.c.create_key.label("key"), *(table.c[name] for name in names)]
+        self._living = (
+            sa.select(*columns)
+            .where(table.c.gone_s.is_(None))
+            .order_by(self._fleet, table.c.number)
+        )
+        self._living_of = self._living.where(self._fleet == sa.bindparam("its_fleet"))
+        self._highest = sa.select(self._fleet, sa.func.max(table.c.number)).group_by(self._fleet)
 
     def add(self, connection: sa.Connection, members: Iterable[Member]) -> None:
         """Store new members."""
@@ -99,10 +106,10 @@ class MemberTable(Generic[Member]):
 
     def living(self, connection: sa.Connection, fleet: int | None = None) -> tuple[Member, ...]:
         """Return the members that are not gone, of one fleet or of all, in order of numbers."""
-        query = sa.select(*self._columns).where(self._table.c.gone_s.is_(None))
-        if fleet is not None:
-            query = query.where(self._fleet == fleet)
-        rows = connection.execute(query.order_by(self._fleet, self._table.c.number))
+        if fleet is None:
+            rows = connection.execute(self._living)
+        else:
+            rows = connection.execute(self._living_of, {"its_fleet": fleet})
         return tuple(self._member(**row._asdict()) for row in rows)
 
     def gone_since(self, connection: sa.Connection, since_s: float) -> frozenset[int]:
@@ -112,9 +119,7 @@ class MemberTable(Generic[Member]):
 
     def highest_numbers(self, connection: sa.Connection) -> dict[int, int]:
         """Return the highest number of a member, by fleet."""
-        query = sa.select(self._fleet, sa.func.max(self._table.c.number))
-        rows = connection.execute(query.group_by(self._fleet))
-        return {row[0]: row[1] for row in rows}
+        return {row[0]: row[1] for row in connection.execute(self._highest)}
 
     def change(self, connection: sa.Connection, keys: Iterable[str], **values: Any) -> None:
         """Set columns of the members with these keys."""

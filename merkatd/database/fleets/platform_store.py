@@ -180,6 +180,20 @@ class PlatformRow:
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
 _PLATFORM_NAMES = tuple(field.name for field in fields(PlatformRow))
+_EVERY = sa.select(PLATFORMS).order_by(PLATFORMS.c.id)
+_LIVING = _EVERY.where(PLATFORMS.c.state.not_in(OVER))
+_LIVING_OF = _LIVING.where(PLATFORMS.c.owner == sa.bindparam("its_owner"))
+_LOCK_LIVING = _LIVING.with_for_update()
+_LOCK_LIVING_OF = _LIVING_OF.with_for_update()
+_GET = _EVERY.where(PLATFORMS.c.id == sa.bindparam("its_id"))
+_LOCK = _GET.with_for_update()
+_SUBMITTED = _EVERY.where(PLATFORMS.c.token == sa.bindparam("its_token"))
+_OF_IDS = _EVERY.where(PLATFORMS.c.id.in_(sa.bindparam("ids", expanding=True)))
+_CLAIMED_SINCE = (
+    sa.select(PLATFORMS.c.owner, sa.func.count())
+    .where(PLATFORMS.c.started_s >= sa.bindparam("since_s"), PLATFORMS.c.claim_units.is_not(None))
+    .group_by(PLATFORMS.c.owner)
+)
 
 
 def add(connection: sa.Connection, platform: PlatformRow) -> PlatformRow:
@@ -200,36 +214,32 @@ def change(connection: sa.Connection, platform: int, **values: Any) -> None:
 
 def get(connection: sa.Connection, platform: int) -> PlatformRow | None:
     """Return the platform of this id."""
-    return next(iter(_selected(connection, [PLATFORMS.c.id == platform])), None)
+    return next(iter(_selected(connection, _GET, its_id=platform)), None)
 
 
 def submitted(connection: sa.Connection, token: str) -> PlatformRow | None:
     """Return the platform of this submission token."""
-    return next(iter(_selected(connection, [PLATFORMS.c.token == token])), None)
+    return next(iter(_selected(connection, _SUBMITTED, its_token=token)), None)
 
 
 def locked(connection: sa.Connection, platform: int) -> PlatformRow | None:
     """Return the platform and lock its row until the transaction ends."""
-    query = sa.select(PLATFORMS).where(PLATFORMS.c.id == platform).with_for_update()
-    return next((_loaded(row) for row in connection.execute(query)), None)
+    return next(iter(_selected(connection, _LOCK, its_id=platform)), None)
 
 
 def living(
     connection: sa.Connection, owner: int | None = None, *, lock: bool = False
 ) -> tuple[PlatformRow, ...]:
     """Return all platforms that have not ended, or an owner's, oldest first; lock them if asked."""
-    mine = [] if owner is None else [PLATFORMS.c.owner == owner]
-    return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine], lock=lock)
+    if owner is None:
+        return _selected(connection, _LOCK_LIVING if lock else _LIVING)
+    return _selected(connection, _LOCK_LIVING_OF if lock else _LIVING_OF, its_owner=owner)
 
 
 def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
     """Return how many platforms with a claim started since then, by owner."""
-    query = (
-        sa.select(PLATFORMS.c.owner, sa.func.count())
-        .where(PLATFORMS.c.started_s >= since_s, PLATFORMS.c.claim_units.is_not(None))
-        .group_by(PLATFORMS.c.owner)
-    )
-    return Counter({row.owner: row[1] for row in connection.execute(query)})
+    rows = connection.execute(_CLAIMED_SINCE, {"since_s": since_s})
+    return Counter({row.owner: row[1] for row in rows})
 
 
 def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:
@@ -251,7 +261,7 @@ def remembered(connection: sa.Connection, since_s: float, most: int) -> frozense
 
 def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[PlatformRow, ...]:
     """Return the platforms of these ids, oldest first."""
-    return _selected(connection, [PLATFORMS.c.id.in_(sorted(set(ids)))])
+    return _selected(connection, _OF_IDS, ids=sorted(set(ids)))
 
 
 def listed(
@@ -269,11 +279,9 @@ def listed(
 
 
 def _selected(
-    connection: sa.Connection, conditions: list[sa.ColumnElement[bool]], *, lock: bool = False
+    connection: sa.Connection, query: sa.Select[Any], **values: Any
 ) -> tuple[PlatformRow, ...]:
-    query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id)
-    rows = connection.execute(query.with_for_update() if lock else query)
-    return tuple(_loaded(row) for row in rows)
+    return tuple(_loaded(row) for row in connection.execute(query, values))
 
 
 def _stored(name: str, value: Any) -> Any:

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.cluster.columns import NO_OWNER
-from merkatd.database.base.schema import SERIAL, chunks, table
+from merkatd.database.base.schema import SERIAL, InList, table
 from merkatd.database.base.transactions import LostRaceError
 
 
@@ -55,17 +55,14 @@ ACCOUNTS = table(
 _CHANGED_AT_ONCE = 100
 
 # Each period runs these statements many times: to build one takes longer than to run it.
+_EVERY = sa.select(ACCOUNTS).order_by(ACCOUNTS.c.id)
 _FIND = sa.select(ACCOUNTS).where(
     ACCOUNTS.c.kind == sa.bindparam("its_kind"),
     ACCOUNTS.c.owner == sa.bindparam("its_owner"),
     ACCOUNTS.c.name == sa.bindparam("its_name"),
 )
-_READ_IDS = (
-    sa.select(ACCOUNTS)
-    .where(ACCOUNTS.c.id.in_(sa.bindparam("ids", expanding=True)))
-    .order_by(ACCOUNTS.c.id)
-)
-_LOCK_IDS = _READ_IDS.with_for_update()
+_READ_IDS = InList(lambda ids: _EVERY.where(ACCOUNTS.c.id.in_(ids)))
+_LOCK_IDS = InList(lambda ids: _EVERY.where(ACCOUNTS.c.id.in_(ids)).with_for_update())
 _LOCK_TREASURY = (
     sa.select(ACCOUNTS.c.id)
     .where(
@@ -78,9 +75,10 @@ _LOCK_TREASURY = (
 _LOCK_DEBTORS = (
     sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id).with_for_update()
 )
-_TENANTS_OF = sa.select(ACCOUNTS.c.owner, ACCOUNTS.c.id).where(
-    ACCOUNTS.c.kind == AccountKind.TENANT,
-    ACCOUNTS.c.owner.in_(sa.bindparam("owners", expanding=True)),
+_TENANTS_OF = InList(
+    lambda owners: sa.select(ACCOUNTS.c.owner, ACCOUNTS.c.id).where(
+        ACCOUNTS.c.kind == AccountKind.TENANT, ACCOUNTS.c.owner.in_(owners)
+    )
 )
 _HOLDING = (
     sa.select(ACCOUNTS)
@@ -88,6 +86,11 @@ _HOLDING = (
     .order_by(ACCOUNTS.c.id)
 )
 _LOCK_HOLDING = _HOLDING.with_for_update()
+_OF_OWNER = (
+    sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == sa.bindparam("its_owner")).order_by(ACCOUNTS.c.id)
+)
+_LOCK_OF_OWNER = _OF_OWNER.with_for_update()
+_INSERT = sa.insert(ACCOUNTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +124,7 @@ def ensure(
         return account
     row = {"kind": kind, "owner": _stored(owner), "name": name, "balance": 0}
     try:
-        connection.execute(sa.insert(ACCOUNTS), row)
+        connection.execute(_INSERT, row)
     except sa.exc.IntegrityError as error:
         raise LostRaceError(
             f"another transaction opened the {kind} account {name!r} first"
@@ -168,8 +171,7 @@ def of_owner(
     connection: sa.Connection, owner: int, *, locked: bool = False
 ) -> tuple[AccountRow, ...]:
     """Return the accounts of an OpenNebula user, oldest first: the tenant's own is the first."""
-    query = sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == owner).order_by(ACCOUNTS.c.id)
-    rows = connection.execute(query.with_for_update() if locked else query)
+    rows = connection.execute(_LOCK_OF_OWNER if locked else _OF_OWNER, {"its_owner": owner})
     return tuple(_account(row) for row in rows)
 
 
@@ -186,11 +188,8 @@ def ids_of_owner(connection: sa.Connection, owner: int) -> frozenset[int]:
 
 def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, int]:
     """Return the account ids of those of these users that are tenants, by user id."""
-    accounts: dict[int, int] = {}
-    for some in chunks(sorted(set(owners))):
-        rows = connection.execute(_TENANTS_OF, {"owners": some})
-        accounts.update((owner, account) for owner, account in rows)
-    return accounts
+    rows = _TENANTS_OF.rows(connection, sorted(set(owners)))
+    return {owner: account for owner, account in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def every(
@@ -260,12 +259,8 @@ def debtors(connection: sa.Connection) -> tuple[AccountRow, ...]:
 def _selected(
     connection: sa.Connection, ids: Iterable[int], *, lock: bool
 ) -> dict[int, AccountRow]:
-    accounts = {}
     query = _LOCK_IDS if lock else _READ_IDS
-    for some in chunks(sorted(set(ids))):
-        for row in connection.execute(query, {"ids": some}):
-            accounts[row.id] = _account(row)
-    return accounts
+    return {row.id: _account(row) for row in query.rows(connection, sorted(set(ids)))}
 
 
 def _stored(owner: int | None) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.base.schema import chunks, table
+from merkatd.database.base.schema import InList, table
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind, AccountRow
 
@@ -78,20 +78,14 @@ def end(connection: sa.Connection, account: int, at_s: float) -> None:
 
 def get(connection: sa.Connection, application: int, *, locked: bool = False) -> BudgetRow | None:
     """Return the budget of this application; `locked`: the current row, locked."""
-    query = _query().where(BUDGETS.c.account == application)
-    rows = connection.execute(query.with_for_update() if locked else query)
+    rows = connection.execute(_LOCK if locked else _GET, {"application": application})
     return next((_budget(row) for row in rows), None)
 
 
 def ended_among(connection: sa.Connection, applications: Iterable[int]) -> frozenset[int]:
     """Return which of these applications have ended, and lock their rows."""
-    ids: set[int] = set()
-    for some in chunks(sorted(set(applications))):
-        query = sa.select(BUDGETS.c.account).where(
-            BUDGETS.c.account.in_(some), BUDGETS.c.ended_s.is_not(None)
-        )
-        ids.update(connection.scalars(query.with_for_update()))
-    return frozenset(ids)
+    rows = _LOCK_ENDED.rows(connection, sorted(set(applications)))
+    return frozenset(row.account for row in rows)
 
 
 def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
@@ -135,8 +129,18 @@ def _query() -> sa.Select[Any]:
     )
 
 
+# Each period runs these statements: to build one takes longer than to run it.
 _OPEN = _query().where(BUDGETS.c.ended_s.is_(None))
 _LOCK_OPEN = _OPEN.with_for_update()
+_GET = _query().where(BUDGETS.c.account == sa.bindparam("application"))
+_LOCK = _GET.with_for_update()
+_LOCK_ENDED = InList(
+    lambda applications: (
+        sa.select(BUDGETS.c.account)
+        .where(BUDGETS.c.account.in_(applications), BUDGETS.c.ended_s.is_not(None))
+        .with_for_update()
+    )
+)
 
 
 def _budget(row: sa.Row[Any]) -> BudgetRow:

@@ -42,8 +42,6 @@ def load(connection: sa.Connection) -> dict[int, float]:
 
 def replace(connection: sa.Connection, counts: Mapping[int, float]) -> None:
     """Replace all arrears by these."""
-    if load(connection) == dict(counts):
-        return
     connection.execute(sa.delete(ARREARS))
     if counts:
         rows = [{"owner": owner, "periods": count} for owner, count in sorted(counts.items())]

@@ -72,6 +72,15 @@ ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
 _REFERENCES = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
 _LATER = _REFERENCES.where(TRANSACTIONS.c.id > sa.bindparam("newest"))
 _IDS = _REFERENCES.where(TRANSACTIONS.c.reference.in_(sa.bindparam("references", expanding=True)))
+# A range of references: LIKE uses the index only on some servers.
+_BELOW = _REFERENCES.where(
+    TRANSACTIONS.c.reference > sa.bindparam("prefix"),
+    TRANSACTIONS.c.reference < sa.bindparam("after"),
+)
+_SUMS = sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount)).group_by(TRANSACTIONS.c.kind)
+_NEWEST = sa.select(sa.func.max(TRANSACTIONS.c.id))
+_INSERT = sa.insert(TRANSACTIONS)
+_INSERT_ENTRIES = sa.insert(ENTRIES)
 
 
 class BookingError(ValueError):
@@ -179,15 +188,9 @@ def sums(
     connection: sa.Connection, account: int, since_s: float, until_s: float | None
 ) -> dict[TransactionKind, int]:
     """Return the sums of an account's entries from `since_s` until before `until_s`, by kind."""
-    query = (
-        sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
-        .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
-        .where(ENTRIES.c.account_id == account, TRANSACTIONS.c.at_s >= since_s)
-        .group_by(TRANSACTIONS.c.kind)
-    )
-    if until_s is not None:
-        query = query.where(TRANSACTIONS.c.at_s < until_s)
-    return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
+    query = _SUMS.join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
+    mine = ENTRIES.c.account_id == account, TRANSACTIONS.c.at_s >= since_s
+    return _by_kind(connection, query.where(*mine), until_s)
 
 
 def sums_of_owner(
@@ -197,12 +200,13 @@ def sums_of_owner(
 
     One query reads all accounts: each application leaves an account, by default for a year.
     """
-    query = (
-        sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
-        .select_from(_of_owner(owner))
-        .where(TRANSACTIONS.c.at_s >= since_s)
-        .group_by(TRANSACTIONS.c.kind)
-    )
+    query = _SUMS.select_from(_of_owner(owner)).where(TRANSACTIONS.c.at_s >= since_s)
+    return _by_kind(connection, query, until_s)
+
+
+def _by_kind(
+    connection: sa.Connection, query: sa.Select[str, int], until_s: float | None
+) -> dict[TransactionKind, int]:
     if until_s is not None:
         query = query.where(TRANSACTIONS.c.at_s < until_s)
     return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
@@ -224,19 +228,13 @@ def moved_of_owner(
 def _of_owner(owner: int) -> sa.Join:
     """Return the join of a user's entries with their accounts and transactions."""
     theirs = (ACCOUNTS.c.id == ENTRIES.c.account_id) & (ACCOUNTS.c.owner == owner)
-    return sa.join(
-        sa.join(ENTRIES, ACCOUNTS, theirs),
-        TRANSACTIONS,
-        TRANSACTIONS.c.id == ENTRIES.c.transaction_id,
-    )
+    known = sa.join(ENTRIES, ACCOUNTS, theirs)
+    return sa.join(known, TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
 
 
 def transactions_below(connection: sa.Connection, prefix: str) -> dict[str, int]:
     """Return the ids of transactions by reference, for a prefix that ends in a slash."""
-    # A range of references: LIKE uses the index only on some servers.
-    reference = TRANSACTIONS.c.reference
-    query = _REFERENCES.where(reference > prefix, reference < prefix[:-1] + AFTER_SLASH)
-    rows = connection.execute(query)
+    rows = connection.execute(_BELOW, {"prefix": prefix, "after": prefix[:-1] + AFTER_SLASH})
     return {reference: number for reference, number in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
@@ -272,9 +270,9 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
     if not postings:
         return
     rows = [{"at_s": at_s, "kind": p.kind, "reference": p.reference} for p in postings]
-    newest = connection.scalar(sa.select(sa.func.max(TRANSACTIONS.c.id))) or 0
+    newest = connection.scalar(_NEWEST) or 0
     try:
-        connection.execute(sa.insert(TRANSACTIONS), rows)
+        connection.execute(_INSERT, rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction posted the same reference first") from error
     later = connection.execute(_LATER, {"newest": newest})
@@ -286,7 +284,7 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
         if amount
     ]
     if entries:
-        connection.execute(sa.insert(ENTRIES), entries)
+        connection.execute(_INSERT_ENTRIES, entries)
 
 
 def transaction_ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, int]:

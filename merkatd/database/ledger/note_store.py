@@ -109,6 +109,7 @@ _NEWEST_ROUND = (
     .order_by(ROUNDS.c.number.desc())
     .limit(1)
 )
+_INSERT_ROUND = sa.insert(ROUNDS)
 _DRIFT_S = 5.0
 """Tolerated difference between two daemons' clocks, or of one clock that NTP adjusts."""
 
@@ -124,7 +125,7 @@ def begin_round(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
     before = newest(connection, kind)
     number = 1 if before is None else before[0] + 1
     try:
-        connection.execute(sa.insert(ROUNDS), {"kind": kind, "number": number, "at_s": at_s})
+        connection.execute(_INSERT_ROUND, {"kind": kind, "number": number, "at_s": at_s})
     except sa.exc.IntegrityError as error:
         raise LostRaceError(f"another transaction stored {kind} {number} first") from error
     return number

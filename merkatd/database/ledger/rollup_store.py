@@ -113,10 +113,10 @@ def _add(connection: sa.Connection, day: int, kind: TransactionKind, moves: _Mov
         connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.transaction_id.in_(some)))
     rows = []
     for reference, amounts in moves.items():
-        whole = there.get(ids[reference], Counter())
-        whole.update(amounts)
+        sums = there.get(ids[reference], Counter())
+        sums.update(amounts)
         rows += [
             {"transaction_id": ids[reference], "account_id": account, "amount": amount}
-            for account, amount in whole.items()
+            for account, amount in sums.items()
         ]
     connection.execute(sa.insert(ENTRIES), rows)

@@ -46,6 +46,7 @@ class Detail:
     names: Sequence[str]
 
 
+_INSERT = sa.insert(DETAILS)
 _HAS_DETAILS = sa.select(DETAILS.c.period).where(DETAILS.c.period == sa.bindparam("number"))
 
 
@@ -64,7 +65,7 @@ def store(connection: sa.Connection, detail: Detail) -> None:
         }
     )
     row = {"period": detail.period, "at_s": detail.at_s, "folded": False, "data": data}
-    connection.execute(sa.insert(DETAILS), row)
+    connection.execute(_INSERT, row)
 
 
 def has_details(connection: sa.Connection, period: int) -> bool:

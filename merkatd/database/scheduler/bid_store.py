@@ -55,6 +55,15 @@ class WordColumns(TypedColumns):
 BIDS = table("bids", BidColumns)
 WORDS = table("bid_words", WordColumns, sa.Index(None, "vm", "at_s"), sa.Index(None, "at_s"))
 
+# Each period runs these statements: to build one takes longer than to run it.
+_NEWEST = sa.select(sa.func.max(WORDS.c.id))
+_HASHES = sa.select(BIDS.c.vm, BIDS.c.template_hash)
+_AMOUNTS = sa.select(BIDS.c.vm, BIDS.c.bid)
+_OF_VMS = sa.select(BIDS).where(BIDS.c.vm.in_(sa.bindparam("vms", expanding=True)))
+_STORED_AFTER = sa.select(WORDS.c.vm).where(WORDS.c.id > sa.bindparam("began")).with_for_update()
+_RECORD = sa.insert(WORDS)
+_INSERT = sa.insert(BIDS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
@@ -78,7 +87,7 @@ class Bid:
 
 def newest(connection: sa.Connection) -> int:
     """Return the number of the newest bid on record, 0 before the first."""
-    return connection.scalar(sa.select(sa.func.max(WORDS.c.id))) or 0
+    return connection.scalar(_NEWEST) or 0
 
 
 def record_bids(
@@ -99,7 +108,7 @@ def record_bids(
     repeated = [bid for vm, bid in bid_of.items() if vm in in_force]
     replacing = [bid for bid in repeated if bid.vm not in overtaken]
     if bids:
-        connection.execute(sa.insert(WORDS), [_row(bid) for bid in bids])
+        connection.execute(_RECORD, [_row(bid) for bid in bids])
     if new:
         _insert(connection, [_row(bid) | {"template_hash": bid.template_hash} for bid in new])
     _replace(connection, replacing)
@@ -120,7 +129,7 @@ def read_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> None
 def changed_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> frozenset[int]:
     """Return the VMs whose template is new or has changed since it was last read, by its hash."""
     # Nearly all rows are needed: reading all is faster than a list of thousands of ids.
-    rows = connection.execute(sa.select(BIDS.c.vm, BIDS.c.template_hash))
+    rows = connection.execute(_HASHES)
     read: dict[int, str | None] = {vm: text_hash for vm, text_hash in rows}  # noqa: C416 - rows are no pairs to mypy
     return frozenset(vm for vm, text_hash in hashes.items() if read.get(vm) != text_hash)
 
@@ -131,7 +140,7 @@ def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> 
         return {row.vm: _bid(row) for row in connection.execute(sa.select(BIDS))}
     bids = {}
     for some in chunks(sorted(vms)):
-        for row in connection.execute(sa.select(BIDS).where(BIDS.c.vm.in_(some))):
+        for row in connection.execute(_OF_VMS, {"vms": some}):
             bids[row.vm] = _bid(row)
     return bids
 
@@ -146,7 +155,7 @@ def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
     """Return only the amounts of the bids in force, by VM."""
     by_text: dict[str, Mapping[str, float]] = {}
     bids: dict[int, Mapping[str, float]] = {}
-    for vm, text in connection.execute(sa.select(BIDS.c.vm, BIDS.c.bid)):
+    for vm, text in connection.execute(_AMOUNTS):
         if text not in by_text:
             by_text[text] = json.loads(text)
         bids[vm] = by_text[text]
@@ -183,13 +192,12 @@ def _overtaken(
     if not vms:
         return frozenset()
     # Locked rows are current: this transaction may have read long before the newest bid was stored.
-    since = sa.select(WORDS.c.vm).where(WORDS.c.id > began).with_for_update()
-    return frozenset(vms.intersection(connection.scalars(since)))
+    return frozenset(vms.intersection(connection.scalars(_STORED_AFTER, {"began": began})))
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
     try:
-        connection.execute(sa.insert(BIDS), rows)
+        connection.execute(_INSERT, rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction stored a VM's first bid") from error
 

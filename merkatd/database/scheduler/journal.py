@@ -23,7 +23,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.cluster import Create, Step, Terminate
-from merkatd.database.base.schema import chunks
+from merkatd.database.base.schema import InList, chunks
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.step_store import (
@@ -41,16 +41,12 @@ from merkatd.database.scheduler.step_store import (
 
 _NEWEST_FIRST = (STEPS.c.period.desc(), STEPS.c.position.desc(), STEPS.c.id)
 # Each period runs these statements many times: to build one takes longer than to run it.
-_KNOWN = sa.select(STEPS.c.id).where(STEPS.c.id.in_(sa.bindparam("ids", expanding=True)))
-_LOCK_IN_STATE = _KNOWN.where(
-    STEPS.c.state.in_(sa.bindparam("states", expanding=True))
-).with_for_update()
-_LOCK_SENT = _LOCK_IN_STATE.where(STEPS.c.sent_s == sa.bindparam("sent_s"))
-_PERIODS = sa.select(PERIODS.c.number).where(
-    PERIODS.c.number.in_(sa.bindparam("numbers", expanding=True))
-)
-_CREATIONS = sa.select(STEPS.c.id, STEPS.c.detail).where(
-    STEPS.c.id.in_(sa.bindparam("ids", expanding=True)), STEPS.c.kind == Create.kind
+_KNOWN = InList(lambda ids: sa.select(STEPS.c.id).where(STEPS.c.id.in_(ids)))
+_PERIODS = InList(lambda numbers: sa.select(PERIODS.c.number).where(PERIODS.c.number.in_(numbers)))
+_CREATIONS = InList(
+    lambda ids: sa.select(STEPS.c.id, STEPS.c.detail).where(
+        STEPS.c.id.in_(ids), STEPS.c.kind == Create.kind
+    )
 )
 _IN_RECORDED_ORDER = sa.select(STEPS).order_by(STEPS.c.period, STEPS.c.position, STEPS.c.id)
 _IS_OUTSTANDING = STEPS.c.state.in_(OUTSTANDING)
@@ -61,6 +57,13 @@ _OUTSTANDING_OR_ENDED = _IN_RECORDED_ORDER.where(
     & STEPS.c.kind.in_(PLACEMENT)
     & (STEPS.c.ended_s == sa.bindparam("ended_s"))
 )
+_CLAIM_VMS = InList(
+    lambda vms: sa.select(STEPS.c.outstanding_vm, STEPS.c.id).where(STEPS.c.outstanding_vm.in_(vms))
+)
+_CLAIM_KEYS = InList(
+    lambda keys: sa.select(STEPS.c.live_key, STEPS.c.id).where(STEPS.c.live_key.in_(keys))
+)
+_INSERT = sa.insert(STEPS)
 _ASKED = 3
 """Number of times that a guest is asked to shut down."""
 
@@ -162,8 +165,8 @@ def record(connection: sa.Connection, steps: Iterable[Step], at_s: float) -> Rec
     """
     wanted = list(steps)
     known = _known(connection, [step.id for step in wanted])
-    vms = _claimed(connection, STEPS.c.outstanding_vm, [claimed_vm(step) for step in wanted])
-    keys = _claimed(connection, STEPS.c.live_key, [claimed_key(step) for step in wanted])
+    vms = _claimed(connection, _CLAIM_VMS, [claimed_vm(step) for step in wanted])
+    keys = _claimed(connection, _CLAIM_KEYS, [claimed_key(step) for step in wanted])
     left_out: dict[str, str] = {}
     rows: dict[str, dict[str, Any]] = {}
     for position, step in enumerate(wanted):
@@ -251,9 +254,8 @@ def _drop_texts(connection: sa.Connection, ended: Iterable[str]) -> None:
 
     A template has up to 32 KiB, steps are kept for a week, and a refused creation is repeated.
     """
-    for some in chunks(sorted(ended)):
-        rows = connection.execute(_CREATIONS, {"ids": some}).all()
-        _update(connection, [{"which": row.id, "detail": without_text(row.detail)} for row in rows])
+    rows = _CREATIONS.rows(connection, sorted(ended))
+    _update(connection, [{"which": row.id, "detail": without_text(row.detail)} for row in rows])
 
 
 def _obstacle(
@@ -274,21 +276,13 @@ def _obstacle(
 
 
 def _known(connection: sa.Connection, ids: list[str]) -> set[str]:
-    known_ids: set[str] = set()
-    for some in chunks(ids):
-        known_ids.update(connection.scalars(_KNOWN, {"ids": some}))
-    return known_ids
+    return {row.id for row in _KNOWN.rows(connection, ids)}
 
 
-def _claimed(
-    connection: sa.Connection, column: sa.Column[Any], values: list[Any]
-) -> dict[Any, str]:
-    """Return the steps that claim one of the values, by value."""
-    steps: dict[Any, str] = {}
-    for some in chunks([value for value in values if value is not None]):
-        query = sa.select(column, STEPS.c.id).where(column.in_(some))
-        steps.update((value, step) for value, step in connection.execute(query))
-    return steps
+def _claimed(connection: sa.Connection, claiming: InList, values: list[Any]) -> dict[Any, str]:
+    """Return the steps that claim one of the values, by value; `claiming` selects them."""
+    rows = claiming.rows(connection, [value for value in values if value is not None])
+    return {value: step for value, step in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
@@ -298,7 +292,7 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
             f"steps of period {min(missing)} can't be recorded: the period is not stored"
         )
     try:
-        connection.execute(sa.insert(STEPS), rows)
+        connection.execute(_INSERT, rows)
     except sa.exc.IntegrityError as error:
         # The claims were free a moment ago: a retry will see the other transaction's step.
         raise LostRaceError(f"another transaction recorded a step first: {error.orig}") from error
@@ -306,7 +300,7 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
 
 def _periods(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[int]:
     numbers = {row["period"] for row in rows}
-    return set(connection.scalars(_PERIODS, {"numbers": sorted(numbers)}))
+    return {row.number for row in _PERIODS.rows(connection, sorted(numbers))}
 
 
 def _in_state(
@@ -319,14 +313,24 @@ def _in_state(
 
     With `sent_s`, the steps must also have been sent at that time.
     """
-    locked: set[str] = set()
-    for some in chunks(sorted(ids)):
-        wanted: dict[str, Any] = {"ids": some, "states": states}
-        if sent_s is None:
-            locked.update(connection.scalars(_LOCK_IN_STATE, wanted))
-        else:
-            locked.update(connection.scalars(_LOCK_SENT, {**wanted, "sent_s": sent_s}))
-    return frozenset(locked)
+    if sent_s is None:
+        rows = _locking(states).rows(connection, sorted(ids))
+    else:
+        rows = _locking(states, sent=True).rows(connection, sorted(ids), its_sent_s=sent_s)
+    return frozenset(row.id for row in rows)
+
+
+@cache
+def _locking(states: tuple[StepState, ...], *, sent: bool = False) -> InList:
+    """Return the query that locks steps in these states; `sent`: sent at the time `its_sent_s`."""
+    wanted: list[sa.ColumnElement[bool]] = [
+        STEPS.c.state.in_([sa.literal(state) for state in states])
+    ]
+    if sent:
+        wanted.append(STEPS.c.sent_s == sa.bindparam("its_sent_s"))
+    return InList(
+        lambda ids: sa.select(STEPS.c.id).where(STEPS.c.id.in_(ids), *wanted).with_for_update()
+    )
 
 
 def _update(connection: sa.Connection, changes: list[dict[str, Any]]) -> None:

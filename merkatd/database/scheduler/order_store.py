@@ -128,9 +128,9 @@ class OrdersInForce:
 def in_force(connection: sa.Connection) -> OrdersInForce:
     """Return the orders that apply now."""
     newest = _newest(connection)
-    whole, how = newest.get(EVERYTHING), newest.get(HOW)
+    for_all, how = newest.get(EVERYTHING), newest.get(HOW)
     return OrdersInForce(
-        paused=whole is not None and whole.what is Order.PAUSE,
+        paused=for_all is not None and for_all.what is Order.PAUSE,
         drained=frozenset(host for host, given in newest.items() if given.what is Order.DRAIN),
         mode=None if how is None else _MODES.get(how.what),
     )

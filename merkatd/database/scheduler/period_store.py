@@ -107,6 +107,18 @@ _HIGHEST = sa.select(sa.func.max(PERIODS.c.number))
 _GET = sa.select(*_COLUMNS).where(PERIODS.c.number == sa.bindparam("its_number"))
 _RECENT = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(sa.bindparam("most"))
 _RECENT_IN_STATE = _RECENT.where(PERIODS.c.state == sa.bindparam("its_state"))
+_TO_CHARGE = sa.union_all(
+    *(
+        sa.select(_RECENT.where(PERIODS.c.state == state).limit(100).subquery())
+        for state in sorted(_CHARGEABLE)
+    )
+)
+_CHARGED = _RECENT.where(PERIODS.c.state == PeriodState.CHARGED).limit(100).subquery()
+_CHARGED_AT = (
+    sa.select(_CHARGED.c.number)
+    .where(_CHARGED.c.charged_s == sa.bindparam("at_s"))
+    .order_by(_CHARGED.c.number.desc())
+)
 _NEWEST_DECIDED = (
     sa.select(PERIODS.c.number)
     .where(PERIODS.c.decided_s.is_not(None))
@@ -119,10 +131,14 @@ _MEMORY = (
     .order_by(PERIODS.c.number.desc())
     .limit(1)
 )
-_ADVANCE = sa.update(PERIODS).where(
-    PERIODS.c.number == sa.bindparam("its_number"),
-    PERIODS.c.state.in_(sa.bindparam("states", expanding=True)),
-)
+_ADVANCE = {
+    after: sa.update(PERIODS).where(
+        PERIODS.c.number == sa.bindparam("its_number"),
+        PERIODS.c.state.in_([sa.literal(state) for state in sorted(before)]),
+    )
+    for after, before in _BEFORE.items()
+}
+_INSERT = sa.insert(PERIODS)
 
 
 def begin(
@@ -140,7 +156,7 @@ def begin(
         "vms": vms,
     }
     try:
-        connection.execute(sa.insert(PERIODS), row)
+        connection.execute(_INSERT, row)
     except sa.exc.IntegrityError as error:
         raise LostRaceError(f"another transaction started period {number} first") from error
     return number
@@ -251,13 +267,13 @@ def first_since(connection: sa.Connection, started_s: float) -> int | None:
 
 def to_charge(connection: sa.Connection, before: int) -> tuple[PeriodRow, ...]:
     """Return the periods before this one that are still to be charged, oldest first."""
-    due = [
-        period
-        for state in sorted(_CHARGEABLE)
-        for period in recent(connection, 100, state)
-        if period.number < before
-    ]
+    due = [_period(row) for row in connection.execute(_TO_CHARGE) if row.number < before]
     return tuple(sorted(due, key=lambda period: period.number))
+
+
+def charged_at(connection: sa.Connection, at_s: float) -> tuple[int, ...]:
+    """Return those of the newest charged periods that were charged at this time, newest first."""
+    return tuple(connection.scalars(_CHARGED_AT, {"at_s": at_s}))
 
 
 def quarantined(connection: sa.Connection) -> tuple[PeriodRow, ...]:
@@ -306,8 +322,8 @@ def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
-    condition = {"its_number": number, "states": sorted(_BEFORE[state])}
-    result = connection.execute(_ADVANCE, {**condition, "state": state, **values})
+    change = {"its_number": number, "state": state, **values}
+    result = connection.execute(_ADVANCE[state], change)
     if result.rowcount == 1:
         return
     present = get(connection, number)

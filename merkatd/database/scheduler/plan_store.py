@@ -49,6 +49,7 @@ class PlanColumns(TypedColumns):
 
 
 PLANS = table("plans", PlanColumns, sa.Index(None, "state"))
+_END_STANDING = sa.update(PLANS).where(PLANS.c.state.in_(STANDING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +132,7 @@ def put(connection: sa.Connection, period: int, steps: Sequence[ProposedStep], a
 
 def withdraw(connection: sa.Connection, at_s: float) -> None:
     """End the standing plan, if any."""
-    standing = sa.update(PLANS).where(PLANS.c.state.in_(STANDING))
-    connection.execute(standing.values(state=PlanState.REPLACED, ended_s=at_s))
+    connection.execute(_END_STANDING, {"state": PlanState.REPLACED, "ended_s": at_s})
 
 
 def approve(

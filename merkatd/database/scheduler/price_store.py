@@ -28,6 +28,7 @@ ALLOCATIONS = table("allocations", AllocationColumns)
 _LOAD = sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == sa.bindparam("its_period"))
 _DELETE = sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period == sa.bindparam("its_period"))
 _INSERT = sa.insert(ALLOCATIONS)
+_NEWEST = sa.select(sa.func.max(ALLOCATIONS.c.period))
 
 
 def store_allocations(connection: sa.Connection, period: int, arrays: Arrays) -> None:
@@ -44,7 +45,7 @@ def load_allocations(connection: sa.Connection, period: int) -> dict[str, npt.ND
 
 def newest(connection: sa.Connection) -> int | None:
     """Return the number of the newest period with allocations."""
-    return connection.scalar(sa.select(sa.func.max(ALLOCATIONS.c.period)))
+    return connection.scalar(_NEWEST)
 
 
 Prices = Mapping[str, Mapping[str, float]]
@@ -63,6 +64,20 @@ class PriceColumns(TypedColumns):
 
 
 PRICES = table("prices", PriceColumns, sa.Index(None, "market", "period"))
+_INSERT_PRICES = sa.insert(PRICES)
+_OF_PERIOD = sa.select(PRICES.c.market, PRICES.c.resource, PRICES.c.price).where(
+    PRICES.c.period == sa.bindparam("its_period")
+)
+_HISTORY = (
+    sa.select(PRICES.c.period, PERIODS.c.started_s, PRICES.c.resource, PRICES.c.price)
+    .join(PERIODS, PERIODS.c.number == PRICES.c.period)
+    .where(
+        PRICES.c.market == sa.bindparam("its_market"),
+        PERIODS.c.started_s >= sa.bindparam("since_s"),
+    )
+    .order_by(PRICES.c.period.desc(), PRICES.c.resource.desc())
+    .limit(sa.bindparam("most"))
+)
 
 
 _MINUTE_S = 60.0
@@ -88,14 +103,13 @@ def store_prices(connection: sa.Connection, period: int, prices: Prices) -> None
         for resource, price in by_resource.items()
     ]
     if rows:
-        connection.execute(sa.insert(PRICES), rows)
+        connection.execute(_INSERT_PRICES, rows)
 
 
 def load_prices(connection: sa.Connection, period: int) -> dict[str, dict[str, float]]:
     """Return the prices of a period by market and resource."""
     prices: dict[str, dict[str, float]] = {}
-    query = sa.select(PRICES.c.market, PRICES.c.resource, PRICES.c.price)
-    for market, resource, price in connection.execute(query.where(PRICES.c.period == period)):
+    for market, resource, price in connection.execute(_OF_PERIOD, {"its_period": period}):
         prices.setdefault(market, {})[resource] = _loaded(price)
     return prices
 
@@ -104,14 +118,8 @@ def history(
     connection: sa.Connection, market: str, since_s: float, limit: int = 10_000
 ) -> tuple[PricePoint, ...]:
     """Return the newest prices of a market in periods started since then, oldest first."""
-    query = (
-        sa.select(PRICES.c.period, PERIODS.c.started_s, PRICES.c.resource, PRICES.c.price)
-        .join(PERIODS, PERIODS.c.number == PRICES.c.period)
-        .where(PRICES.c.market == market, PERIODS.c.started_s >= since_s)
-        .order_by(PRICES.c.period.desc(), PRICES.c.resource.desc())
-        .limit(limit)
-    )
-    rows = connection.execute(query).all()
+    wanted = {"its_market": market, "since_s": since_s, "most": limit}
+    rows = connection.execute(_HISTORY, wanted).all()
     return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in reversed(rows))
 
 

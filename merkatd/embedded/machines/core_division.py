@@ -128,7 +128,7 @@ def _unions(groups: set[frozenset[int]]) -> set[frozenset[int]]:
     sets = set(groups)
     fresh = set(groups)
     while fresh and len(sets) < _MOST_SETS:
-        joined = {one | two for one in fresh for two in groups if one & two} - sets
+        joined = {group | two for group in fresh for two in groups if group & two} - sets
         sets |= joined
         fresh = joined
     return sets

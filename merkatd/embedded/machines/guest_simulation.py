@@ -47,14 +47,14 @@ class Behaviour:
 
 def behaviour_of(vm: Vm, settings: Guesting) -> Behaviour:
     """Read the behaviour in a VM's template; the default is a busy, half-full guest."""
-    told = vm.user_template.vector("EMBEDDED")
+    behaviour = vm.user_template.vector("EMBEDDED")
     default_use = vm.memory_mib * settings.memory_part
     return Behaviour(
-        work=max(0.0, number(told.get("WORK", ""), float, 0.0)),
-        iterations=max(1, int(number(told.get("ITERATIONS", ""), float, 1))),
-        demand=min(1.0, max(0.0, number(told.get("DEMAND", ""), float, settings.demand))),
-        memory_use_mib=max(0.0, number(told.get("MEMORY_USE", ""), float, default_use)),
-        poweroff=told.get("ON_FINISH", "run").lower() == "poweroff",
+        work=max(0.0, number(behaviour.get("WORK", ""), float, 0.0)),
+        iterations=max(1, int(number(behaviour.get("ITERATIONS", ""), float, 1))),
+        demand=min(1.0, max(0.0, number(behaviour.get("DEMAND", ""), float, settings.demand))),
+        memory_use_mib=max(0.0, number(behaviour.get("MEMORY_USE", ""), float, default_use)),
+        poweroff=behaviour.get("ON_FINISH", "run").lower() == "poweroff",
     )
 
 

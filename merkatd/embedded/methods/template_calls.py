@@ -134,10 +134,10 @@ def instantiate(
         _check_restricted(call, more, row.template)
         template = row.template.plus(more.attributes)
         called = name or f"{row.name}-{call.cloud.world.vms.next_id}"
-        whole = template.plus([("NAME", called), ("TEMPLATE_ID", str(oid))])
+        new_template = template.plus([("NAME", called), ("TEMPLATE_ID", str(oid))])
         if hold:
-            whole = whole.plus([("SUBMIT_ON_HOLD", "YES")])
-        return new_vm(call, whole, hold=hold)
+            new_template = new_template.plus([("SUBMIT_ON_HOLD", "YES")])
+        return new_vm(call, new_template, hold=hold)
     except OneRefusal as refusal:
         if refusal.code == AUTHORIZATION:
             raise

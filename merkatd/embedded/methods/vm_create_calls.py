@@ -69,10 +69,10 @@ def _topology(own: Template) -> Iterable[Attribute]:
         return
     vcpus = own.get("VCPU") or "1"
     policy = topology.get("PIN_POLICY", "NONE").upper()
-    whole = {"SOCKETS": "1", "PIN_POLICY": policy, **topology}
+    values = {"SOCKETS": "1", "PIN_POLICY": policy, **topology}
     if policy in _UNPINNED:
-        whole = {"CORES": vcpus, "THREADS": "1", **whole}
-    yield "TOPOLOGY", tuple(sorted(whole.items()))
+        values = {"CORES": vcpus, "THREADS": "1", **values}
+    yield "TOPOLOGY", tuple(sorted(values.items()))
     if policy not in _UNPINNED:
         # A pinned VM gets one whole core per virtual CPU.
         yield "CPU", vcpus

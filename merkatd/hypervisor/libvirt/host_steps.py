@@ -38,7 +38,7 @@ def apply_steps(
     steps: Sequence[HostStep],
     memory: MemorySettings,
     look: HostReading,
-    told: StepResults,
+    results: StepResults,
 ) -> Steps[list[Row]]:
     """Apply the steps one after another; a refused step does not block the others.
 
@@ -47,13 +47,13 @@ def apply_steps(
     for step in steps:
         guest = host.guests.get(step.vm)
         if guest is None:
-            told.refused[step.id] = f"VM {step.vm} does not run on {host.place.name}"
+            results.refused[step.id] = f"VM {step.vm} does not run on {host.place.name}"
             continue
         why = why_not(host, partial(_take, host, driver, guest, step, memory))
         if why is None:
-            told.done.add(step.id)
+            results.done.add(step.id)
         else:
-            told.refused[step.id] = f"{host.place.name}: {why}"
+            results.refused[step.id] = f"{host.place.name}: {why}"
         yield
     now_s = host.seconds()
     guests = [host.guests[vm] for vm in {step.vm for step in steps} & host.guests.keys()]

@@ -189,7 +189,7 @@ class LibvirtHypervisors:
                 refused[step.id] = f"VM {step.vm} is pinned by OpenNebula (PIN_POLICY)"
             else:
                 by_host.setdefault(host, []).append(step)
-        told = {host: StepResults() for host in by_host}
+        results = {host: StepResults() for host in by_host}
         answers = await self._run_on_hosts(
             {
                 host: partial(
@@ -197,14 +197,14 @@ class LibvirtHypervisors:
                     steps=some,
                     memory=self._limits.memory,
                     look=self._look,
-                    told=told[host],
+                    results=results[host],
                 )
                 for host, some in by_host.items()
             },
             may=self._surely,
         )
         for host, some in by_host.items():
-            answer, sofar, known = answers[host], told[host], self._hosts[host]
+            answer, sofar, known = answers[host], results[host], self._hosts[host]
             if not isinstance(answer, Exception):
                 known.rows = {**known.rows, **{row.vm: row for row in answer}}
             why = f"{self._place(host).name}: {_why(answer)}"

@@ -297,8 +297,8 @@ def _constraints(
     allowed: Bools = np.array([opinions[row].allowed for row in matters], dtype=bool)
     rank: Floats = np.array([opinions[row].rank for row in matters], dtype=np.float64)
     vm_class = number[sort] if len(vms) else np.zeros(0, dtype=np.int64)
-    told = [row for row, opinion in enumerate(opinions) if opinion.why or opinion.remark]
-    telling = np.flatnonzero(is_one_of(sort, told)).tolist()
+    explained = [row for row, opinion in enumerate(opinions) if opinion.why or opinion.remark]
+    telling = np.flatnonzero(is_one_of(sort, explained)).tolist()
     messages = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
     return Constraints(
         vm_class=vm_class,

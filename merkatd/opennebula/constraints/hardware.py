@@ -138,12 +138,12 @@ class NodeFit:
         """`before` are the rooms of the previous period: results for equal hosts are reused."""
         self._hosts = hosts
         self._alike: list[bytes] | None = None
-        self._before: dict[NumaWant, dict[bytes, bool]] = {} if before is None else before.found
-        self.found: dict[NumaWant, dict[bytes, bool]] = {}
+        self._before: dict[NumaWant, dict[bytes, bool]] = {} if before is None else before.answers
+        self.answers: dict[NumaWant, dict[bytes, bool]] = {}
 
     def fit(self, want: NumaWant) -> list[bool]:
         """Return for each host whether such a VM fits."""
-        if want not in self.found:
+        if want not in self.answers:
             before, answers = self._before.get(want, {}), dict[bytes, bool]()
             for alike, nodes in zip(self._likenesses(), self._hosts, strict=True):
                 if alike not in answers:
@@ -151,8 +151,8 @@ class NodeFit:
                     answers[alike] = (
                         numa_placements(want, nodes) is not None if known is None else known
                     )
-            self.found[want] = answers
-        return [self.found[want][alike] for alike in self._likenesses()]
+            self.answers[want] = answers
+        return [self.answers[want][alike] for alike in self._likenesses()]
 
     def _likenesses(self) -> list[bytes]:
         if self._alike is None:

@@ -48,10 +48,10 @@ def _unmet(
     parts = list(_all_of(expression))
     for part in parts:
         if not (hosts_where(part, table) & left).any():
-            told = f"no {what} satisfies {name} {shortened(str(part))}"
+            problem = f"no {what} satisfies {name} {shortened(str(part))}"
             if not isinstance(part, Compare) or part.attribute == CURRENT_VMS:
-                return told
-            return f"{told}: {_said(part, table, left, what)}"
+                return problem
+            return f"{problem}: {_said(part, table, left, what)}"
     counts = ", ".join(
         f"{np.count_nonzero(hosts_where(part, table) & left)} satisfy {shortened(str(part), 40)}"
         for part in parts[:4]

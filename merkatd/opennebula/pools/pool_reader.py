@@ -99,16 +99,16 @@ class VmReader:
         next page would skip some. So each page begins with the last VM of the page before. If that
         VM is gone, the reader goes back by half a page until the pages overlap again.
         """
-        whole, start, last = Page(), 0, None
+        pool, start, last = Page(), 0, None
         while True:
             text = await self._client.vm_page(start, self._rows, state)
             page = await self._taken_apart(text)
             if last is not None and start > 0 and max(page.ids, default=NAMELESS) < last:
                 start = max(start - self._rows // 2, 0)
                 continue
-            _add(whole, page)
+            _add(pool, page)
             if len(page.ids) < self._rows:
-                return whole
+                return pool
             last = min(vm for vm in page.ids if vm != NAMELESS)
             start += len(page.ids) - 1
 
@@ -208,12 +208,12 @@ def _read_each(texts: dict[int, str | None]) -> Page:
     return page
 
 
-def _add(whole: Page, page: Page) -> None:
-    whole.vms += page.vms
-    whole.ids += page.ids
-    whole.ailing |= page.ailing
-    whole.long |= page.long
-    whole.lengths |= page.lengths
+def _add(pool: Page, page: Page) -> None:
+    pool.vms += page.vms
+    pool.ids += page.ids
+    pool.ailing |= page.ailing
+    pool.long |= page.long
+    pool.lengths |= page.lengths
 
 
 def _around(known: Sequence[int], resting: Sequence[int], rows: int) -> Iterator[_Range]:

@@ -102,16 +102,16 @@ def read_record(
 
 def recorded_state(text: str, vm: int) -> tuple[int, int]:
     """Return STATE and LCM_STATE from the beginning of an outline. Raise UnreadableError."""
-    found = _RECORD.match(text)
-    if found is None or int(found["id"]) != vm:
+    match = _RECORD.match(text)
+    if match is None or int(match["id"]) != vm:
         raise UnreadableError("OpenNebula's own record of the VM can't be read")
-    return int(found["state"]), int(found["life"])
+    return int(match["state"]), int(match["life"])
 
 
 def recorded_owner(text: str, vm: int) -> int:
     """Return the VM's owner from the beginning of its outline, NO_OWNER if it has none."""
-    found = _OWNER.match(text)
-    return NO_OWNER if found is None or int(found["id"]) != vm else int(found["owner"])
+    match = _OWNER.match(text)
+    return NO_OWNER if match is None or int(match["id"]) != vm else int(match["owner"])
 
 
 def _last_number(end: str) -> int:

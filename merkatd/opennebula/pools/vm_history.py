@@ -94,8 +94,8 @@ def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
     ):
         # If a guest is off and starts again within a second, its record has another action.
         later = record.seq - last.seq
-        whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
-        goes_on = whole and last.ran_until_s == record.ran_from_s > 0
+        continues = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
+        goes_on = continues and last.ran_until_s == record.ran_from_s > 0
         records.append(record._replace(goes_on=goes_on, change=change))
         now = whole_number(parts.get("ACTION"))
         change = _KINDS.get(now or 0)

@@ -269,10 +269,10 @@ def _boots_mib(template: Element) -> float:
     Otherwise a guest boots with all of it, and its balloon then shrinks it to MEMORY. If there are
     several values, the largest counts.
     """
-    modes = {one.text for one in template.iterchildren("MEMORY_RESIZE_MODE")}
+    modes = {element.text for element in template.iterchildren("MEMORY_RESIZE_MODE")}
     if modes == {"HOTPLUG"}:
         return 0.0
-    return max(measured(one.text) for one in template.iterchildren("MEMORY_MAX"))
+    return max(measured(element.text) for element in template.iterchildren("MEMORY_MAX"))
 
 
 def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:

@@ -56,18 +56,18 @@ GRACES_S = 3600.0
 
 def claims_of(
     connection: sa.Connection,
+    living: Sequence[PlatformRow],
     announcement: Announcement,
     context: PeriodContext,
     apart_from: int | None = None,
     apart: SeparateWork | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
-    """Return the claims of each market, ascending by price.
+    """Return the claims of the living platforms on each market, ascending by price.
 
     The claims of the platform `apart_from`, and of platforms that fail, are left out.
     """
     markets, each = context.markets, apart or SeparateWork(connection)
     claims: dict[str, list[Claim]] = {market.name: [] for market in markets}
-    living = platform_store.living(connection)
     claiming = [
         platform
         for platform in living
@@ -136,7 +136,9 @@ def book_without(
     market = market_of(template, markets)
     snapshot = announcement.seen.snapshot
     total = market_view(snapshot, markets.index(market)).total
-    listed = claims_of(connection, announcement, context, apart_from=platform.id)[market.name]
+    living = platform_store.living(connection)
+    claims = claims_of(connection, living, announcement, context, apart_from=platform.id)
+    listed = claims[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
     return ClaimBook(capacity, ((each.price, each.units) for each in listed))
 

@@ -77,10 +77,10 @@ def _work_left_s(platform: PlatformRow, ideal_s: float | None) -> float | None:
 
 def wanted_amounts(cluster: VirtualCluster, vm_template: str) -> dict[str, float]:
     """Return the full size of one VM of a cluster."""
-    whole = size(vm_template)
+    full_size = size(vm_template)
     return {
-        name: min(whole.get(name, inf), cluster.ceiling.get(name, inf))
-        for name in {**whole, **cluster.ceiling}
+        name: min(full_size.get(name, inf), cluster.ceiling.get(name, inf))
+        for name in {**full_size, **cluster.ceiling}
     }
 
 

@@ -36,8 +36,8 @@ def first_bid(prices: Amounts, wanted: Amounts, default: Amounts, most: float) -
         name: prices[name] * amount if prices.get(name, 0.0) > 0 else default.get(name, 0.0)
         for name, amount in wanted.items()
     }
-    whole = fsum(bid.values())
-    part = min(1.0, most / whole) if whole > 0 else 0.0
+    total = fsum(bid.values())
+    part = min(1.0, most / total) if total > 0 else 0.0
     return {name: amount * part for name, amount in bid.items()}
 
 

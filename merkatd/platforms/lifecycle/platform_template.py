@@ -89,14 +89,14 @@ class VirtualCluster:
     ceiling: Amounts = field(default_factory=dict)
     monitor: MonitorTerms | None = None
 
-    def terms(self, whole: Amounts) -> ClusterTerms:
-        """Return the cluster's terms for its controller; `whole` is the full size of a VM."""
+    def terms(self, full_size: Amounts) -> ClusterTerms:
+        """Return the cluster's terms for its controller; `full_size` is the full size of a VM."""
         return ClusterTerms(
             name=self.name,
             least=self.least,
             most=self.most,
             floor=self.floor,
-            ceiling=whole,
+            ceiling=full_size,
             monitor=self.monitor,
         )
 

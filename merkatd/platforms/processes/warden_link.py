@@ -22,14 +22,14 @@ class WardenLink:
     def __init__(
         self,
         home: str,
-        told: Callable[[Mapping[str, Any]], None],
+        on_report: Callable[[Mapping[str, Any]], None],
         lost: Callable[[], None],
     ) -> None:
         """Start a warden. Raise OSError.
 
-        `told` is called with each report, `lost` when the warden has ended unexpectedly.
+        `on_report` is called with each report, `lost` when the warden has ended unexpectedly.
         """
-        self._told = told
+        self._on_report = on_report
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._line, theirs = socket.socketpair()
@@ -82,7 +82,7 @@ class WardenLink:
             data = b""
         *lines, self._in = (self._in + data).split(b"\n")
         for line in lines:
-            self._told(json.loads(line))
+            self._on_report(json.loads(line))
         if not data:
             self._let_go()
             with suppress(ProcessLookupError):

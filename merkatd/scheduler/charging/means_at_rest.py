@@ -103,6 +103,6 @@ def _paid_part(connection: sa.Connection, payers: Ints, most: Floats) -> Floats:
     part = np.zeros(len(most))
     for account, payer in known.items():
         mine = payers == account
-        whole = float(most[mine].sum())
-        part[mine] = min(max(payer.free, 0) / MICRO / whole, 1.0) if whole > 0 else 1.0
+        total = float(most[mine].sum())
+        part[mine] = min(max(payer.free, 0) / MICRO / total, 1.0) if total > 0 else 1.0
     return part

@@ -110,14 +110,14 @@ def owed_before_limits(
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    found = started(seen, period, arrays, until, seen.histories)
+    starts_of_row = started(seen, period, arrays, until, seen.histories)
     newest = until[0] is None
     limited = books.limited if newest else NOTHING_LIMITED
     replaced = unrecorded(seen, period, arrays, limited.replaced)
-    begun = found.keys() | replaced.keys()
+    begun = starts_of_row.keys() | replaced.keys()
     more_mib = beyond_mib(arrays, rows, begun, seen.use if newest else None)
     devices = attached(seen, period, arrays, until) if "starts_with" in arrays else {}
-    if not (found or devices or replaced or more_mib.any()):
+    if not (starts_of_row or devices or replaced or more_mib.any()):
         return whole(owed)
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
@@ -133,7 +133,7 @@ def owed_before_limits(
         )
         for row, count in replaced.items()
     }
-    without_s = unlimited_s(arrays, found, limited, most_s)
+    without_s = unlimited_s(arrays, starts_of_row, limited, most_s)
     without_s[list(replaced_s)] += list(replaced_s.values())
     # While the daemon is down no device gets a limit: that costs no more than any other share.
     devices_s = np.minimum(_devices_s(arrays, devices), charged_s)
@@ -141,24 +141,30 @@ def owed_before_limits(
     # Where use is charged, only CPU is charged.
     parts[used[rows]] = 0.0
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts
-    found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
+    starts_of_row = {
+        row: starts._replace(last_s=0.0) if used[row] else starts
+        for row, starts in starts_of_row.items()
+    }
     cores = most_cores(seen)
-    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s, cores, replaced_s)[rows]
+    core_s = seconds_beyond_shares(arrays, starts_of_row, now, limited, most_s, cores, replaced_s)
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
-    owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
+    owed[:, CPU] = units(core_s[rows], np.full(len(rows), world.rhythm.interval_s)) * price
     return whole(owed)
 
 
 def unlimited_s(
-    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: NewlyLimited, most_s: float
+    arrays: Mapping[str, Any],
+    starts_of_row: Mapping[int, Starts],
+    limited: NewlyLimited,
+    most_s: float,
 ) -> Floats:
     """[vms]: the longest possible time without limits, summed over all starts."""
     total = np.zeros(len(arrays["vm"]))
-    for row, one in found.items():
+    for row, starts in starts_of_row.items():
         most = longest_s(limited, int(arrays["host"][row]), most_s)
-        total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
+        total[row] = sum(min(ran_s, most) for ran_s in (starts.last_s, *starts.earlier_s))
     return total
 
 
@@ -173,17 +179,17 @@ def _between_looks_s(
 def _devices_s(arrays: Mapping[str, Any], devices: TimesWithoutLimits) -> Floats:
     """[vms, further goods]: how long attached devices had no limits."""
     names = sold(arrays)[FURTHER]
-    found = np.zeros((len(arrays["vm"]), len(names)))
+    without_s = np.zeros((len(arrays["vm"]), len(names)))
     for row, seconds in devices.items():
-        found[row] = [seconds.get(name, 0.0) for name in names]
-    return found
+        without_s[row] = [seconds.get(name, 0.0) for name in names]
+    return without_s
 
 
 def _more(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     """[rows, resources]: the amounts beyond the shares of guests that start repeatedly."""
     if "starts_with" not in arrays:
         return np.zeros((len(rows), arrays["price"].shape[1]))
-    found: Floats = np.maximum(
+    more: Floats = np.maximum(
         arrays["starts_with"][rows] - held_memory.amounts_given(arrays)[rows], 0.0
     )
-    return found
+    return more

@@ -343,6 +343,6 @@ def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
 
 def units(used: Floats, elapsed: Floats) -> Floats:
     """Convert core-periods to percent of a core over each VM's running time."""
-    whole = used * UNITS_PER_CORE
-    rates: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
+    percent = used * UNITS_PER_CORE
+    rates: Floats = np.divide(percent, elapsed, out=np.zeros_like(used), where=elapsed > 0)
     return rates

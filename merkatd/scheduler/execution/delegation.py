@@ -106,7 +106,7 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
 def _given(observed: Observed, wanted: HandoverRequest, row: int) -> Bools:
     """[hosts]: whether OpenNebula allows the VM in this row there, and has room for it."""
     vm = int(observed.snapshot.vms.id[row])
-    hosts = {one for one in wanted.hosts[vm] if _fits(observed, wanted, row, one)}
+    hosts = {host for host in wanted.hosts[vm] if _fits(observed, wanted, row, host)}
     return np.array([host in hosts for host in observed.snapshot.hosts.id.tolist()], dtype=bool)
 
 
@@ -114,22 +114,22 @@ def why_no_host(
     observed: Observed, wanted: HandoverRequest, rows: Iterable[int]
 ) -> Mapping[int, str]:
     """Return, by VM id, why OpenNebula would deploy none of these rows' VMs on any host."""
-    found = {}
+    reasons = {}
     for row in map(int, rows):
         vm = int(observed.snapshot.vms.id[row])
         hosts = sorted(wanted.hosts[vm])
         if not hosts:
-            found[vm] = "OpenNebula finds no host that meets all its requirements"
+            reasons[vm] = "OpenNebula finds no host that meets all its requirements"
         elif not any(_fits(observed, wanted, row, host) for host in hosts):
             cpu, memory_mib = observed.observation.vm_reserved[row].tolist()
             most = max(hosts, key=lambda host: wanted.room[host].memory_mib)
-            found[vm] = (
+            reasons[vm] = (
                 f"reserves {cpu:g} % of CPU and {memory_mib:,.0f} MiB; none of the {len(hosts)}"
                 " hosts that meet its requirements has that left in OpenNebula's account: host"
                 f" {most} has {wanted.room[most].cpu:g} % and {wanted.room[most].memory_mib:,.0f}"
                 " MiB"
             )
-    return found
+    return reasons
 
 
 def _fits(observed: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:
@@ -150,7 +150,7 @@ async def hand_over(
 ) -> DelegatedPlan:
     """Choose the plan and record its steps as sent; `waits`: whether OpenNebula still waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
-    waiting = _placements(one.step for one in observed.verdicts.waiting)
+    waiting = _placements(row.step for row in observed.verdicts.waiting)
     there = set(observed.snapshot.vms.id.tolist())  # a VM may have ended since the request
     again = [step for step in waiting if step.vm in there and _still_wanted(step, wanted)]
     left_out = dict.fromkeys(
@@ -225,7 +225,7 @@ async def answer_handover(
     if not handover.answer.called:
         handover.answer.callback(handed)
     own = (step.id for step in decided.steps if step.kind in _ITS_OWN)
-    return {one: one not in handed.left_out for one in own}
+    return {vm: vm not in handed.left_out for vm in own}
 
 
 _ITS_OWN = ("deploy", "migrate")

@@ -165,8 +165,8 @@ async def decide_only(
             vm=step.vm,
             reason=step.reason,
         )
-    told = await _told_beside(context, decided, affordable.messages)
-    return PeriodResult(seen, told, Acted(0, 0, 0))
+    explained = await _told_beside(context, decided, affordable.messages)
+    return PeriodResult(seen, explained, Acted(0, 0, 0))
 
 
 async def execute(

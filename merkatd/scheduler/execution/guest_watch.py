@@ -104,7 +104,7 @@ class GuestWatch:
         self._ends_s = 0.0
         self._call: Any = None
 
-    def found(self, observed: Observed) -> NewlyLimited:
+    def find_new_guests(self, observed: Observed) -> NewlyLimited:
         """Return the new guests for the charge: those that got limits, and those seen just now."""
         now_s = self._clock.seconds()
         self._note_asked(self._asked_s)

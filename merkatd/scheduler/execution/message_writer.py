@@ -34,20 +34,20 @@ class MessageWriter:
     async def tell(
         self,
         context: PeriodContext,
-        told: Mapping[int, str],
+        messages: Mapping[int, str],
         shown: Mapping[int, str],
     ) -> None:
-        """Write the messages in `told` that differ from those `shown`, as many as the time allows.
+        """Write the messages that differ from those `shown`, as many as the time allows.
 
         Both are by VM id. An empty text removes a message.
         """
         # Every VM may have a new message, so sorting runs outside the reactor.
-        waiting = await context.executor.run(lambda: self._in_order(told, shown))
+        waiting = await context.executor.run(lambda: self._in_order(messages, shown))
 
         async def write() -> None:
             while waiting:
                 vm = waiting.popleft()
-                if not await self._one(context, vm, told[vm]):
+                if not await self._one(context, vm, messages[vm]):
                     waiting.clear()
 
         writing = [ensureDeferred(write()) for _ in range(min(_AT_A_TIME, len(waiting)))]
@@ -56,10 +56,10 @@ class MessageWriter:
             _log.info("{count} VMs get their message in a later period", count=len(waiting))
             waiting.clear()
 
-    def _in_order(self, told: Mapping[int, str], shown: Mapping[int, str]) -> deque[int]:
+    def _in_order(self, messages: Mapping[int, str], shown: Mapping[int, str]) -> deque[int]:
         """Return the VMs with new messages, the one that was written to longest ago first."""
-        news = [vm for vm, message in told.items() if shown.get(vm, "") != message]
-        self._written = {vm: at for vm, at in self._written.items() if vm in told}
+        news = [vm for vm, message in messages.items() if shown.get(vm, "") != message]
+        self._written = {vm: at for vm, at in self._written.items() if vm in messages}
         return deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
 
     async def _one(self, context: PeriodContext, vm: int, message: str) -> bool:

@@ -133,7 +133,7 @@ def _watched(observed: Observed, decided: PeriodDecision) -> tuple[dict[int, int
     vms, in_force = observed.snapshot.vms, observed.in_force
     scene = occupancy_of(observed.snapshot, decided.decision.plan)
     stays = _stays(observed.snapshot, scene)
-    limited = scene.told | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
+    limited = scene.limited | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
     ids = set(vms.id[stays & limited].tolist())
     known = zip(observed.use.vm_id.tolist(), observed.use.run.tolist(), strict=True)
     return {vm: run for vm, run in known if vm in ids}, frozenset(vms.id[stays].tolist())
@@ -146,7 +146,7 @@ def _stays(snapshot: Snapshot, occupancy: Occupancy) -> Bools:
         (occupancy.now != NO_HOST) & (occupancy.now == occupancy.then) & (vms.market != NO_MARKET)
     )
     busy = on_host & (vms.state == VmState.BUSY)
-    stays: Bools = busy | (on_host & occupancy.told & (vms.state == VmState.RUNNING))
+    stays: Bools = busy | (on_host & occupancy.limited & (vms.state == VmState.RUNNING))
     stays[list(occupancy.arrival)] = False
     return stays
 
@@ -157,11 +157,11 @@ def _again(
     """Return the limits of VMs that have restarted, since a new domain has no limits."""
     snapshot, allocations = observed.snapshot, decided.decision.allocations
     scene = occupancy_of(snapshot, decided.decision.plan)
-    scene = replace(scene, told=_stays(snapshot, scene) & is_one_of(snapshot.vms.id, vms))
+    scene = replace(scene, limited=_stays(snapshot, scene) & is_one_of(snapshot.vms.id, vms))
     in_force = _unset(snapshot, observed.in_force)
     share = allocations[:, CPU]
     limits = limit_steps(snapshot, scene, share, frozenset(), in_force, context.limits.cpu)
-    balloons = _balloons(observed, decided, scene.told)
+    balloons = _balloons(observed, decided, scene.limited)
     return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
 
 
@@ -179,13 +179,15 @@ def _balloons(observed: Observed, decided: PeriodDecision, again: Bools) -> list
 
     A booting guest has all of its size, and no data in it yet.
     """
-    told = {step.vm: step.memory_mib for step in decided.limits.plan if isinstance(step, Balloon)}
+    balloon_mib = {
+        step.vm: step.memory_mib for step in decided.limits.plan if isinstance(step, Balloon)
+    }
     vms, before = observed.snapshot.vms, observed.in_force.memory_mib
     size = observed.in_force.boots_with(vms.cap[:, observed.snapshot.resources.index(MEMORY)])
     balloons = []
     for row in np.flatnonzero(again & observed.in_force.balloon).tolist():
         vm, kept = int(vms.id[row]), int(before[row])
-        memory_mib = told.get(vm, kept)
+        memory_mib = balloon_mib.get(vm, kept)
         if 0 <= memory_mib < size[row]:
             why = f"from its size to {memory_mib} MiB, as before it was started again"
             balloons.append(
@@ -231,7 +233,7 @@ def _returning(
         bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
-    scene = replace(occupancy_of(after, decided.decision.plan), told=off)
+    scene = replace(occupancy_of(after, decided.decision.plan), limited=off)
     throttles = throttle_steps(after, scene, shares, _unset(snapshot, observed.in_force))
     limits_of_vm: dict[int, tuple[OnHost, ...]] = {}
     limits = _limits(context, after, decided, shares[:, CPU], observed.in_force)
@@ -261,13 +263,13 @@ def _balloons_of_returning(
     holds = np.where(vms.market == NO_MARKET, vms.cap[:, column], np.fmax(holds, given))
     hosts = len(snapshot.hosts)
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
-    whole = observed.in_force.boots_with(vms.cap[:, column])
+    boots_mib = observed.in_force.boots_with(vms.cap[:, column])
     each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
     steps = []
     for row in np.flatnonzero(resting).tolist():
         cap, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
         memory_mib = int(min(np.ceil(floor) + each[then[row]], cap))
-        if memory_mib < whole[row]:
+        if memory_mib < boots_mib[row]:
             why = f"from its size to {memory_mib} MiB, which its host has free, as it was resumed"
             vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
             # A booting guest has no data in its memory yet; a suspended guest has.

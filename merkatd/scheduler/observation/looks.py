@@ -126,5 +126,5 @@ def missing_guests(look: Observation, use: GuestUse) -> Ints:
     runs = runs if look.vm_stays is None else runs | look.vm_stays
     runs = runs if look.vm_coming is None else runs & (look.vm_coming < 0)
     excused = is_one_of(look.vm_host, use.away) | is_one_of(look.vm_id, use.vm_id)
-    found: Ints = look.vm_id[runs & ~excused]
-    return found
+    vms_missing: Ints = look.vm_id[runs & ~excused]
+    return vms_missing

@@ -100,8 +100,8 @@ def floors_in_use(
         asks = _wish(view)[here]
         amount, contended = kept_in_use(uses, sure, for_now[rows], asks, host, room)
         # A guest that does not tell keeps what it holds on its host; its floor is what it needs.
-        whole = np.maximum(np.minimum(use, basis.needed)[rows], sure)
-        floors[rows, MEMORY] = np.where(mine, np.minimum(amount, whole), floors[rows, MEMORY])
+        needed = np.maximum(np.minimum(use, basis.needed)[rows], sure)
+        floors[rows, MEMORY] = np.where(mine, np.minimum(amount, needed), floors[rows, MEMORY])
         bought = np.maximum(basis.bought, every)[rows]
         unpaid = mine & contended & (bought < np.maximum(use, held)[rows] - 1.0)
         keeps[rows[unpaid]] = np.maximum(amount, every[rows])[unpaid]

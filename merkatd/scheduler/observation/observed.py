@@ -61,7 +61,7 @@ class CloudReading:
     started_s: float
     observation: Observation
     use: GuestUse
-    said: Mapping[int, TemplateBids]
+    bids: Mapping[int, TemplateBids]
     """The bids in templates, by VM id."""
 
 

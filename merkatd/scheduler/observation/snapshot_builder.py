@@ -213,9 +213,9 @@ def _caps_and_floors(
     cap[pinned, own] = floor[pinned, own] = seen.vm_reserved[pinned, own]
     # With a spending rate alone, VMs do not bid for memory and keep all of it. A claim to any other
     # good is not paid for there, so it would take that from others for nothing.
-    whole = np.array([*(market.by_use for market in markets), False])[market]
-    floor[np.ix_(whole & ~pinned, np.arange(floor.shape[1]) != MEMORY)] = 0.0
-    floor[whole, MEMORY] = cap[whole, MEMORY]
+    by_use = np.array([*(market.by_use for market in markets), False])[market]
+    floor[np.ix_(by_use & ~pinned, np.arange(floor.shape[1]) != MEMORY)] = 0.0
+    floor[by_use, MEMORY] = cap[by_use, MEMORY]
     return cap, np.minimum(floor, cap)
 
 

@@ -75,10 +75,10 @@ def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) 
     return left
 
 
-def kept_from(whole: Floats, left: Floats) -> Floats:
+def kept_from(full: Floats, left: Floats) -> Floats:
     """[hosts, resources]: the reservations; no columns if all are zero."""
-    taken = whole - left
-    return taken if taken.any() else np.zeros((len(whole), 0))
+    taken = full - left
+    return taken if taken.any() else np.zeros((len(full), 0))
 
 
 def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:

@@ -60,9 +60,9 @@ async def act(
     aside = context.executor.run
     # A period can have a step for each of a hundred thousand VMs. So loops over all steps run
     # outside the reactor, which meanwhile answers other requests.
-    steps, told = await aside(lambda: _sorted_out(decided.steps, elsewhere))
-    refused = await _tell_hosts(context, told, done)
-    ready, late = await aside(lambda: _ready_and_late(steps, told, done, refused))
+    steps, on_hosts = await aside(lambda: _sorted_out(decided.steps, elsewhere))
+    refused = await _tell_hosts(context, on_hosts, done)
+    ready, late = await aside(lambda: _ready_and_late(steps, on_hosts, done, refused))
     at_s = context.now()
     await context.database.run(lambda connection: journal.expire(connection, late, at_s))
     again = retries or {}
@@ -92,11 +92,13 @@ def _acted(
     not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
     refusals = _refusals(steps, asked.refused)
     unplaced = {
-        steps[one].vm: asked.refused[one]
-        for one in asked.by_its_vm - again
-        if steps[one].kind == Deploy.kind
+        steps[step_id].vm: asked.refused[step_id]
+        for step_id in asked.by_its_vm - again
+        if steps[step_id].kind == Deploy.kind
     }
-    unmoved = asked.broken_off or any(steps[one].kind == Migrate.kind for one in asked.refused)
+    unmoved = asked.broken_off or any(
+        steps[step_id].kind == Migrate.kind for step_id in asked.refused
+    )
     return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced, unmoved)
 
 
@@ -105,20 +107,20 @@ def _sorted_out(
 ) -> tuple[dict[str, Step], dict[str, OnHost]]:
     """Return this daemon's steps, by step id, and those of them that hosts carry out."""
     steps = {step.id: step for step in decided if step.id not in elsewhere}
-    return steps, {one: step for one, step in steps.items() if isinstance(step, OnHost)}
+    return steps, {step_id: step for step_id, step in steps.items() if isinstance(step, OnHost)}
 
 
 def _ready_and_late(
     steps: Mapping[str, Step],
-    told: Mapping[str, OnHost],
+    on_hosts: Mapping[str, OnHost],
     done: AbstractSet[str],
     refused: AbstractSet[str],
 ) -> tuple[dict[str, Step], dict[str, str]]:
     """Return the steps that OpenNebula can be asked for, and why the others must wait."""
     ready = {
-        one: step
-        for one, step in steps.items()
-        if one not in told and all(first in done for first in step.after)
+        step_id: step
+        for step_id, step in steps.items()
+        if step_id not in on_hosts and all(first in done for first in step.after)
     }
     late = dict.fromkeys(
         steps.keys() - done - refused - ready.keys(),
@@ -130,28 +132,28 @@ def _ready_and_late(
 def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, str]:
     """Return the refusals that a further observation would not change, for waiting VMs."""
     return {
-        steps[one].vm: f"OpenNebula does not deploy it; {words}"
-        for one, words in why.items()
-        if steps[one].kind == Deploy.kind and words.startswith(ReplyKind.REFUSED)
+        steps[step_id].vm: f"OpenNebula does not deploy it; {words}"
+        for step_id, words in why.items()
+        if steps[step_id].kind == Deploy.kind and words.startswith(ReplyKind.REFUSED)
     }
 
 
 def _known(observed: Observed, steps: Sequence[Step]) -> Mapping[int, set[int]]:
     """Return, by host id, the VMs that were seen there, are unreadable, or on their way there."""
-    found: dict[int, set[int]] = {host: set(observed.observation.ailing) for host in _ids(observed)}
+    known: dict[int, set[int]] = {host: set(observed.observation.ailing) for host in _ids(observed)}
     places = zip(
         observed.observation.vm_host.tolist(), observed.observation.vm_id.tolist(), strict=True
     )
     under_way = [stored.step for stored in observed.verdicts.waiting]
-    coming = [(one.host, one.vm) for one in (*steps, *under_way) if isinstance(one, _COMES)]
+    coming = [(step.host, step.vm) for step in (*steps, *under_way) if isinstance(step, _COMES)]
     for host, vm in (*places, *coming):
-        found.setdefault(host, set()).add(vm)
-    return found
+        known.setdefault(host, set()).add(vm)
+    return known
 
 
 def _ids(observed: Observed) -> list[int]:
-    found: list[int] = observed.observation.host_id.tolist()
-    return found
+    host_ids: list[int] = observed.observation.host_id.tolist()
+    return host_ids
 
 
 async def _tell_hosts(
@@ -173,8 +175,8 @@ def _wave_of(
     """Return the steps whose dependencies are done, and the others."""
     ready: dict[str, OnHost] = {}
     waiting: dict[str, OnHost] = {}
-    for one, step in steps.items():
-        (ready if all(first in done for first in step.after) else waiting)[one] = step
+    for step_id, step in steps.items():
+        (ready if all(first in done for first in step.after) else waiting)[step_id] = step
     return ready, waiting
 
 
@@ -183,7 +185,7 @@ async def _wave(context: PeriodContext, steps: Mapping[str, OnHost], done: set[s
     await context.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
     await context.certain()
     why = await context.hypervisors.apply(list(steps.values()))
-    fine = await context.executor.run(lambda: [one for one in steps if one not in why])
+    fine = await context.executor.run(lambda: [step_id for step_id in steps if step_id not in why])
     at_s = context.now()
     await context.database.run(lambda connection: journal.confirm(connection, fine, at_s))
     await context.database.run(lambda connection: journal.refuse(connection, why, at_s))

@@ -92,17 +92,17 @@ def announcement_of(
 
 def messages(observed: Observed, decided: PeriodDecision) -> dict[int, str]:
     """Return the message for the owner of each VM that needs one, by id."""
-    told = dict(decided.decision.reasons)
-    told.update(decided.limits.postponed)
+    messages = dict(decided.decision.reasons)
+    messages.update(decided.limits.postponed)
     rules = observed.observation.constraints
     if rules is not None:
-        told.update(rules.remarks)
+        messages.update(rules.remarks)
     for vm, wish in observed.wishes.items():
         if wish.problems:
-            told[vm] = "; ".join(wish.problems)
+            messages[vm] = "; ".join(wish.problems)
     for vm, why in observed.observation.by_record.items():
-        told[vm] = f"{why}: this VM is {_BY_RECORD}"
-    return told
+        messages[vm] = f"{why}: this VM is {_BY_RECORD}"
+    return messages
 
 
 def due(observed: Observed, decided: PeriodDecision, *, withdraw: bool) -> dict[int, str]:

@@ -93,9 +93,9 @@ def _decide_market(
             market=market.name,
         )
         why = _words(error)
-    told = f"the strategy of market {market.name} failed: no VM is placed or moved in it now"
+    reason = f"the strategy of market {market.name} failed: no VM is placed or moved in it now"
     try:
-        decision = stay(snapshot, row, market.pricing, told)
+        decision = stay(snapshot, row, market.pricing, reason)
     except Exception as error:  # noqa: BLE001 - the same
         _log.failure(
             "The hosts of market {market} can't be divided: its VMs keep their limits",

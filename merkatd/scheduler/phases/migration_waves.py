@@ -44,8 +44,8 @@ class MigrationWaves:
         before = self._with(self.view.place, (*done, *self.deployed))
         moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
         stakes = terms_of_vms(self.view, self.view.first(before != NO_HOST).allocation)
-        whole = self._with(before, self.planned) if self.planned else before
-        return Remaining(self.view, stakes, self.harm, before, moves, whole)
+        planned = self._with(before, self.planned) if self.planned else before
+        return Remaining(self.view, stakes, self.harm, before, moves, planned)
 
     def step_of(self, row: int) -> Migrate:
         """Return the migration of the VM in this row."""

@@ -89,7 +89,7 @@ def observed_from(
     """
     known = StoredInputs(
         bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
-        wishes=looked.said,
+        wishes=looked.bids,
         waiting=verdicts.waiting,
         applications=applications,
         moved_at_s=known_moves.moved_at_s,
@@ -114,7 +114,7 @@ def observed_from(
         snapshot=with_stated_orders(snapshot, seen, stated, context.markets, rates),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
-        wishes=looked.said,
+        wishes=looked.bids,
         use=use,
         rates=rates,
         moves=known_moves,
@@ -224,11 +224,11 @@ def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]
 def changed_templates(connection: sa.Connection, looked: CloudReading) -> list[Bid]:
     """Return the bids of templates that are new, or whose text has changed."""
     attributes = looked.observation.attributes
-    hashes = {vm: text_hash(attributes[vm]) for vm, bids in looked.said.items() if bids.bid}
+    hashes = {vm: text_hash(attributes[vm]) for vm, bids in looked.bids.items() if bids.bid}
     return [
         Bid(
             vm=vm,
-            bid=looked.said[vm].bid,
+            bid=looked.bids[vm].bid,
             source=BidSource.TEMPLATE,
             at_s=looked.observation.at_s,
             template_hash=hashes[vm],

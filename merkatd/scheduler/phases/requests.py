@@ -113,7 +113,7 @@ async def send_requests(
 
     def begin(step: Step) -> Deferred[None]:
         def send() -> Deferred[None]:
-            return in_all.run(lambda: _started(context, step, one(step)))
+            return in_all.run(lambda: _started(context, step, start(step)))
 
         host = getattr(step, "host", host_of.get(step.vm))
         if host is None:  # creating a VM, or ending one that waits, concerns no host
@@ -121,7 +121,7 @@ async def send_requests(
         # The host's turn comes first: a step that waits for a slow host must not block others.
         return on_host[host].run(send)
 
-    async def one(step: Step) -> None:
+    async def start(step: Step) -> None:
         send = context.retry if step.id in retries else context.cloud.send
         await _one(context, step, _Checked(context, known, at_s, send), turns)
 
@@ -149,7 +149,7 @@ async def send_requests(
             never=len(never),
             slow=slow,
         )
-    unsure = any(isinstance(steps[one], Migrate) for one in turns.unknown)
+    unsure = any(isinstance(steps[step_id], Migrate) for step_id in turns.unknown)
     return RequestTally(
         turns.why,
         frozenset(never),

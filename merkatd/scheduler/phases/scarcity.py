@@ -100,8 +100,8 @@ def within_memory(
             )
     gone = _hosts_of(decision.plan, tried.keys()).keys()
     kept = {vm: why for vm, why in tried.items() if vm not in gone}
-    told = {**kept, **late, **limits.postponed}
-    return decision, replace(limits, postponed=told)
+    postponed = {**kept, **late, **limits.postponed}
+    return decision, replace(limits, postponed=postponed)
 
 
 def _hosts_of(plan: Plan, vms: AbstractSet[int]) -> dict[int, int]:

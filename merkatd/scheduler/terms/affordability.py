@@ -57,10 +57,10 @@ def afford_bids(context: PeriodContext, observed: Observed, purse: PayerFunds) -
     bids = vms.bid * _parts(context, observed, purse, runs | keeps, waits)
     late = due_for_suspension(purse.arrears, context.money.unpaid_periods) & purse.unpaid
     unpaid = runs & is_one_of(vms.owner, late) & (vms.floor > 0).any(axis=1)
-    told = _ahead(context, observed.snapshot, purse, runs)
+    messages = _ahead(context, observed.snapshot, purse, runs)
     lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
-    told |= dict.fromkeys(lowered, "bids less than requested: its credits are running out")
-    told |= _owing(context, observed.snapshot, purse, runs, refused)
+    messages |= dict.fromkeys(lowered, "bids less than requested: its credits are running out")
+    messages |= _owing(context, observed.snapshot, purse, runs, refused)
     # Migrating a VM that is about to be suspended is a waste.
     changed = replace(
         vms,
@@ -69,7 +69,9 @@ def afford_bids(context: PeriodContext, observed: Observed, purse: PayerFunds) -
         state=np.where(refused, int(VmState.ABSENT), vms.state),
     )
     snapshot = replace(observed.snapshot, vms=changed)
-    return Afforded(replace(observed, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
+    return Afforded(
+        replace(observed, snapshot=snapshot), messages, frozenset(vms.id[unpaid].tolist())
+    )
 
 
 def _parts(
@@ -131,9 +133,9 @@ def _claims_at_rest(context: PeriodContext, observed: Observed) -> Bools:
 
 def _part(affordable: Floats, most: Floats) -> Floats:
     """[vms, 1]: the part of its bids that a VM can pay."""
-    whole = most.sum(axis=1)
+    total = most.sum(axis=1)
     part: Floats = np.divide(
-        affordable.sum(axis=1), whole, out=np.ones(len(whole)), where=whole > 0
+        affordable.sum(axis=1), total, out=np.ones(len(total)), where=total > 0
     )
     return part.reshape(-1, 1)
 

@@ -119,8 +119,8 @@ def _with_room(observed: Observed, snapshot: Snapshot, floor: Floats) -> Snapsho
     capacity, hosts = reserved_again(observed.observation, snapshot, floor), snapshot.hosts
     if capacity is hosts.capacity:
         return snapshot
-    whole = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
-    reserved = kept_from(whole, capacity)
+    full_capacity = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
+    reserved = kept_from(full_capacity, capacity)
     return replace(snapshot, hosts=replace(hosts, capacity=capacity, reserved=reserved))
 
 

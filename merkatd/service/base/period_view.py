@@ -69,8 +69,8 @@ class PeriodView:
         given = np.where(there[:, np.newaxis], self.decision.allocations, 0.0)
         asked = np.zeros_like(self.snapshot.hosts.capacity)
         np.add.at(asked, self.host[there], given[there])
-        whole = self.snapshot.hosts.capacity
-        part = np.where(asked > whole, whole / np.maximum(asked, 1e-9), 1.0)
+        capacity = self.snapshot.hosts.capacity
+        part = np.where(asked > capacity, capacity / np.maximum(asked, 1e-9), 1.0)
         given[there] *= part[self.host[there]]
         return given
 

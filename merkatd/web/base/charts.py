@@ -160,10 +160,12 @@ def of_host(
     charts = []
     for place, resource in enumerate(resources):
         scale = PER_UNIT.get(resource, 1.0)
-        whole = [plain(moment.whole[at, place], scale) for moment, at in there]
+        capacity = [plain(moment.whole[at, place], scale) for moment, at in there]
         given = ChartLine("given" if owner is None else "yours", _given(known, here, place, scale))
         charts.append(
-            Chart(NAMES[resource], UNITS[resource], [given, ChartLine("has", whole, dashed=True)])
+            Chart(
+                NAMES[resource], UNITS[resource], [given, ChartLine("has", capacity, dashed=True)]
+            )
         )
     charts.append(Chart("Money", CREDITS, [ChartLine("its VMs pay", _cost(known, here))]))
     return _over(known, charts)

@@ -47,7 +47,7 @@ class Goals:
         """Add a source of goals."""
         self._telling.append(tell)
 
-    def told(self) -> list[Goal]:
+    def collect(self) -> list[Goal]:
         """Return the present goals of all sources."""
         return [goal for tell in self._telling for goal in tell()]
 

@@ -227,7 +227,7 @@ class PeriodRecorder:
         there = self._services.platforms
         rows = [] if there is None else await there.platforms(LOCAL)
         known = [of_platform(row) for row in rows if row.state not in OVER]
-        return [*known, *self._goals.told()]
+        return [*known, *self._goals.collect()]
 
     async def _read_before(self, period: int) -> None:
         try:

@@ -65,13 +65,13 @@ def duration_text(seconds: float) -> str:
     for at, (size, unit) in enumerate(_STEPS_S):
         if left < size and size > 1:
             continue
-        whole = int(left // size)
-        if at + 1 < len(_STEPS_S) and whole < 10:
+        count = int(left // size)
+        if at + 1 < len(_STEPS_S) and count < 10:
             smaller, small_unit = _STEPS_S[at + 1]
-            rest = int((left - whole * size) // smaller)
+            rest = int((left - count * size) // smaller)
             if rest:
-                return f"{whole} {unit} {rest} {small_unit}"
-        return f"{whole} {unit}"
+                return f"{count} {unit} {rest} {small_unit}"
+        return f"{count} {unit}"
     return "0 s"
 
 

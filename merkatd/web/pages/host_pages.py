@@ -117,8 +117,8 @@ def _table(request: PageRequest, rows: Sequence[ListedHost]) -> Markup:
 
 
 def _part(row: ListedHost, use: HostUse, resource: str) -> float:
-    whole = row.capacity[resource]
-    return use.given[resource] / whole if whole else 0.0
+    capacity = row.capacity[resource]
+    return use.given[resource] / capacity if capacity else 0.0
 
 
 def state(row: ListedHost) -> Markup:
@@ -131,14 +131,16 @@ def state(row: ListedHost) -> Markup:
 def _facts(request: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
     shown: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
     for resource in request.house.world.goods.resources:
-        whole = amount(resource, row.capacity[resource])
+        capacity = amount(resource, row.capacity[resource])
         name = {"cpu": "CPU"}.get(resource, resource.capitalize())
         if row.use is not None:
             given = amount(resource, row.use.given[resource])
             bids = credits_text(row.use.bids[resource])
-            shown.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
+            shown.append(
+                (name, f"{given} of {capacity} allocated, bids of {bids} credits a period")
+            )
         else:
-            shown.append((name, whole))
+            shown.append((name, capacity))
     if row.use is not None and row.use.note:
         shown.append(("Note", row.use.note))
     return shown

@@ -64,8 +64,8 @@ async def quote_new(request: PageRequest) -> PageResponse:
         "details", element("summary", "The template"), element("pre", text, tabindex="0")
     )
     # Browsers send a form twice after a double click.
-    said = {"template": text, "once": token_hex(16)}
-    confirm = _confirm(request, "/platforms/submit", said, "Submit", "/platforms/new")
+    fields = {"template": text, "once": token_hex(16)}
+    confirm = _confirm(request, "/platforms/submit", fields, "Submit", "/platforms/new")
     return await _quote(request, f"Quote for {row.name}", row, again, confirm)
 
 

@@ -40,16 +40,16 @@ def change_form(
 ) -> Markup:
     """Return the form that changes a platform; empty fields are left unchanged."""
 
-    def one(name: str, label: str, hint: str) -> Markup:
+    def field_of(name: str, label: str, hint: str) -> Markup:
         return field(name, label, values.get(name, ""), wrong, hint, autocomplete="off")
 
     return form(
         request,
         f"/platforms/{row.id}/quote",
-        one("deadline", "Deadline", "A time from now (6h), or a date (2026-05-01T09:00:00Z)."),
-        one("budget", "Budget", f"Credits; {row.budget:g} now."),
-        one("replenishment", "Replenishment", f"Credits; {row.replenishment:g} now."),
-        one("performance", "Performance", "In the unit of its controller."),
+        field_of("deadline", "Deadline", "A time from now (6h), or a date (2026-05-01T09:00:00Z)."),
+        field_of("budget", "Budget", f"Credits; {row.budget:g} now."),
+        field_of("replenishment", "Replenishment", f"Credits; {row.replenishment:g} now."),
+        field_of("performance", "Performance", "In the unit of its controller."),
         element("p", "Empty fields are left unchanged.", class_="quiet"),
         element("button", "Show the quote", type="submit", class_="main"),
     )

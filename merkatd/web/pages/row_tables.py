@@ -38,7 +38,7 @@ async def goals_of(request: PageRequest) -> list[Goal]:
 
     A tenant gets its own goals, an administrator gets all.
     """
-    goals = [goal for goal in request.goals.told() if request.admin or goal.owner == request.uid]
+    goals = [goal for goal in request.goals.collect() if request.admin or goal.owner == request.uid]
     goals += [of_platform(row) for row in await request.platforms()]
     context = request.house.world
     since_s = context.now() - _LATELY_PERIODS * context.rhythm.interval_s

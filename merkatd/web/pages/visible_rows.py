@@ -49,8 +49,8 @@ def host_bars(
 def _drawn(view: PeriodView, rows: Ints) -> list[list[Any]]:
     """Return the VMs in these rows, for `host_bars`."""
     vms = view.snapshot.vms
-    whole = np.maximum(view.snapshot.hosts.capacity[view.host[rows]], 1e-9)
-    parts = np.round(view.given()[rows] / whole, 4)
+    capacity = np.maximum(view.snapshot.hosts.capacity[view.host[rows]], 1e-9)
+    parts = np.round(view.given()[rows] / capacity, 4)
     columns = (
         vms.id[rows].tolist(),
         [vms.name[row] for row in rows.tolist()],

@@ -52,8 +52,8 @@ def test_only_existing_metrics_are_queried(file: Path, known: dict[str, str]) ->
 def test_the_page_lists_every_metric_and_its_kind(known: dict[str, str]) -> None:
     """It lists no other, and has a line for each alert."""
     page = PAGE.read_text()
-    told = dict(re.findall(r"^\| `(merkat_\w+)` \| (\w+) \|", page, re.MULTILINE))
-    assert told == known
+    kind_of = dict(re.findall(r"^\| `(merkat_\w+)` \| (\w+) \|", page, re.MULTILINE))
+    assert kind_of == known
     alerts = re.findall(r"- alert: (\w+)", RULES.read_text())
     assert re.findall(r"^\| `(Merkat\w+)` \|", page, re.MULTILINE) == alerts
 

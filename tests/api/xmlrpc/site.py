@@ -74,17 +74,17 @@ class Site:
         self.admin = (self.state / "one_auth").read_text().strip()
         proxy: Any = xmlrpc.client.ServerProxy((self.state / "one_xmlrpc").read_text().strip())
         self.users = {
-            name: self._one(proxy.one.user.allocate(self.admin, name, PASSWORD, "core"))
+            name: self._result(proxy.one.user.allocate(self.admin, name, PASSWORD, "core"))
             for name in ("ann", "bob")
         }
         for name, session, bid in (("a", ANN, 2), ("b", BOB, 6)):
-            self._one(proxy.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
+            self._result(proxy.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
         until(self._running, "both VMs running")
-        self._one(proxy.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
+        self._result(proxy.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
         proxy("close")()
 
     @staticmethod
-    def _one(answer: Any) -> Any:
+    def _result(answer: Any) -> Any:
         assert answer[0] is True, answer
         return answer[1]
 
@@ -136,7 +136,7 @@ class Site:
         """Return the cloud's value of a call that must succeed."""
         endpoint = (self.state / "one_xmlrpc").read_text().strip()
         with xmlrpc.client.ServerProxy(endpoint) as proxy:
-            return self._one(getattr(proxy, method)(session, *arguments))
+            return self._result(getattr(proxy, method)(session, *arguments))
 
     def kept(self) -> str:
         """Return a hash of all rows in the database."""

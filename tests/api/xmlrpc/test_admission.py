@@ -52,8 +52,8 @@ class Scene:
 
     def __init__(self, **settings: Any) -> None:
         self.clock = Clock()
-        self.one = OpenNebula()
-        sign_ins = SignIns(self.one, self.clock, kept_s=10.0, refusal_kept_s=2.0)
+        self.opennebula = OpenNebula()
+        sign_ins = SignIns(self.opennebula, self.clock, kept_s=10.0, refusal_kept_s=2.0)
         self.admission = Admission(sign_ins, ApiSettings(**settings), self.clock)
         self._hanging: list[Deferred[None]] = []
 
@@ -76,7 +76,9 @@ class Scene:
             return await door.admitted(session, address, work or name)
 
         running = Deferred.fromCoroutine(coming())
-        running.addCallbacks(outcome.append, lambda failure: outcome.append(_said(failure.value)))
+        running.addCallbacks(
+            outcome.append, lambda failure: outcome.append(_code_of(failure.value))
+        )
         if after_s:
             self.clock.advance(after_s)
         return outcome[0] if outcome else None
@@ -91,7 +93,7 @@ async def do_nothing(_caller: Caller) -> None:
     """Return immediately."""
 
 
-def _said(error: BaseException) -> object:
+def _code_of(error: BaseException) -> object:
     return refusal_of("", error).code if isinstance(error, RequestError) else error
 
 
@@ -102,22 +104,22 @@ class TestWrongPasswords:
         for number in range(3_600):
             scene.come(f"ann:{number}", EVIL)
             scene.clock.advance(1.0)
-        assert 50 < len(scene.one.asked) < 90
+        assert 50 < len(scene.opennebula.asked) < 90
 
     def test_who_tries_many_at_once_gains_nothing(self) -> None:
         """Sixty tries that arrive together are as few questions as sixty one after another."""
         scene = Scene()
-        scene.one.hangs = True
+        scene.opennebula.hangs = True
         asked = []
         for minute in range(5):
-            before = len(scene.one.asked)
+            before = len(scene.opennebula.asked)
             for number in range(60):
                 scene.come(f"ann:{minute}-{number}", EVIL)
-            while scene.one.waiting:
-                waiting, scene.one.waiting = scene.one.waiting, []
+            while scene.opennebula.waiting:
+                waiting, scene.opennebula.waiting = scene.opennebula.waiting, []
                 for waiter in waiting:
                     waiter.callback([False, "[one.user.info] wrong", 256, -1, -1])
-            asked.append(len(scene.one.asked) - before)
+            asked.append(len(scene.opennebula.asked) - before)
             scene.clock.advance(61.0)
         assert asked[0] <= 12
         assert all(number <= 4 for number in asked[1:])
@@ -141,7 +143,7 @@ class TestWrongPasswords:
         for number in range(100):
             scene.come(f"ann:x{number}", EVIL)
         assert scene.come("ann:right", EVIL) == "ann"
-        assert scene.one.asked.count("ann:right") == 2
+        assert scene.opennebula.asked.count("ann:right") == 2
 
     def test_a_neighbours_mistakes_block_no_user(self) -> None:
         """A program with an old password runs all day; others at its address sign in."""
@@ -177,12 +179,12 @@ class TestWrongPasswords:
         scene = Scene()
         assert scene.come("ann:right", HOME) == "ann"
         scene.clock.advance(11.0)
-        scene.one.fails = True
+        scene.opennebula.fails = True
         for session in ("ann:right", "bob:right") * 20:
             answer = scene.come(session, HOME, after_s=0.5)
             assert isinstance(answer, CloudUnreachableError)
             assert "no leader found" in str(answer)
-        scene.one.fails = False
+        scene.opennebula.fails = False
         assert scene.come("ann:right", HOME) == "ann"
         assert scene.come("bob:right", HOME) == "bob"
 
@@ -192,13 +194,15 @@ class TestWrongPasswords:
     ) -> None:
         """The answer comes at the same time, whatever OpenNebula's duration."""
         scene = Scene()
-        scene.one.hangs = True
+        scene.opennebula.hangs = True
         outcome: list[Any] = []
         door = scene.admission.admitted("ann:wrong", HOME, do_nothing)
         running = Deferred.fromCoroutine(door)
-        running.addCallbacks(outcome.append, lambda failure: outcome.append(_said(failure.value)))
+        running.addCallbacks(
+            outcome.append, lambda failure: outcome.append(_code_of(failure.value))
+        )
         scene.clock.advance(took_s)
-        scene.one.waiting[0].callback([False, "[one.user.info] wrong", 256, -1, -1])
+        scene.opennebula.waiting[0].callback([False, "[one.user.info] wrong", 256, -1, -1])
         scene.clock.advance(0.499 - took_s)
         assert outcome == []
         scene.clock.advance(0.002)
@@ -221,7 +225,7 @@ class TestTextsOfStrangers:
             scene.come(f"{number:03d}{'x' * 1_000}:y", EVIL)
             scene.come(f"{number}{'x' * 200_000}:y", EVIL)
             scene.clock.advance(1.0)
-        scene.one.asked.clear()
+        scene.opennebula.asked.clear()
         assert _texts_of(scene.admission) < 10_000
 
     @pytest.mark.parametrize("text", ["", "ann", f"ann:{'x' * 2_000}", "ann:\x00"])
@@ -231,7 +235,7 @@ class TestTextsOfStrangers:
         for _ in range(20):
             assert scene.come(text, HOME, after_s=0.5) is Code.AUTHENTICATION
         assert scene.come("ann:wrong", HOME, after_s=0.5) is Code.AUTHENTICATION
-        assert scene.one.asked == ["ann:wrong"]
+        assert scene.opennebula.asked == ["ann:wrong"]
         few = Scene(address_calls=10.0, burst_s=1.0)
         few.come(text, HOME)
         assert few.come("new:one", HOME) is Code.ACTION

@@ -18,13 +18,13 @@ class TestForwarded:
         if not self.proxies.trust(str(peer)):
             assert self.proxies.caller(str(peer), [header]) == counted_address(str(peer))
 
-    @given(said=st.binary(max_size=100), caller=st.ip_addresses(v=4))
-    def test_only_addresses_appended_by_the_proxy_count(self, said: bytes, caller: Any) -> None:
+    @given(forged=st.binary(max_size=100), caller=st.ip_addresses(v=4))
+    def test_only_addresses_appended_by_the_proxy_count(self, forged: bytes, caller: Any) -> None:
         """The caller's own part of the header is ignored."""
         if not self.proxies.trust(str(caller)):
-            header = said + b", " + str(caller).encode()
+            header = forged + b", " + str(caller).encode()
             assert self.proxies.caller("127.0.0.1", [header]) == str(caller)
-            assert self.proxies.caller("127.0.0.1", [said, str(caller).encode()]) == str(caller)
+            assert self.proxies.caller("127.0.0.1", [forged, str(caller).encode()]) == str(caller)
 
     @pytest.mark.parametrize(
         ("headers", "caller"),

@@ -271,7 +271,7 @@ def test_without_a_certificate_no_connection_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("early", "whole"),
+    ("early", "expected"),
     [
         (b"", False),
         (b"\x16\x03\x01\x00", False),
@@ -281,6 +281,6 @@ def test_without_a_certificate_no_connection_is_counted() -> None:
         (b"\x16\x03\x01\xff\xff", True),
     ],
 )
-def test_invalid_records_go_to_openssl_at_once(early: bytes, whole: bool) -> None:
+def test_invalid_records_go_to_openssl_at_once(early: bytes, expected: bool) -> None:
     """An invalid or too long record is not awaited."""
-    assert first_message_is_whole(early) is whole
+    assert first_message_is_whole(early) is expected

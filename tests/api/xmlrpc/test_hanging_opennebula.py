@@ -13,14 +13,14 @@ class TestWhileOpenNebulaHangs:
         """OpenNebula gets as many strangers as there are turns, four of one address."""
         scene = Scene(unknown_in_flight=8)
         assert scene.come("ann:right", HOME) == "ann"
-        scene.one.hangs = True
-        scene.one.asked.clear()
+        scene.opennebula.hangs = True
+        scene.opennebula.asked.clear()
         for number in range(60):
             assert scene.come(f"x{number}:y", EVIL) is None
-        assert len(scene.one.asked) == 4
+        assert len(scene.opennebula.asked) == 4
         for number in range(4, 30):
             scene.come(f"x{number}:y", f"203.0.113.{number}")
-        assert len(scene.one.asked) == 8
+        assert len(scene.opennebula.asked) == 8
         for _ in range(40):
             assert scene.come("ann:right", HOME) == "ann"
 
@@ -29,16 +29,16 @@ class TestWhileOpenNebulaHangs:
         scene = Scene(unknown_in_flight=2)
         assert scene.come("ann:right", HOME) == "ann"
         scene.clock.advance(11.0)
-        scene.one.hangs = True
+        scene.opennebula.hangs = True
         for number in range(80):
             scene.come(f"x{number}:y", f"203.0.113.{number}")
-        scene.one.hangs = False
+        scene.opennebula.hangs = False
         assert scene.come("ann:right", HOME) == "ann"
 
     def test_the_number_of_waiting_calls_is_bounded(self) -> None:
         """The others are refused with a request to retry and use no memory."""
         scene = Scene(unknown_in_flight=2)
-        scene.one.hangs = True
+        scene.opennebula.hangs = True
         answers = [scene.come(f"x{number}:y", f"203.0.113.{number}") for number in range(200)]
         assert answers.count(None) == 66
         assert answers.count(Code.ACTION) == 134
@@ -50,10 +50,10 @@ class TestWhileOpenNebulaHangs:
         This holds at the web page too: both interfaces share one queue.
         """
         scene = Scene()
-        scene.one.hangs = True
+        scene.opennebula.hangs = True
         for number in range(100):
             scene.come(f"x{number}:y", EVIL)
-        scene.one.hangs = False
+        scene.opennebula.hangs = False
         if web:
             scene.admission = scene.admission.apart()
         assert scene.come("ann:right", HOME) == "ann"
@@ -61,7 +61,7 @@ class TestWhileOpenNebulaHangs:
     def test_an_address_that_fills_the_queue_makes_room_in_it(self) -> None:
         """If all turns are taken, another address waits and the flood's newest call is refused."""
         scene = Scene(unknown_in_flight=2)
-        scene.one.hangs = True
+        scene.opennebula.hangs = True
         answers: list[object] = []
         for number in range(60):
             self._come(scene, f"x{number}:y", EVIL, answers)
@@ -73,9 +73,9 @@ class TestWhileOpenNebulaHangs:
         for _ in range(3):
             self._come(scene, "x:y", EVIL, answers)
         assert [type(error) for error in answers] == [TooManyRequestsError] * 3
-        scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
-        scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
-        assert "bob:right" in scene.one.asked
+        scene.opennebula.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
+        scene.opennebula.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
+        assert "bob:right" in scene.opennebula.asked
 
     @staticmethod
     def _come(scene: Scene, session: str, address: str, answers: list[object]) -> None:

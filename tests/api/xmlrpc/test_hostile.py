@@ -274,11 +274,11 @@ def test_random_bytes_do_no_harm(body: bytes) -> None:
 @given(cut=st.data())
 def test_a_broken_call_does_no_harm(cut: st.DataObject) -> None:
     """A call with missing, doubled or replaced parts is parsed or refused."""
-    whole = bid("<double>1.5</double>")
-    begin = cut.draw(st.integers(0, len(whole)))
-    end = cut.draw(st.integers(begin, len(whole)))
+    xml = bid("<double>1.5</double>")
+    begin = cut.draw(st.integers(0, len(xml)))
+    end = cut.draw(st.integers(begin, len(xml)))
     put = cut.draw(
-        st.sampled_from([b"", b"<", b"</value>", b"&a;", b"<value>", whole[begin:end] * 2])
+        st.sampled_from([b"", b"<", b"</value>", b"&a;", b"<value>", xml[begin:end] * 2])
     )
     with contextlib.suppress(RpcFault):
-        assert call_of(whole[:begin] + put + whole[end:], 16).method
+        assert call_of(xml[:begin] + put + xml[end:], 16).method

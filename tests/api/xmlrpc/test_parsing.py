@@ -64,7 +64,7 @@ class Scene:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = clock = Turns()
         self.total = 0
-        self.said: list[Any] = []
+        self.answers: list[Any] = []
         sign_ins = SignIns(OpenNebula(), clock, kept_s=10.0, refusal_kept_s=2.0)
         house: Any = SimpleNamespace(sign_ins=sign_ins, version="1")
         self.dispatch = Dispatch(house, ApiSettings(), clock)
@@ -81,7 +81,7 @@ class Scene:
         """Make a call and return the list that receives its answer."""
         answers: list[Any] = []
         Deferred.fromCoroutine(self.dispatch.answer(body, address)).addCallback(answers.append)
-        self.said.append(answers)
+        self.answers.append(answers)
         return answers
 
     def know(self, address: str) -> None:
@@ -111,8 +111,8 @@ def test_the_bytes_parsed_for_a_stranger_are_limited(scene: Scene, size: int) ->
         scene.clock.advance(1.0)
     assert 0 < scene.total <= BURST_BYTES + 3 * PER_S_BYTES + BIG
     # Each call is answered, calls over the limit later.
-    assert all(len(answers) == 1 for answers in scene.said)
-    assert any(isinstance(answers[0], HeldConnection) for answers in scene.said)
+    assert all(len(answers) == 1 for answers in scene.answers)
+    assert any(isinstance(answers[0], HeldConnection) for answers in scene.answers)
 
 
 def test_another_address_waits_for_pieces_instead_of_calls(scene: Scene) -> None:

@@ -26,7 +26,7 @@ class TestRights:
         assert site.raw("merkat.platform.stop", site.admin, mine)[1]["state"] == "cancelled"
 
     @pytest.mark.parametrize(
-        ("words", "said"),
+        ("words", "message"),
         [
             ('RAW=[ TYPE="kvm", DATA="<x/>" ]', "RAW is for administrators"),
             ('DISK=[ IMAGE="secret" ]', "use IMAGE_ID"),
@@ -35,13 +35,13 @@ class TestRights:
         ],
     )
     def test_restricted_attributes_of_the_owner_are_refused(
-        self, site: Site, words: str, said: str
+        self, site: Site, words: str, message: str
     ) -> None:
         """The daemon's account creates the VMs, but must not lend its rights."""
         text = PLATFORM.replace("CPU=1", f"CPU=1\n{words}")
         success, why, code = site.raw("merkat.platform.submit", ANN, text)[:3]
         assert (success, code) == (False, 4096)
-        assert said in why
+        assert message in why
 
     def test_invalid_values_are_answered_with_valid_ones(self, site: Site) -> None:
         """The error names the nearest key, the format of a deadline, and the changeable keys."""

@@ -117,9 +117,9 @@ class Site:
         given = replace(
             assignment(), clusters=terms, parameters={"batch": "slurm"} | self.parameters
         )
-        self.one = Elastic(given, self)
-        self.one.head = self  # type: ignore[assignment] # it says what a head says
-        finish(self.one.on_start())
+        self.controller = Elastic(given, self)
+        self.controller.head = self  # type: ignore[assignment] # it says what a head says
+        finish(self.controller.on_start())
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -168,10 +168,10 @@ class Site:
 
     def begin_again(self) -> None:
         """Replace the killed controller by one with the stored memory."""
-        given = replace(self.one.assignment, memory=self.kept)
-        self.one = Elastic(given, self)
-        self.one.head = self  # type: ignore[assignment] # it says what a head says
-        finish(self.one.on_start())
+        given = replace(self.controller.assignment, memory=self.kept)
+        self.controller = Elastic(given, self)
+        self.controller.head = self  # type: ignore[assignment] # it says what a head says
+        finish(self.controller.on_start())
 
     def _end(self, vm: int) -> None:
         self.lost += len(self.workers.pop(vm))
@@ -242,7 +242,7 @@ class Site:
             heard = Measured(
                 cluster="head", at_s=at_s, values=queue_values(queue, WorkerNames.of(WORKER))
             )
-            finish(self.one.take(heard))
+            finish(self.controller.take(heard))
         latest = news(
             period=self.period,
             vms=vms,
@@ -252,5 +252,5 @@ class Site:
             sizes={"head": 1, "workers": len(self.workers) - len(self.leaving)},
         )
         latest = replace(latest, at_s=latest.at_s + self.clock_off_s)
-        finish(self.one.take(latest))
+        finish(self.controller.take(latest))
         return len(self.workers)

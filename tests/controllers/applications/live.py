@@ -72,7 +72,7 @@ class Live(Site):
         guest: SimulatedGuest | None = self.cloud.guests.guest(vm)
         return guest
 
-    def said(self, platform: int, kind: type) -> list[Any]:
+    def requests(self, platform: int, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
         return [body for asker, body in self.asked if asker == platform and isinstance(body, kind)]
 

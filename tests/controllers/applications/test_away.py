@@ -26,7 +26,7 @@ class Platform:
     def __init__(self, kind: type[FullDeadline], left_s: float) -> None:
         self._deadline_s = 1_000.0 + STEP_S + left_s
         given = replace(assignment(), parameters={"steps": STEPS}, deadline_s=self._deadline_s)
-        self._one = kind(given, self)
+        self._controller = kind(given, self)
         self.asked: list[Any] = []
         self.period = 0
         self.done = 0
@@ -63,10 +63,10 @@ class Platform:
         )
         values = {"done": float(self.done)}
         seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
-        asyncio.run(self._one.take(seen))
-        asyncio.run(self._one.take(latest))
+        asyncio.run(self._controller.take(seen))
+        asyncio.run(self._controller.take(latest))
 
-    def said(self, kind: type) -> list[Any]:
+    def requests(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
         return [message for message in self.asked if isinstance(message, kind)]
 
@@ -85,10 +85,10 @@ def test_time_with_a_vm_away_is_no_part_of_an_iteration(
         platform.pass_a_period(0, away)
     for _ in range(12):
         platform.pass_a_period()
-        last = platform.said(ProgressReport)[-1]
+        last = platform.requests(ProgressReport)[-1]
         assert last.work_left_s == pytest.approx((STEPS - platform.done) * STEP_S, rel=0.1)
     assert last.performance == pytest.approx(STEP_S, rel=0.1)
-    assert not platform.said(GiveUp)
+    assert not platform.requests(GiveUp)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,7 +99,7 @@ def test_a_deadline_that_became_impossible_is_given_up(kind: type[FullDeadline])
         platform.pass_a_period()
     for _ in range(40):
         platform.pass_a_period(0, "pending")
-    assert platform.said(GiveUp)
+    assert platform.requests(GiveUp)
 
 
 def test_the_tenant_reads_that_a_vm_is_away() -> None:
@@ -107,9 +107,9 @@ def test_the_tenant_reads_that_a_vm_is_away() -> None:
     platform = Platform(FullDeadline, 2 * STEPS * STEP_S)
     for _ in range(BEGIN):
         platform.pass_a_period()
-    assert "not all of its VMs run" not in platform.said(ProgressReport)[-1].text
+    assert "not all of its VMs run" not in platform.requests(ProgressReport)[-1].text
     platform.pass_a_period(0, "pending")
-    text = platform.said(ProgressReport)[-1].text
+    text = platform.requests(ProgressReport)[-1].text
     assert text.startswith("15 of 100 iterations, 60 s each")
     assert text.endswith("; not all of its VMs run")
 
@@ -119,14 +119,14 @@ def test_iterations_without_the_missing_vm_count() -> None:
     platform = Platform(FullDeadline, 4 * STEPS * STEP_S)
     for period in range(20):
         platform.pass_a_period(period % 2, "pending")
-    last = platform.said(ProgressReport)[-1]
+    last = platform.requests(ProgressReport)[-1]
     assert last.performance == pytest.approx(2 * STEP_S, rel=0.1)
     assert last.work_left_s == pytest.approx((STEPS - platform.done) * 2 * STEP_S, rel=0.1)
     for _ in range(20):
         platform.pass_a_period()
-    last = platform.said(ProgressReport)[-1]
+    last = platform.requests(ProgressReport)[-1]
     assert last.performance == pytest.approx(STEP_S, rel=0.1)
-    assert not platform.said(GiveUp)
+    assert not platform.requests(GiveUp)
 
 
 def test_a_vm_that_waits_for_a_host_bids_more() -> None:
@@ -135,5 +135,5 @@ def test_a_vm_that_waits_for_a_host_bids_more() -> None:
     for _ in range(BEGIN):
         platform.pass_a_period()
     platform.pass_a_period(0, "pending")
-    waits = platform.said(SetBids)[-1].bids[102]
+    waits = platform.requests(SetBids)[-1].bids[102]
     assert waits["cpu"] > BID["cpu"]

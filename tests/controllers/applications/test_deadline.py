@@ -76,8 +76,8 @@ def test_a_tighter_deadline_costs_more() -> None:
         site.periods(2)
         platform = submitted(site, deadline_s)
         state, cost = finished(site, platform)
-        reports = site.said(platform, ProgressReport)
-        reasons = [message.reason for message in site.said(platform, SetBids)]
+        reports = site.requests(platform, ProgressReport)
+        reasons = [message.reason for message in site.requests(platform, SetBids)]
         site.close()
         assert state == "done"
         assert reports[-1].on_track
@@ -94,11 +94,11 @@ def test_a_deadline_that_is_tightened_on_the_way_is_met(site: Live) -> None:
     platform = submitted(site, 4_800.0)
     site.until(platform, "running")
     site.periods(5)
-    relaxed = site.said(platform, SetBids)[-1]
+    relaxed = site.requests(platform, SetBids)[-1]
     until_s = site.clock.seconds() + 900.0
     site.update(platform, Update(deadline=TemplateTime(at_s=until_s)))
     site.periods(4)
-    hurried = site.said(platform, SetBids)[-1]
+    hurried = site.requests(platform, SetBids)[-1]
     assert sum(bid["cpu"] for bid in hurried.bids.values()) > 1.5 * sum(
         bid["cpu"] for bid in relaxed.bids.values()
     )
@@ -116,7 +116,7 @@ def test_an_impossible_deadline_is_given_up(site: Live) -> None:
     assert states == ["failed", "failed"]
     full, partial = both
     assert "deadline" in site.platform(full).why
-    assert not site.said(partial, GiveUp)
+    assert not site.requests(partial, GiveUp)
     assert site.clock.seconds() > (site.platform(partial).deadline_s or 0.0)
     assert "has passed" in site.platform(partial).why
 
@@ -134,7 +134,7 @@ def test_a_powered_off_vm_is_replaced(site: Live) -> None:
     after = site.vms(platform)
     assert len(after) == 2
     assert before[0] not in after
-    assert site.said(platform, SetSize)[-1].reason == "powered off for too long"
+    assert site.requests(platform, SetSize)[-1].reason == "powered off for too long"
     for vm in after:
         assert site.state(vm) == "RUNNING"
 
@@ -144,7 +144,7 @@ def test_full_performance_takes_all_it_can_get(site: Live) -> None:
     platform = submitted(site, 3_000.0, "full_performance")
     site.until(platform, "running")
     site.periods(3)
-    assert site.said(platform, SetBids)[-1].reason == "its VMs have 100% of their full size"
+    assert site.requests(platform, SetBids)[-1].reason == "its VMs have 100% of their full size"
     crowd(site, 4)
     site.periods(8)
     vms = [latest for latest in site.notes.news if latest.platform == platform][-1].vms

@@ -43,7 +43,7 @@ class Platform:
             deadline_s=1_000.0 + INTERVAL_S + LEFT_S,
         )
         self._deadline_s = given.deadline_s
-        self._one = kind(given, self)
+        self._controller = kind(given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -53,13 +53,13 @@ class Platform:
         self.asked.append(body)
         return ActionOutcome(accepted=True)
 
-    def said(self, kind: type) -> list[Any]:
+    def requests(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
         return [message for message in self.asked if isinstance(message, kind)]
 
     async def take(self, latest: Any) -> None:
         """Send the controller one news."""
-        await self._one.take(latest)
+        await self._controller.take(latest)
 
     def periods(
         self, count: int, credits_: float, done: float = 0.0, first: int = 1, state: str = "running"
@@ -68,8 +68,8 @@ class Platform:
         for period in range(first, first + count):
             latest = news(period=period, deadline_s=self._deadline_s, balance=credits_, state=state)
             seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": done})
-            asyncio.run(self._one.take(seen))
-            asyncio.run(self._one.take(latest))
+            asyncio.run(self._controller.take(seen))
+            asyncio.run(self._controller.take(latest))
 
     def read(self, claims: list[Claim], own: Claim | None, capacity: float) -> None:
         """Send one period's news with the market's book of claims."""
@@ -82,7 +82,7 @@ class Platform:
             prices=prices,
         )
         latest = replace(latest, market=replace(latest.market, claims=tuple(claims)))
-        asyncio.run(self._one.take(latest))
+        asyncio.run(self._controller.take(latest))
 
 
 def credits_for(part: float) -> float:
@@ -102,14 +102,14 @@ class TestLeastPart:
         for part, suspended in ((0.2, True), (0.4, False)):
             platform = Platform(kind, name, ideal_s=600.0)
             platform.periods(2, credits_for(part))
-            assert bool(platform.said(SuspendPlatform)) is suspended
+            assert bool(platform.requests(SuspendPlatform)) is suspended
 
     def test_the_template_sets_the_least_part(self, kind: type[Iterative], name: str) -> None:
         """It may be above or below the default."""
         for least_part, suspended in ((0.6, True), (0.1, False)):
             platform = Platform(kind, name, ideal_s=600.0, least_part=least_part)
             platform.periods(2, credits_for(0.4 if suspended else 0.2))
-            assert bool(platform.said(SuspendPlatform)) is suspended
+            assert bool(platform.requests(SuspendPlatform)) is suspended
 
     def test_one_expensive_period_suspends_no_platform(
         self, kind: type[Iterative], name: str
@@ -119,7 +119,7 @@ class TestLeastPart:
         platform.periods(1, credits_for(0.25))
         platform.periods(1, credits_for(0.4))
         platform.periods(1, credits_for(0.25))
-        assert not platform.said(SuspendPlatform)
+        assert not platform.requests(SuspendPlatform)
 
     def test_one_period_that_is_far_too_expensive_suspends(
         self, kind: type[Iterative], name: str
@@ -127,7 +127,7 @@ class TestLeastPart:
         """The VM has a half but can pay for a fiftieth."""
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.02))
-        assert platform.said(SuspendPlatform)
+        assert platform.requests(SuspendPlatform)
 
     def test_a_platform_that_was_just_resumed_keeps_running(
         self, kind: type[Iterative], name: str
@@ -136,9 +136,9 @@ class TestLeastPart:
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.4), state="resuming")
         platform.periods(REST - 1, credits_for(0.01), first=2)
-        assert not platform.said(SuspendPlatform)
+        assert not platform.requests(SuspendPlatform)
         platform.periods(2, credits_for(0.01), first=REST + 1)
-        assert platform.said(SuspendPlatform)
+        assert platform.requests(SuspendPlatform)
 
 
 def test_completed_work_needs_no_pace() -> None:
@@ -146,7 +146,7 @@ def test_completed_work_needs_no_pace() -> None:
     for done, suspended in ((0.0, True), (50.0, False)):
         platform = Platform(FullDeadline, "deadline", ideal_s=4_000.0)
         platform.periods(2, credits_for(0.5), done)
-        assert bool(platform.said(SuspendPlatform)) is suspended
+        assert bool(platform.requests(SuspendPlatform)) is suspended
 
 
 class TestPatience:
@@ -168,25 +168,25 @@ class TestPatience:
     def test_a_running_platform_keeps_its_room(self, platform: Platform) -> None:
         """An offer 1.5 times its own before the start does not suspend it."""
         platform.read([Claim(price=1.5 * self.offered, units=UNITS)], None, self.CAPACITY)
-        assert not platform.said(SuspendPlatform)
-        (own,) = platform.said(Claim)
+        assert not platform.requests(SuspendPlatform)
+        (own,) = platform.requests(Claim)
         assert own.price == pytest.approx(2.0 * self.offered)
         platform.read([Claim(price=2.5 * self.offered, units=UNITS)], None, self.CAPACITY)
-        assert platform.said(SuspendPlatform)
+        assert platform.requests(SuspendPlatform)
 
     def test_its_claim_never_falls(self, platform: Platform) -> None:
         """It keeps its claim, so that no lower offer takes its room."""
         own = Claim(price=3.0 * self.offered, units=UNITS)
         other = Claim(price=2.5 * self.offered, units=UNITS)
         platform.read([own, other], own, self.CAPACITY)
-        assert not platform.said(SuspendPlatform)
-        assert not platform.said(Claim)
+        assert not platform.requests(SuspendPlatform)
+        assert not platform.requests(Claim)
 
     def test_its_own_claim_takes_no_room_from_it(self, platform: Platform) -> None:
         """The book contains the claim of the previous period."""
         own = Claim(price=2.0 * self.offered, units=UNITS)
         platform.read([own], own, self.CAPACITY)
-        assert not platform.said(SuspendPlatform)
+        assert not platform.requests(SuspendPlatform)
 
 
 def test_a_vm_whose_bid_was_withdrawn_bids_again() -> None:
@@ -197,5 +197,5 @@ def test_a_vm_whose_bid_was_withdrawn_bids_again() -> None:
     bid, got = {"cpu": 0.0, "memory": 1.0}, {"cpu": 0.0, "memory": 512.0}
     latest = replace(latest, vms=(replace(vm, bid=bid, allocation=got),))
     asyncio.run(platform.take(latest))
-    (bids,) = platform.said(SetBids)[-1].bids.values()
+    (bids,) = platform.requests(SetBids)[-1].bids.values()
     assert all(bids[name] > 0 for name in ("cpu", "memory")), bids

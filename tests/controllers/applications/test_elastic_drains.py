@@ -180,5 +180,5 @@ def test_commands_to_the_head_stay_short_if_it_removes_nothing(
     assert not site.forgotten
     assert max(map(len, site.heard)) < 2_500
     assert 180 < len(site.kept["gone"]) < 220
-    told = [command for command in site.heard if "delete nodename" in command]
-    assert f"one-{max(site.born)};" in " ".join(told[-100:])
+    drains = [command for command in site.heard if "delete nodename" in command]
+    assert f"one-{max(site.born)};" in " ".join(drains[-100:])

@@ -33,7 +33,7 @@ class Platform:
 
     def restart(self) -> None:
         """Restart the controller's process with the stored memory."""
-        self._one = self._kind(self._given, self)
+        self._controller = self._kind(self._given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -54,11 +54,11 @@ class Platform:
         latest = news(period=self.period, deadline_s=self._given.deadline_s)
         if done is not None:
             seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": float(done)})
-            asyncio.run(self._one.take(seen))
-        asyncio.run(self._one.take(latest))
+            asyncio.run(self._controller.take(seen))
+        asyncio.run(self._controller.take(latest))
         for _ in range(restarts):
             self.restart()
-            asyncio.run(self._one.take(latest))
+            asyncio.run(self._controller.take(latest))
 
 
 @pytest.fixture(params=[FullDeadline, Patient])

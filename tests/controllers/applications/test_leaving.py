@@ -35,7 +35,7 @@ class Platform:
             parameters={"steps": 100, **parameters},
             deadline_s=1_000_000.0,
         )
-        self._one = FullDeadline(given, self)
+        self._controller = FullDeadline(given, self)
         self.orders: list[tuple[int, ...]] = []
         self.reports: list[ProgressReport] = []
         self.period = 0
@@ -84,8 +84,8 @@ class Platform:
             values = {f"absent/{vm}": seconds for vm, seconds in self.absent.items()}
             values["done"] = float(self.period)
             seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
-            asyncio.run(self._one.take(seen))
-            asyncio.run(self._one.take(latest))
+            asyncio.run(self._controller.take(seen))
+            asyncio.run(self._controller.take(latest))
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def test_monitors_ignore_an_ending_vm(platform: Platform) -> None:
             """Answer as the hub does."""
             assert not action_id
             assert isinstance(body, LatestRequest)
-            whole = platform.news()
-            own = {name: getattr(whole, name) for name in PlatformStatus.__dataclass_fields__}
+            latest = platform.news()
+            own = {name: getattr(latest, name) for name in PlatformStatus.__dataclass_fields__}
             return Latest(market=market(), standing=PlatformStatus(**own), published=1, priced=1)
 
     named = asyncio.run(vms_of_cluster(Daemon(), "workers"))

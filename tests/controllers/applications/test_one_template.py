@@ -48,14 +48,14 @@ class Site:
         """Return the output of a command, which must succeed."""
         code = cli.main([*words, "--config", str(self._configuration)])
         printed = self._output.readouterr()
-        assert code == 0, (words, printed.err, self.daemon.said())
+        assert code == 0, (words, printed.err, self.daemon.output())
         return printed.out
 
     def answers(self) -> bool:
         """Return whether the daemon answers."""
         code = cli.main(["status", "--config", str(self._configuration)])
         self._output.readouterr()
-        assert self.daemon.running, self.daemon.said()
+        assert self.daemon.running, self.daemon.output()
         return code == 0
 
     def tenant(self, name: str) -> str:
@@ -71,19 +71,19 @@ class Site:
 
     def platform(self) -> dict[str, Any]:
         """Return the details of the first platform."""
-        found: dict[str, Any] = json.loads(self.command("platform", "show", "1", "--json"))
-        return found
+        row: dict[str, Any] = json.loads(self.command("platform", "show", "1", "--json"))
+        return row
 
 
 @pytest.fixture
 def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
     """Return a site with one host of two cores."""
-    found = Site(tmp_path, capsys)
+    new_site = Site(tmp_path, capsys)
     try:
-        until(found.answers, "the daemon answers", tick_s=0.2)
-        yield found
+        until(new_site.answers, "the daemon answers", tick_s=0.2)
+        yield new_site
     finally:
-        found.daemon.kill()
+        new_site.daemon.kill()
 
 
 def test_the_tenant_reads_that_the_deadline_holds_and_it_does(site: Site) -> None:
@@ -99,6 +99,6 @@ def test_the_tenant_reads_that_the_deadline_holds_and_it_does(site: Site) -> Non
     until(sure, "on track", tick_s=0.2)
     # After its deadline it would have failed.
     until(lambda: site.platform()["state"] in {"done", "failed"}, "the end", tick_s=0.2)
-    found = site.platform()
-    assert found["state"] == "done", site.command("platform", "show", "1")
-    assert 0.0 < found["spent"] < found["budget"]
+    row = site.platform()
+    assert row["state"] == "done", site.command("platform", "show", "1")
+    assert 0.0 < row["spent"] < row["budget"]

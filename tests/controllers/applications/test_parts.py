@@ -51,7 +51,7 @@ class Platform:
 
     def restart(self) -> None:
         """Restart the controller's process with the stored memory."""
-        self._one = FullDeadline(self._given, self)
+        self._controller = FullDeadline(self._given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -84,11 +84,11 @@ class Platform:
             balance=1e6,
         )
         for cluster, values in seen.items():
-            told = Measured(cluster=cluster, at_s=latest.at_s, values=values)
-            asyncio.run(self._one.take(told))
-        asyncio.run(self._one.take(latest))
+            measured = Measured(cluster=cluster, at_s=latest.at_s, values=values)
+            asyncio.run(self._controller.take(measured))
+        asyncio.run(self._controller.take(latest))
 
-    def said(self, kind: type) -> list[Any]:
+    def requests(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
         return [message for message in self.asked if isinstance(message, kind)]
 
@@ -101,8 +101,8 @@ def done(count: float, **more: float) -> dict[str, float]:
 @pytest.fixture(params=[(SLOW, FAST), (FAST, SLOW)])
 def order(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Return the order of the clusters in the template and of their monitors."""
-    found: tuple[str, str] = request.param
-    return found
+    clusters: tuple[str, str] = request.param
+    return clusters
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live) -> None:
     assert slow is not None
     made = 0
     for _ in range(100):
-        if site.said(platform, WorkDone):
+        if site.requests(platform, WorkDone):
             break
         guest = site.guest(slow)
         assert guest is not None
@@ -140,7 +140,7 @@ def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live) -> None:
     assert made >= STEPS - 2
     assert all(
         message.done is None or message.done < 1.0
-        for message in site.said(platform, ProgressReport)
+        for message in site.requests(platform, ProgressReport)
     )
 
 
@@ -150,8 +150,8 @@ def test_the_remaining_work_is_that_of_the_slowest_cluster(order: tuple[str, str
     for period in range(11):
         seen = {SLOW: done(period // 2), FAST: done(4 * period)}
         platform.pass_a_period(**{name: seen[name] for name in order})
-    assert not platform.said(WorkDone)
-    last = platform.said(ProgressReport)[-1]
+    assert not platform.requests(WorkDone)
+    last = platform.requests(ProgressReport)[-1]
     assert last.text.startswith("5 of 40 iterations")
     assert last.done == pytest.approx(5 / STEPS, abs=1 / STEPS)
     assert last.performance == pytest.approx(120.0, rel=0.1)
@@ -163,18 +163,18 @@ def test_a_cluster_without_a_report_has_made_no_iteration() -> None:
     platform = Platform(SLOW, FAST)
     platform.pass_a_period(**{FAST: done(STEPS)})
     platform.pass_a_period(**{FAST: done(STEPS)})
-    assert not platform.said(WorkDone)
+    assert not platform.requests(WorkDone)
     platform.pass_a_period(**{SLOW: done(1)})
-    assert not platform.said(WorkDone)
+    assert not platform.requests(WorkDone)
     platform.pass_a_period(**{SLOW: done(STEPS)})
-    assert platform.said(WorkDone)
+    assert platform.requests(WorkDone)
 
 
 def test_a_cluster_that_answers_without_a_log_does_not_count() -> None:
     """The same holds for VMs within a cluster."""
     platform = Platform(FAST, QUIET)
     platform.pass_a_period(**{QUIET: {"answering": 1.0}, FAST: done(STEPS)})
-    assert platform.said(WorkDone)
+    assert platform.requests(WorkDone)
 
 
 def test_one_failed_cluster_fails_the_platform(order: tuple[str, str]) -> None:
@@ -182,7 +182,7 @@ def test_one_failed_cluster_fails_the_platform(order: tuple[str, str]) -> None:
     platform = Platform(*order)
     seen = {SLOW: done(3, exit=2.0), FAST: done(3, exit=0.0)}
     platform.pass_a_period(**{name: seen[name] for name in order})
-    (given_up,) = platform.said(GiveUp)
+    (given_up,) = platform.requests(GiveUp)
     assert given_up.reason == "the application ended with code 2"
 
 
@@ -207,7 +207,7 @@ class TestExitCodes:
         platform.pass_a_period(**{SLOW: done(made)})
         platform.pass_a_period(**{SLOW: done(made, exit=0.0)})
         reason = f"the application ended successfully, with {made} of 40 iterations seen"
-        assert platform.said(WorkDone)[-1].reason == reason
+        assert platform.requests(WorkDone)[-1].reason == reason
 
     def test_the_other_clusters_continue(self, order: tuple[str, str]) -> None:
         """Each must succeed or make all iterations; the remaining work is theirs."""
@@ -216,11 +216,13 @@ class TestExitCodes:
         platform.pass_a_period(**{FAST: done(4, exit=0.0), SLOW: done(5)})
         for count in range(6, STEPS):
             platform.pass_a_period(**{SLOW: done(count)})
-            assert platform.said(ProgressReport)[-1].text.startswith(f"{count} of 40 iterations")
-        assert not platform.said(WorkDone)
+            assert platform.requests(ProgressReport)[-1].text.startswith(
+                f"{count} of 40 iterations"
+            )
+        assert not platform.requests(WorkDone)
         platform.pass_a_period(**{SLOW: done(STEPS)})
         reason = "the application ended successfully, with 4 of 40 iterations seen"
-        assert platform.said(WorkDone)[-1].reason == reason
+        assert platform.requests(WorkDone)[-1].reason == reason
 
     def test_a_vm_that_is_away_may_have_work_left(self) -> None:
         """Monitors report running VMs: one success is not the end of all."""
@@ -228,19 +230,19 @@ class TestExitCodes:
         platform.pass_a_period(**{SLOW: done(3), FAST: done(9)})
         platform.away = SLOW
         platform.pass_a_period(**{name: done(9, exit=0.0) for name in (SLOW, FAST)})
-        assert not platform.said(WorkDone)
+        assert not platform.requests(WorkDone)
         platform.away = ""
         platform.pass_a_period()
-        assert platform.said(WorkDone)
+        assert platform.requests(WorkDone)
 
     def test_a_restarted_program_has_not_ended(self) -> None:
         """A replacement VM restarts it."""
         platform = Platform(SLOW, FAST)
         platform.pass_a_period(**{SLOW: done(3), FAST: done(9, exit=0.0)})
         platform.pass_a_period(**{SLOW: done(STEPS), FAST: done(1)})
-        assert not platform.said(WorkDone)
+        assert not platform.requests(WorkDone)
         platform.pass_a_period(**{FAST: done(9, exit=0.0)})
-        assert platform.said(WorkDone)
+        assert platform.requests(WorkDone)
 
 
 class TestKeptBefore:
@@ -250,7 +252,7 @@ class TestKeptBefore:
         """Its pace is known at once."""
         platform = Platform(SLOW, progress=OLD)
         platform.pass_a_period()
-        last = platform.said(ProgressReport)[-1]
+        last = platform.requests(ProgressReport)[-1]
         assert last.text.startswith("30 of 40 iterations, 10 s each")
 
     def test_of_two_clusters_the_monitors_show_the_owner(self, order: tuple[str, str]) -> None:
@@ -259,5 +261,5 @@ class TestKeptBefore:
         platform.pass_a_period()
         platform.pass_a_period(**{SLOW: done(6), FAST: done(STEPS)})
         platform.pass_a_period(**{SLOW: done(7), FAST: done(STEPS)})
-        assert not platform.said(WorkDone)
-        assert platform.said(ProgressReport)[-1].text.startswith("7 of 40 iterations")
+        assert not platform.requests(WorkDone)
+        assert platform.requests(ProgressReport)[-1].text.startswith("7 of 40 iterations")

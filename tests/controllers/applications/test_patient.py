@@ -46,11 +46,11 @@ def test_two_platforms_that_fit_run_at_full_speed(site: Live) -> None:
     for platform in (first, second):
         vms = news_of(site, platform).vms
         assert [vm.allocation["cpu"] for vm in vms] == pytest.approx([100.0, 100.0], abs=1.0)
-        assert site.said(platform, SetBids)[-1].reason.startswith("full speed")
+        assert site.requests(platform, SetBids)[-1].reason.startswith("full speed")
     claims = news_of(site, first).market.claims
     assert [claim.units for claim in claims] == [200.0, 200.0]
     assert claims[0].price < claims[1].price
-    prices = [message.price for message in site.said(first, Claim)]
+    prices = [message.price for message in site.requests(first, Claim)]
     assert claims[0].price in prices
     assert prices == sorted(prices)
 
@@ -64,9 +64,9 @@ def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Liv
     urgent = submitted(site, 1_000.0, "patient")
     site.until(urgent, "running")
     site.until(far, "suspended")
-    assert "leave" in site.said(far, SuspendPlatform)[-1].reason
-    assert not site.said(near, SuspendPlatform)
-    assert not site.said(urgent, SuspendPlatform)
+    assert "leave" in site.requests(far, SuspendPlatform)[-1].reason
+    assert not site.requests(near, SuspendPlatform)
+    assert not site.requests(urgent, SuspendPlatform)
     site.periods(1)
     assert "claims at this price or above leave" in site.platform(far).why
     states = [finished(site, platform, 200)[0] for platform in (urgent, near, far)]
@@ -96,7 +96,7 @@ def test_manual_bids_are_in_the_book_at_the_present_price(site: Live) -> None:
     site.until(platform, "running")
     site.periods(3)
     claims = news_of(site, platform).market.claims
-    own = {message.price for message in site.said(platform, Claim)}
+    own = {message.price for message in site.requests(platform, Claim)}
     others = [claim for claim in claims if claim.price not in own]
     assert len(others) == 1
     assert others[0].price == pytest.approx(news_of(site, platform).prices["cpu"])
@@ -160,10 +160,10 @@ def test_a_platform_starts_if_the_book_leaves_room(
         patient=True,
     )
     offer = MarketOffer(now_s=0.0, interval_s=60.0, prices={"cpu": 99.0}, book=book)
-    found = judge_start(terms, offer)
+    judgement = judge_start(terms, offer)
     roomy = book.room_above(limit_of(terms, offer)) >= 200.0
-    assert found.answer is (StartAnswer.START if roomy else StartAnswer.WAIT)
-    assert bool(found.needs) is not roomy
+    assert judgement.answer is (StartAnswer.START if roomy else StartAnswer.WAIT)
+    assert bool(judgement.needs) is not roomy
 
 
 def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
@@ -174,11 +174,11 @@ def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
     waits = submitted(site, 6_000.0, "patient")
     announcement = [site.period() for _ in range(3)][-1]
 
-    def told(platform: int) -> PlatformDetails:
+    def details(platform: int) -> PlatformDetails:
         stored, world = site.platform(platform), site.scheduler.world
         row: PlatformDetails = site.read(lambda c: platform_view(c, stored, world, announcement))
         return row
 
-    assert told(waits).outlook == "wait"
-    assert "leave" in told(waits).takes
-    assert "no claims are known" not in told(runs).takes
+    assert details(waits).outlook == "wait"
+    assert "leave" in details(waits).takes
+    assert "no claims are known" not in details(runs).takes

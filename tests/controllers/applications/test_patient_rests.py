@@ -66,7 +66,7 @@ class Site:
         self.most, self.period = self.credits, 0
         given = assignment(controller="patient")
         (terms,) = given.clusters
-        self.one = Patient(
+        self.controller = Patient(
             replace(
                 given,
                 clusters=(replace(terms, floor={}, ceiling=FULL),),
@@ -78,7 +78,7 @@ class Site:
             ),
             self,
         )
-        finish(self.one.on_start())
+        finish(self.controller.on_start())
 
     @staticmethod
     def _at_s(period: int) -> float:
@@ -149,7 +149,7 @@ class Site:
             bid={"cpu": price * has, "memory": 0.0},
             allocation={"cpu": has, "memory": 512.0},
         )
-        told = news(
+        latest = news(
             period=self.period,
             deadline_s=self._at_s(self.left),
             balance=self.credits,
@@ -160,10 +160,10 @@ class Site:
             capacity={"cpu": CAPACITY, "memory": 1e6},
             prices={"cpu": self.price, "memory": 0.0},
         )
-        told = replace(told, market=replace(told.market, claims=(self.others, self.claim)))
-        seen = Measured(cluster="workers", at_s=told.at_s, values={"done": float(self.done)})
-        finish(self.one.take(seen))
-        finish(self.one.take(told))
+        latest = replace(latest, market=replace(latest.market, claims=(self.others, self.claim)))
+        seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": float(self.done)})
+        finish(self.controller.take(seen))
+        finish(self.controller.take(latest))
 
     def play(self) -> None:
         """Run until the deadline, the end of the work, or a suspension without end."""
@@ -259,9 +259,9 @@ def test_a_platform_that_uses_no_cpu_runs(others: float) -> None:
     given = replace(given, clusters=(terms,), parameters={"steps": 5}, deadline_s=1e6, ideal_s=60.0)
     controller = Patient(given, Daemon())
     for period in range(1, 20):
-        told = news(period=period, deadline_s=1e6, claim=Claim(price=0.0, units=0.0))
+        latest = news(period=period, deadline_s=1e6, claim=Claim(price=0.0, units=0.0))
         claims = (Claim(price=1.0, units=others),)
-        finish(controller.take(replace(told, market=replace(told.market, claims=claims))))
+        finish(controller.take(replace(latest, market=replace(latest.market, claims=claims))))
     bids = [body.bids[101] for body in asked if isinstance(body, SetBids)]
     assert len(bids) == 19
     assert all(bid["memory"] > bid["cpu"] for bid in bids)

@@ -26,7 +26,7 @@ class Platform:
         given = replace(
             assignment(), parameters={"steps": STEPS}, deadline_s=100_000.0, ideal_s=ideal_s
         )
-        self._one = FullDeadline(given, self)
+        self._controller = FullDeadline(given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -43,8 +43,8 @@ class Platform:
         latest = news(period=self.period, deadline_s=100_000.0, vms=(vm,), balance=1e6)
         if done is not None:
             seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": float(done)})
-            asyncio.run(self._one.take(seen))
-        asyncio.run(self._one.take(latest))
+            asyncio.run(self._controller.take(seen))
+        asyncio.run(self._controller.take(latest))
         return self.reports[-1]
 
 

@@ -37,7 +37,7 @@ class Platform:
 
     def restart(self) -> None:
         """Restart the controller's process with the stored memory."""
-        self._one = FullPerformance(self._given, self)
+        self._controller = FullPerformance(self._given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """Answer as the daemon does."""
@@ -69,8 +69,8 @@ class Platform:
         latest = replace(latest, at_s=latest.at_s + self.ahead_s)
         values = {"done": float(self.period)}
         seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
-        asyncio.run(self._one.take(seen))
-        asyncio.run(self._one.take(latest))
+        asyncio.run(self._controller.take(seen))
+        asyncio.run(self._controller.take(latest))
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class Platform:
         given = replace(
             plain, clusters=(terms,), parameters={"steps": STEPS}, deadline_s=1_000_000.0
         )
-        self._one = FullDeadline(given, self)
+        self._controller = FullDeadline(given, self)
         self.asked: list[Any] = []
         self.period = 0
 
@@ -56,9 +56,9 @@ class Platform:
             period=self.period, deadline_s=1e6, vms=vms, sizes={"workers": 2}, balance=1e6
         )
         if values:
-            told = Measured(cluster="workers", at_s=latest.at_s, values=values)
-            asyncio.run(self._one.take(told))
-        asyncio.run(self._one.take(latest))
+            measured = Measured(cluster="workers", at_s=latest.at_s, values=values)
+            asyncio.run(self._controller.take(measured))
+        asyncio.run(self._controller.take(latest))
 
     def is_done(self) -> bool:
         """Return whether the controller reported that the work is done."""
@@ -88,8 +88,8 @@ def site() -> Iterator[Live]:
 
 def made(**counts: int) -> dict[str, float]:
     """Return a monitor's values for the running VMs."""
-    told = {f"made/{name.removeprefix('vm')}": float(count) for name, count in counts.items()}
-    return {"done": min(told.values()), **told}
+    made_by_vm = {f"made/{name.removeprefix('vm')}": float(count) for name, count in counts.items()}
+    return {"done": min(made_by_vm.values()), **made_by_vm}
 
 
 @pytest.mark.parametrize("away", [*AWAY, "unmade"])
@@ -174,10 +174,10 @@ def test_a_platform_waits_for_a_lost_vm(site: Live) -> None:
     site.wait(site.transport.call("one.vm.action", SESSION, "terminate-hard", lost))
     made_s = []
     for _ in range(60):
-        if site.said(platform, WorkDone):
+        if site.requests(platform, WorkDone):
             break
         made_s = [len(guest.log) for vm in site.vms(platform) if (guest := site.guest(vm))]
         site.periods(1)
-    assert site.said(platform, WorkDone)
+    assert site.requests(platform, WorkDone)
     assert len(made_s) == 2
     assert min(made_s) >= LIVE_STEPS - 4

@@ -39,14 +39,14 @@ def submitted(site: Live, kind: str, budget: float, more: str) -> int:
 
 def changes(site: Live, platform: int) -> list[tuple[int, str]]:
     """Return the periods in which a suspension or resumption began."""
-    found, before = [], site.platform(platform).state
+    changes_seen, before = [], site.platform(platform).state
     for period in range(PERIODS):
         site.periods(1)
         state = site.platform(platform).state
         if state != before and state in {"suspending", "resuming"}:
-            found.append((period, state))
+            changes_seen.append((period, state))
         before = state
-    return found
+    return changes_seen
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_constant_prices_cause_at_most_one_change_in_ten_periods(
         for _ in range(4):
             site.vm(20.0, BOB, VCPU=4, MEMORY=1024)
         when = [period for period, _ in changes(site, platform)]
-        suspended = bool(site.said(platform, SuspendPlatform))
+        suspended = bool(site.requests(platform, SuspendPlatform))
     finally:
         site.close()
     assert all(later - before >= APART for before, later in pairwise(when)), when
@@ -97,7 +97,7 @@ def test_a_market_without_a_host_in_sight_suspends_no_platform() -> None:
             site.bench.ok("one.host.status", host, ENABLED)
         site.periods(3)
         for kind, platform in platforms.items():
-            assert site.said(platform, SuspendPlatform) == [], kind
+            assert site.requests(platform, SuspendPlatform) == [], kind
             assert site.platform(platform).state == "running", kind
     finally:
         site.close()
@@ -113,7 +113,7 @@ def test_a_suspended_platform_is_resumed_when_the_price_falls(rule: PriceRule) -
         site.periods(4)
         rivals = [site.vm(500.0, BOB, VCPU=4, MEMORY=1024) for _ in range(4)]
         site.until(platform, "suspended")
-        assert len(site.said(platform, SuspendPlatform)) == 1
+        assert len(site.requests(platform, SuspendPlatform)) == 1
         done = site.platform(platform).report or {}
         site.periods(APART + 2)
         waits = site.platform(platform)
@@ -125,6 +125,6 @@ def test_a_suspended_platform_is_resumed_when_the_price_falls(rule: PriceRule) -
         site.periods(2)
         assert (site.platform(platform).report or {})["done"] >= done["done"] > 0
         site.periods(4)
-        assert len(site.said(platform, SuspendPlatform)) == 1
+        assert len(site.requests(platform, SuspendPlatform)) == 1
     finally:
         site.close()

@@ -23,17 +23,17 @@ def site() -> Iterator[Live]:
 def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
     """Hide a platform's VMs for some periods; return the reported states."""
     rows = [site.cloud.world.vms.rows[vm] for vm in site.vms(platform)]
-    told = []
+    states = []
     for _ in range(periods):
         for row in rows:
             row.lcm = Lcm.UNKNOWN
             site.cloud.world.changed("vm", row.id)
         site.periods(1)
-        told.append({vm.state for news in site.notes.news for vm in news.vms})
+        states.append({vm.state for news in site.notes.news for vm in news.vms})
     for row in rows:
         row.lcm = Lcm.RUNNING
         site.cloud.world.changed("vm", row.id)
-    return told
+    return states
 
 
 def test_vms_out_of_sight_for_minutes_complete_their_work(site: Live) -> None:
@@ -45,7 +45,7 @@ def test_vms_out_of_sight_for_minutes_complete_their_work(site: Live) -> None:
     assert lose_sight(site, platform, 5) == [{"unknown"}] * 5
     assert site.vms(platform) == vms
     assert finished(site, platform)[0] == "done"
-    assert not site.said(platform, SetSize)
+    assert not site.requests(platform, SetSize)
 
 
 def test_a_vm_that_boots_for_long_is_not_off(site: Live) -> None:
@@ -59,7 +59,7 @@ def test_a_vm_that_boots_for_long_is_not_off(site: Live) -> None:
             site.cloud.world.changed("vm", row.id)
         site.periods(1)
         assert {vm.state for news in site.notes.news for vm in news.vms} == {"busy"}
-    assert not site.said(platform, SetSize)
+    assert not site.requests(platform, SetSize)
 
 
 def test_a_vm_that_stays_out_of_sight_is_replaced_after_its_limit() -> None:

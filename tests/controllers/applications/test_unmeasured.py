@@ -26,7 +26,7 @@ def site() -> Iterator[Live]:
 
 def cpu_bids(site: Live, platform: int, reason: str = "") -> list[float]:
     """Return the controller's total CPU bids with this reason."""
-    messages = [message for message in site.said(platform, SetBids) if reason in message.reason]
+    messages = [message for message in site.requests(platform, SetBids) if reason in message.reason]
     return [sum(bid["cpu"] for bid in message.bids.values()) for message in messages]
 
 
@@ -35,11 +35,11 @@ def test_without_an_ideal_run_time_the_pace_is_measured(site: Live) -> None:
     crowd(site, 4)
     platform = submitted(site, 1_200.0, ideal=False)
     site.until(platform, "running")
-    assert "no iteration" in site.said(platform, ProgressReport)[0].text
-    assert site.said(platform, ProgressReport)[0].on_track is None
+    assert "no iteration" in site.requests(platform, ProgressReport)[0].text
+    assert site.requests(platform, ProgressReport)[0].on_track is None
     state, _ = finished(site, platform)
     assert state == "done"
-    assert site.said(platform, ProgressReport)[-1].on_track
+    assert site.requests(platform, ProgressReport)[-1].on_track
 
 
 def test_two_platforms_without_a_pace_do_not_raise_each_others_bids(site: Live) -> None:
@@ -54,7 +54,7 @@ def test_two_platforms_without_a_pace_do_not_raise_each_others_bids(site: Live) 
         bids = cpu_bids(site, platform, UNKNOWN)
         assert len(bids) >= 4
         assert max(bids) <= bids[0] * 1.001
-        assert site.said(platform, ProgressReport)[-1].on_track is None
+        assert site.requests(platform, ProgressReport)[-1].on_track is None
 
 
 def test_many_platforms_without_a_pace_keep_most_of_their_credits(site: Live) -> None:
@@ -115,7 +115,7 @@ def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
     known: list[bool | None] = []
     while not any(known):
         site.periods(1)
-        known = [message.on_track for message in site.said(platform, ProgressReport)]
+        known = [message.on_track for message in site.requests(platform, ProgressReport)]
     before = cpu_bids(site, platform)[: known.index(True)]
     assert before[-1] > 1.5 * before[0]
     assert finished(site, platform)[0] == "done"

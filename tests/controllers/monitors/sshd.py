@@ -71,9 +71,9 @@ class Sshd:
             )
         ending_s = time.monotonic() + _READY_S
         while not self._answers():
-            said = (self.directory / "log").read_text()
-            assert self._process.poll() is None, said
-            assert time.monotonic() < ending_s, said
+            log_text = (self.directory / "log").read_text()
+            assert self._process.poll() is None, log_text
+            assert time.monotonic() < ending_s, log_text
             time.sleep(0.005)
 
     def stop(self) -> None:
@@ -108,25 +108,25 @@ def user() -> str:
 def running(directory: Path, keys: GuestKeys, count: int) -> Iterator[list[Sshd]]:
     """Run VMs 1, 2, ... at 127.0.3.1, 127.0.3.2, ..., with the keys key-1, key-2, ..."""
     port = free_port()
-    found = [
+    servers = [
         Sshd(directory / f"vm-{vm}", f"127.0.3.{vm}", port, keys, f"key-{vm}")
         for vm in range(1, count + 1)
     ]
     try:
-        for server in found:
+        for server in servers:
             server.start()
-        yield found
+        yield servers
     finally:
-        for server in found:
+        for server in servers:
             server.stop()
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    pids = []
     with contextlib.suppress(OSError):
         for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found += [*_children(int(word)), int(word)]
-    return found
+            pids += [*_children(int(word)), int(word)]
+    return pids
 
 
 def _end_with_the_tests() -> None:

@@ -91,8 +91,8 @@ class TestPatterns:
     def test_any_line_counts_or_does_not(self, step: str, seconds: str) -> None:
         """The log may have any text in the place of numbers."""
         line = f"<{step}|{seconds}>"
-        found = next_count(Count(), [line], pattern_of(r"<(?P<step>.*)\|(?P<seconds>.*)>"), 1.0)
-        json.dumps([found.done, found.step_s], allow_nan=False)
+        count = next_count(Count(), [line], pattern_of(r"<(?P<step>.*)\|(?P<seconds>.*)>"), 1.0)
+        json.dumps([count.done, count.step_s], allow_nan=False)
 
     @pytest.mark.parametrize("number", ["9" * 5_000, "nan", "inf", "1e999", "-3"])
     def test_invalid_numbers_are_ignored(self, number: str) -> None:
@@ -160,13 +160,13 @@ class TestAddresses:
         """Patterns with many stars agree with regular expressions."""
         numeric = re.fullmatch(r"[0-9.*]+", pattern) is not None
         token = r"(?:\{vm\}|[0-9.])+" if numeric else r"(?:\{vm\}|[A-Za-z0-9._-])+"
-        whole = token.join(re.escape(part) for part in pattern.split("*"))
+        expression = token.join(re.escape(part) for part in pattern.split("*"))
         try:
             check_address(address, (pattern,))
             taken = True
         except ValueError:
             taken = False
-        assert taken == (re.fullmatch(whole, address) is not None)
+        assert taken == (re.fullmatch(expression, address) is not None)
 
     @pytest.mark.parametrize("pattern", ["10.*.*.*", "*.*.*.*", "*.*.*.*.*.*.*.*", "*" * 100])
     @pytest.mark.parametrize(

@@ -145,8 +145,8 @@ def test_a_silent_or_broken_host_of_grid_engine_is_lost() -> None:
 
 def test_a_host_with_two_queues_is_drained_in_both() -> None:
     """It accepts jobs while one is open."""
-    one, both = "all.q@one-11", "q@one-11"
-    for name, drained in ((one, False), (both, True)):
+    single, both = "all.q@one-11", "q@one-11"
+    for name, drained in ((single, False), (both, True)):
         answer = re.sub(f"(?s)({name}</name>.*?</arch>)", r"\1<state>d</state>", GRID)
         assert GridEngine().read(answer).workers["one-11"].drained is drained
 
@@ -237,9 +237,9 @@ def test_a_node_that_slurm_keeps_is_named(
         (tmp_path / name).chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = ["sh", "-c", Slurm().forget(["one-6", "one-7"])]
-    found = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE)
-    assert left_of(found.stdout.decode()) == left
-    assert (found.returncode == 0) is (left is not None)
+    ended = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE)
+    assert left_of(ended.stdout.decode()) == left
+    assert (ended.returncode == 0) is (left is not None)
 
 
 class Mute(ClusterHead):

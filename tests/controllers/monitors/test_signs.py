@@ -26,10 +26,10 @@ def test_an_exit_code_is_read_from_a_file(tmp_path: Path, text: str, code: int |
     """More text may follow; an invalid number counts as none."""
     file = tmp_path / "a run's $status"
     file.write_text(text)
-    found = seen(str(file))
-    assert found.exit == code
-    assert found.load is not None
-    assert found.load >= 0.0
+    signs = seen(str(file))
+    assert signs.exit == code
+    assert signs.load is not None
+    assert signs.load >= 0.0
 
 
 def test_without_a_file_the_application_has_not_ended(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_a_meaningless_line_is_skipped() -> None:
 @pytest.mark.parametrize("code", [b"9" * 400, b"-" + b"9" * 5_000, b"7"])
 def test_any_number_is_read_or_skipped(load: bytes, code: bytes) -> None:
     """Values are finite, and an invalid code counts as a failure."""
-    told = log_probe.sign_values({1: log_probe.read_signs(load + b":" + code)}, {1})
-    assert all(isfinite(value) for value in told.values())
-    assert told["exit"] == (7.0 if code == b"7" else 255.0)
+    values = log_probe.sign_values({1: log_probe.read_signs(load + b":" + code)}, {1})
+    assert all(isfinite(value) for value in values.values())
+    assert values["exit"] == (7.0 if code == b"7" else 255.0)
 
 
 def test_one_failed_vm_fails_the_application() -> None:
@@ -76,8 +76,8 @@ def test_an_application_succeeds_once_all_vms_with_a_log_have(
 ) -> None:
     """A VM without a log helps another; a silent one may continue."""
     there = {vm: VmSigns(None, code) for vm, code in codes.items()}
-    told = log_probe.sign_values(there, logs)
-    assert told.get("exit") == (0.0 if ended else None)
-    assert {vm for vm in codes if f"ended/{vm}" in told} == {
+    values = log_probe.sign_values(there, logs)
+    assert values.get("exit") == (0.0 if ended else None)
+    assert {vm for vm in codes if f"ended/{vm}" in values} == {
         vm for vm in logs if codes.get(vm) == 0
     }

@@ -30,8 +30,8 @@ KEYS = GuestKeys(b"a secret of thirty-two bytes....")
 @pytest.fixture(scope="module")
 def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
     """Return two VMs that no test changes."""
-    with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as found:
-        yield found
+    with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as servers:
+        yield servers
 
 
 @pytest.fixture

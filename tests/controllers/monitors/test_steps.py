@@ -54,8 +54,8 @@ class Daemon:
             self.measured.append(body)
             return Stored()
         assert isinstance(body, LatestRequest)
-        whole = news(vms=tuple(self.vms))
-        own = {name: getattr(whole, name) for name in PlatformStatus.__dataclass_fields__}
+        latest = news(vms=tuple(self.vms))
+        own = {name: getattr(latest, name) for name in PlatformStatus.__dataclass_fields__}
         standing = None if self.silent else PlatformStatus(**own)
         return Latest(market=market(), standing=standing, published=1, priced=1)
 
@@ -104,8 +104,8 @@ def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
     """Return two VMs that no test changes."""
     if SSHD is None:
         pytest.skip("there is no sshd")
-    with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as found:
-        yield found
+    with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as servers:
+        yield servers
 
 
 def test_iterations_are_counted_and_timed_once(tmp_path: Path, sshds: list[Sshd]) -> None:
@@ -258,10 +258,10 @@ class TestAway:
 
     def test_a_notebook_without_keys_is_read(self) -> None:
         """No VM is configured again because of it."""
-        told = ProbeMemory(first_s=5.0, up=True).written()
-        del told["key"], told["named_s"]
+        stored = ProbeMemory(first_s=5.0, up=True).written()
+        del stored["key"], stored["named_s"]
         vm = VmNow(vm=1, cluster="workers", state="busy", bid={}, allocation={}, key="a")
-        known = memory_of_vms({1: ProbeMemory.read(told)}, {1: vm}, 60.0)
+        known = memory_of_vms({1: ProbeMemory.read(stored)}, {1: vm}, 60.0)
         assert known == {1: ProbeMemory(first_s=5.0, up=True, key="a", named_s=60.0)}
 
 

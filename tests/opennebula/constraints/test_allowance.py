@@ -26,9 +26,9 @@ def test_vms_beyond_the_limit_wait_with_a_reason() -> None:
     """Older VMs count first, and other owners are not affected."""
     hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
     vms = [Vm(vm, owner=vm // 4, wants=VmRequirements(requirements=text(vm))) for vm in range(8)]
-    told = judge_feasibility(vms, hosts, SiteFacts()).constraints.unplaceable
-    assert list(told) == [2, 3, 6, 7]
-    assert all("more than 10 terms in all" in why for why in told.values())
+    reasons = judge_feasibility(vms, hosts, SiteFacts()).constraints.unplaceable
+    assert list(reasons) == [2, 3, 6, 7]
+    assert all("more than 10 terms in all" in why for why in reasons.values())
 
 
 @pytest.mark.usefixtures("few")

@@ -36,14 +36,14 @@ DRIVER = replace(DAEMON, driver_mode=True)
 FULL = replace(CLUSTER, automation="full")
 
 
-def said(facts: ServerFacts, wish: AdviceInput, *levels: Level) -> list[str]:
+def texts_of(facts: ServerFacts, wish: AdviceInput, *levels: Level) -> list[str]:
     """Return the findings of these levels."""
     return [finding.text for finding in findings(facts, wish) if finding.level in levels]
 
 
 def warnings_of(facts: ServerFacts, wish: AdviceInput) -> list[str]:
     """Return errors and warnings."""
-    return said(facts, wish, Level.ERROR, Level.WARNING)
+    return texts_of(facts, wish, Level.ERROR, Level.WARNING)
 
 
 @pytest.mark.parametrize(("facts", "wish"), [(OLD, DAEMON), (NEW, DAEMON)])
@@ -54,15 +54,15 @@ def test_a_correct_cloud_has_no_warnings(facts: ServerFacts, wish: AdviceInput) 
 
 def test_up_to_6_10_only_the_daemon_mode_works() -> None:
     """The scheduler must be masked."""
-    assert "systemctl mask --now opennebula-scheduler" in said(OLD, DAEMON, Level.NOTE)[0]
-    assert ["cloud.mode must be daemon" in line for line in said(OLD, DRIVER, Level.ERROR)] == [
+    assert "systemctl mask --now opennebula-scheduler" in texts_of(OLD, DAEMON, Level.NOTE)[0]
+    assert ["cloud.mode must be daemon" in line for line in texts_of(OLD, DRIVER, Level.ERROR)] == [
         True
     ]
 
 
 def test_from_7_on_both_modes_work() -> None:
     """The note has the lines for oned.conf."""
-    note = said(NEW, DAEMON, Level.NOTE)[0]
+    note = texts_of(NEW, DAEMON, Level.NOTE)[0]
     assert f'ARGUMENTS = "{OURS}"' in note
     assert warnings_of(replace(NEW, clusters=(FULL,)), DRIVER) == []
 
@@ -94,9 +94,9 @@ def test_from_7_on_both_modes_work() -> None:
 )
 def test_problems_are_warnings(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
     """Merkat can work, but with restrictions."""
-    warnings = said(facts, wish, Level.WARNING)
+    warnings = texts_of(facts, wish, Level.WARNING)
     assert any(words in warning for warning in warnings), warnings
-    assert said(facts, wish, Level.ERROR) == []
+    assert texts_of(facts, wish, Level.ERROR) == []
 
 
 def test_without_automatic_balancing_oned_does_not_compete() -> None:
@@ -108,14 +108,14 @@ def test_without_automatic_balancing_oned_does_not_compete() -> None:
 def test_two_markets_on_one_cluster_are_an_error() -> None:
     """Each would sell the whole cluster."""
     wish = replace(DAEMON, markets={"a": frozenset({"default"}), "b": frozenset({0, 1})})
-    assert "belongs to the markets a, b" in said(OLD, wish, Level.ERROR)[0]
+    assert "belongs to the markets a, b" in texts_of(OLD, wish, Level.ERROR)[0]
 
 
 def test_simulated_hosts_of_a_real_server_are_an_error() -> None:
     """No period could read them."""
     wish = replace(DAEMON, simulated_hosts=True)
-    assert "hypervisor.kind must not be embedded" in said(OLD, wish, Level.ERROR)[0]
-    assert said(replace(OLD, embedded=True), wish, Level.ERROR) == []
+    assert "hypervisor.kind must not be embedded" in texts_of(OLD, wish, Level.ERROR)[0]
+    assert texts_of(replace(OLD, embedded=True), wish, Level.ERROR) == []
 
 
 def test_versions_are_compared_by_two_numbers() -> None:
@@ -166,7 +166,7 @@ def test_missing_rights_are_named_as_commands() -> None:
     kinds |= {"DATASTORE": 44, "CLUSTER": 45, "VMGROUP": 53}
     rights = {"USE": 1, "MANAGE": 2, "ADMIN": 4}
     numbered = f"oneacl create {0x100000000 + user:x} 80400000000 2 gives it"
-    assert said(facts, DAEMON, Level.ERROR) == [f"the login lacks a right: {numbered}"]
+    assert texts_of(facts, DAEMON, Level.ERROR) == [f"the login lacks a right: {numbered}"]
     for given, (names, needed) in enumerate(_rules_first()):
         resource = sum(1 << kinds[name] for name in names) + 0x400000000
         numbers = (
@@ -183,7 +183,7 @@ def test_missing_rights_are_named_as_commands() -> None:
         assert (error in findings(facts, DAEMON)) == (names == ("ACL",))
     facts = inquire(call_as(bench, "merkat:secret"))
     assert facts.missing == ()
-    assert said(facts, DAEMON, Level.ERROR) == []
+    assert texts_of(facts, DAEMON, Level.ERROR) == []
     bench.cloud.close()
 
 

@@ -48,12 +48,12 @@ def test_every_action_has_all_its_numbers() -> None:
 
 def test_a_plan_for_a_cluster_has_its_id() -> None:
     """Migrations need no datastore."""
-    found = parsed(
+    placement = parsed(
         plan([Migrate(period=1, vm=3, source=0, host=1, reason="")], DriverRequest(), 12)
     )
-    assert found.findtext("ID") == "12"
-    assert found.findtext("ACTION/OPERATION") == "migrate"
-    assert found.findtext("ACTION/DS_ID") == "-1"
+    assert placement.findtext("ID") == "12"
+    assert placement.findtext("ACTION/OPERATION") == "migrate"
+    assert placement.findtext("ACTION/DS_ID") == "-1"
 
 
 def test_the_empty_plan_is_constant() -> None:

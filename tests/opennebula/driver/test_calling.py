@@ -68,7 +68,7 @@ def test_an_invalid_file_of_authorities_is_an_error(tmp_path: Path, name: str, w
 
 
 @pytest.mark.parametrize(
-    ("authorities", "said"),
+    ("authorities", "message"),
     [("ours", "an answer is not XML"), ("stranger", "certificate verify failed")],
 )
 def test_merkatd_check_uses_the_configured_authorities(
@@ -76,11 +76,11 @@ def test_merkatd_check_uses_the_configured_authorities(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     authorities: str,
-    said: str,
+    message: str,
 ) -> None:
     """A server of another authority is not called."""
     text = CONFIG.format(endpoint=server.endpoint, folder=tmp_path, authorities=authorities)
     (tmp_path / "merkatd.toml").write_text(text)
     assert main(["check", "--config", str(tmp_path / "merkatd.toml")]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert (server.calls > 0) == (authorities == "ours")

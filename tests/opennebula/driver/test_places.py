@@ -31,9 +31,9 @@ def test_periods_leave_placement_to_oned(oned: Oned) -> None:
     frontend = oned.frontend
     ann = frontend.user("ann")
     vms = [frontend.vm(1.0 + at, owner=ann) for at in range(4)]
-    told = frontend.periods(2)
+    announcement = frontend.periods(2)
     assert {frontend.state(vm) for vm in vms} == {"PENDING"}
-    assert told.decided.steps == ()
+    assert announcement.decided.steps == ()
     plan = oned.place()
     assert plan.findtext("ID") == "-1"
     assert len(plan.findall("ACTION")) == 4
@@ -99,14 +99,14 @@ def test_a_vm_that_reserves_too_much_gets_the_available_amounts(oned: Oned) -> N
     large = oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=500)
     lost = oned.frontend.vm()
     answer = oned.ask(None, oned.question(PENDING, {lost: []}))
-    told = dict(
+    reasons = dict(
         line.split(" ", 2)[1:] for line in answer.splitlines() if line.startswith("ERROR: ")
     )
-    assert told[str(large)] == (
+    assert reasons[str(large)] == (
         "reserves 100 % of CPU and 100,000 MiB; none of the 3 hosts that meet its requirements has"
         " that left in OpenNebula's account: host 0 has 400 % and 8,192 MiB"
     )
-    assert told[str(lost)] == "OpenNebula finds no host that meets all its requirements"
+    assert reasons[str(lost)] == "OpenNebula finds no host that meets all its requirements"
 
 
 def test_plans_contain_nothing_that_oned_would_reject() -> None:
@@ -152,7 +152,7 @@ def test_a_vm_that_ends_while_oned_asks_again_delays_no_other(oned: Oned) -> Non
     question = oned.question(PENDING)
     oned.frontend.bench.ok("one.vm.action", "terminate-hard", vms[0])
     plan = oned.plan(oned.ask(None, question))
-    assert [int(one.findtext("VM_ID")) for one in plan.findall("ACTION")] == vms[1:]
+    assert [int(action.findtext("VM_ID")) for action in plan.findall("ACTION")] == vms[1:]
 
 
 def test_an_abandoned_request_leaves_no_steps(oned: Oned) -> None:

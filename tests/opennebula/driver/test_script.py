@@ -66,9 +66,9 @@ def daemon(path: Path, answer: Callable[[socket.socket], None]) -> Iterator[list
             connection, _ = listening.accept()
             with connection, contextlib.suppress(OSError):
                 connection.settimeout(20)
-                whole = connection.makefile("rb")
-                asked.append(whole.readline())
-                whole.read(len(QUESTION))
+                stream = connection.makefile("rb")
+                asked.append(stream.readline())
+                stream.read(len(QUESTION))
                 answer(connection)
 
         thread = threading.Thread(target=serve)
@@ -119,7 +119,7 @@ def test_a_slow_daemon_is_abandoned(scripts: Scripts) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sent",
     [
         b"",
         b"\xff\xfe\n",
@@ -131,9 +131,9 @@ def test_a_slow_daemon_is_abandoned(scripts: Scripts) -> None:
         f"chatter\n{PLAN}\n".encode(),
     ],
 )
-def test_garbage_is_not_forwarded(scripts: Scripts, said: bytes) -> None:
+def test_garbage_is_not_forwarded(scripts: Scripts, sent: bytes) -> None:
     """Oned would reject the whole plan, or misunderstand it."""
-    with daemon(scripts.socket, lambda connection: connection.sendall(said)):
+    with daemon(scripts.socket, lambda connection: connection.sendall(sent)):
         out, err = scripts.run("place")
     assert out == f"{EMPTY}\n"
     assert err == "WARN: merkatd's answer can't be understood; nothing is done\n"

@@ -33,7 +33,7 @@ class Asked:
         return await self.answer
 
     @property
-    def said(self) -> str:
+    def received(self) -> str:
         """Return the received answer."""
         return str(self.transport.value().decode())
 
@@ -46,9 +46,9 @@ def test_a_request_in_pieces_is_assembled(size: int) -> None:
     for at in range(0, len(data), size):
         asked.protocol.dataReceived(data[at : at + size])
     assert asked.questions == [(12, b"0123456789")]
-    assert asked.said == ""
+    assert asked.received == ""
     asked.answer.callback("INFO: well\n<PLAN/>")
-    assert asked.said == "INFO: well\n<PLAN/>\n"
+    assert asked.received == "INFO: well\n<PLAN/>\n"
     assert asked.transport.disconnecting
 
 
@@ -61,7 +61,7 @@ def test_a_closed_connection_is_detected() -> None:
     asked.protocol.connectionLost()
     assert not asked.waits()
     asked.answer.callback(EMPTY)
-    assert asked.said == ""
+    assert asked.received == ""
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_an_invalid_request_is_answered_with_the_empty_plan(head: bytes) -> None
     """The answer is immediate, and the scheduler is not asked."""
     asked = Asked()
     asked.protocol.dataReceived(head)
-    assert asked.said.startswith("WARN: merkatd: expected a line `place LENGTH` or ")
-    assert asked.said.endswith(f"\n{EMPTY}\n")
+    assert asked.received.startswith("WARN: merkatd: expected a line `place LENGTH` or ")
+    assert asked.received.endswith(f"\n{EMPTY}\n")
     assert asked.transport.disconnecting
     assert asked.questions == []
 
@@ -95,4 +95,4 @@ def test_any_bytes_get_an_answer_or_none_yet(pieces: list[bytes]) -> None:
     asked.answer.callback(EMPTY)
     for piece in pieces:
         asked.protocol.dataReceived(piece)
-    assert asked.said == "" or asked.said.endswith(f"{EMPTY}\n")
+    assert asked.received == "" or asked.received.endswith(f"{EMPTY}\n")

@@ -74,8 +74,8 @@ def test_every_pending_vm_is_deployed_once(given_rates: list[float], hosts: int)
     place = placed(snapshot, decision)
     for host in range(hosts):
         there = place == host
-        whole = sum(np.array(given_rates)[there])
-        shares = np.array(given_rates)[there] / whole * 400.0 if whole else np.zeros(0)
+        total = sum(np.array(given_rates)[there])
+        shares = np.array(given_rates)[there] / total * 400.0 if total else np.zeros(0)
         if (shares <= 300.0).all():
             assert decision.allocations[there, 0] == pytest.approx(shares)
 
@@ -101,10 +101,12 @@ def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
             st.just([]),
             st.just(n),
         ).flatmap(
-            lambda one: st.tuples(
-                st.just(one[0]),
-                st.lists(st.integers(0, one[2] - 1), min_size=len(one[0]), max_size=len(one[0])),
-                st.just(one[2]),
+            lambda parts: st.tuples(
+                st.just(parts[0]),
+                st.lists(
+                    st.integers(0, parts[2] - 1), min_size=len(parts[0]), max_size=len(parts[0])
+                ),
+                st.just(parts[2]),
             )
         )
     )
@@ -112,9 +114,9 @@ def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
 
 @settings(max_examples=EXAMPLES)
 @given(overlaps())
-def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int]) -> None:
+def test_no_assignment_has_fewer_migrations(example: tuple[list[int], list[int], int]) -> None:
     """No permutation needs fewer migrations, nor does the paper's heuristic."""
-    place, group, hosts = np.array(one[0]), np.array(one[1]), one[2]
+    place, group, hosts = np.array(example[0]), np.array(example[1]), example[2]
     rows = np.arange(hosts)
     kept = vms_staying(place, group, rows, rows)
     host_of = assign_to_hosts(place, group, np.zeros(hosts, dtype=np.int64))
@@ -146,9 +148,9 @@ def kinds_of_hosts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
 
 @settings(max_examples=EXAMPLES)
 @given(kinds_of_hosts())
-def test_a_group_gets_a_host_of_its_kind(one: tuple[list[int], list[int], list[int]]) -> None:
+def test_a_group_gets_a_host_of_its_kind(example: tuple[list[int], list[int], list[int]]) -> None:
     """Each host gets one group of its kind, and no exchange would keep more VMs in place."""
-    place, group, kind = (np.array(values) for values in one)
+    place, group, kind = (np.array(values) for values in example)
     host_of = assign_to_hosts(place, group, kind)
     assert sorted(host_of.tolist()) == list(range(len(kind)))
     assert (kind[host_of] == kind).all()
@@ -200,7 +202,7 @@ def test_repeated_edits_of_a_rate_rarely_move_other_vms(
         for step in decision.plan.of(Migrate):
             moved_at_s.setdefault(step.vm, []).append(period)
     for times in moved_at_s.values():
-        assert sum(later - one < 10 for one, later in pairwise(times)) <= 3
+        assert sum(later - earlier < 10 for earlier, later in pairwise(times)) <= 3
 
 
 def test_nothing_moves_while_demand_is_unchanged() -> None:

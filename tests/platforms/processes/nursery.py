@@ -60,10 +60,10 @@ class Nursery:
     async def started(self, code: str, name: str = "one", **changes: Any) -> int:
         """Start a process and wait for its first output; return its pid."""
         self.supervisor.start(name, self.program(code, **changes))
-        await until(self.said, f"the first output of {name}")
+        await until(self.output, f"the first output of {name}")
         return self.supervisor.pids[name]
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the output so far."""
         try:
             return (self.home / "one.log").read_text()

@@ -14,39 +14,39 @@ from tests.platforms.processes.nursery import SLEEPS, Nursery, in_nursery
 
 def make_pacer(most: int, *names: str) -> tuple[Clock, StartPacer, list[str]]:
     """Return a pacer with these requests, and the list of started names."""
-    clock, found = Clock(), list[str]()
-    pace = StartPacer(clock, found.append, most)
+    clock, started = Clock(), list[str]()
+    pace = StartPacer(clock, started.append, most)
     for name in names:
         pace.ask(name)
-    return clock, pace, found
+    return clock, pace, started
 
 
 def test_the_next_starts_when_one_has_settled() -> None:
     """Starts follow the order of the requests."""
-    _, pace, found = make_pacer(2, "a", "b", "c", "d")
-    assert found == ["a", "b"]
+    _, pace, started = make_pacer(2, "a", "b", "c", "d")
+    assert started == ["a", "b"]
     pace.settled("b")
-    assert found == ["a", "b", "c"]
+    assert started == ["a", "b", "c"]
     pace.settled("b")
     pace.settled("nobody")
-    assert found == ["a", "b", "c"]
+    assert started == ["a", "b", "c"]
 
 
 def test_a_silent_process_delays_others_only_briefly() -> None:
     """A process that was removed before its turn delays none."""
-    clock, pace, found = make_pacer(1, "a", "b", "c")
+    clock, pace, started = make_pacer(1, "a", "b", "c")
     pace.settled("b")
     clock.advance(LIMIT_S)
-    assert found == ["a", "c"]
+    assert started == ["a", "c"]
     clock.advance(LIMIT_S)
     assert not clock.getDelayedCalls()
 
 
 def test_a_closed_pacer_starts_nothing() -> None:
     """No timer remains."""
-    clock, pace, found = make_pacer(1, "a", "b")
+    clock, pace, started = make_pacer(1, "a", "b")
     pace.close()
-    assert found == ["a"]
+    assert started == ["a"]
     assert not clock.getDelayedCalls()
 
 
@@ -65,7 +65,7 @@ def test_processes_start_a_few_at_a_time(tmp_path: Path) -> None:
         with capturedLogs():
             os.kill(kept.warden_pid or 0, signal.SIGKILL)
             await until(lambda: len(nursery.ends) == AT_ONCE + 1, "they are gone")
-        assert {one.name for one in nursery.ends} | kept.since.keys() == names
+        assert {process.name for process in nursery.ends} | kept.since.keys() == names
         nursery.clock.advance(LIMIT_S)
         nursery.clock.advance(LIMIT_S)
         await until(lambda: kept.pids.keys() == names, "all")

@@ -21,8 +21,8 @@ def test_a_secret_can_be_read_once_and_appears_nowhere(tmp_path: Path) -> None:
     async def story(nursery: Nursery) -> None:
         code = f"import os; fd = int(os.environ['{SECRET_FD}']); print(os.read(fd, 99)); "
         pid = await nursery.started(code + "print(os.read(fd, 99)); " + SLEEPS)
-        await until(lambda: "here" in nursery.said(), "all said")
-        assert nursery.said().split("\n")[:2] == ["b'the secret'", "b''"]
+        await until(lambda: "here" in nursery.output(), "all said")
+        assert nursery.output().split("\n")[:2] == ["b'the secret'", "b''"]
         for name in ("cmdline", "environ"):
             assert b"the secret" not in Path(f"/proc/{pid}/{name}").read_bytes()
 
@@ -36,7 +36,7 @@ def test_memory_cpu_time_and_files_are_limited(tmp_path: Path) -> None:
         pid = await nursery.started(SLEEPS, memory_bytes=2**28, cpu_s=7, files=33)
         limits = Path(f"/proc/{pid}/limits").read_text()
         for name, most in (("address space", 2**28), ("cpu time", 7), ("open files", 33)):
-            (line,) = (one for one in limits.splitlines() if one.startswith(f"Max {name}"))
+            (line,) = (line for line in limits.splitlines() if line.startswith(f"Max {name}"))
             assert line.split()[len(name.split()) + 1] == str(most)
         assert os.getpriority(os.PRIO_PROCESS, pid) >= 5
 
@@ -51,7 +51,7 @@ def test_a_process_with_too_much_memory_fails_by_itself(tmp_path: Path) -> None:
             greedy = nursery.program("x = bytearray(2**30)", memory_bytes=2**28)
             nursery.supervisor.start("one", greedy)
             await until(lambda: nursery.ends, "its end")
-        assert "MemoryError" in nursery.said()
+        assert "MemoryError" in nursery.output()
 
     in_nursery(tmp_path, story)
 
@@ -66,7 +66,7 @@ def test_endless_output_does_not_fill_the_disk(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         stopped = nursery.supervisor.stop(["one"], 0.0)
         await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        sizes = [one.stat().st_size for one in nursery.home.glob("one.log*")]
+        sizes = [file.stat().st_size for file in nursery.home.glob("one.log*")]
         assert len(sizes) == 2
         assert max(sizes) <= 10_000
 

@@ -15,24 +15,24 @@ from merkatd.platforms.processes.warden import RotatingFile, Warden
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=50), max_size=20), st.integers(1, 30), st.integers(1, 4))
-def test_the_newest_output_is_kept(said: list[bytes], most: int, files: int) -> None:
+def test_the_newest_output_is_kept(outputs: list[bytes], most: int, files: int) -> None:
     """All files together are the end of the output, and no file is too large."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "deep" / "one.log"
-        for data in said:
+        for data in outputs:
             # Opened again each time, as after a restart.
             log = RotatingFile(path, most, files)
             log.write(data)
             log.close()
-        if not said:
+        if not outputs:
             return
         numbered = [path, *(path.with_name(f"one.log.{row}") for row in range(1, files + 1))]
-        kept = [one.read_bytes() for one in numbered if one.exists()]
-        whole = b"".join(said)
+        kept = [file.read_bytes() for file in numbered if file.exists()]
+        output = b"".join(outputs)
         assert len(kept) <= files
-        assert all(len(one) <= most for one in kept)
-        assert whole.endswith(b"".join(reversed(kept)))
-        assert sum(map(len, kept)) >= min(len(whole), most * (files - 1))
+        assert all(len(data) <= most for data in kept)
+        assert output.endswith(b"".join(reversed(kept)))
+        assert sum(map(len, kept)) >= min(len(output), most * (files - 1))
         assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -51,9 +51,9 @@ def test_a_full_disk_closes_no_other_files(tmp_path: Path, monkeypatch: pytest.M
     log.write(b"a" * 10)
     full[0] = True
     others: list[int] = []
-    for said in (b"b", b"c", b"d"):
+    for data in (b"b", b"c", b"d"):
         with suppress(OSError):
-            log.write(said)
+            log.write(data)
         others += os.pipe()
         assert os.fstat(log._fd).st_ino == (tmp_path / "one.log").stat().st_ino
     for fd in others:  # each is still open

@@ -101,8 +101,8 @@ def test_a_process_that_cannot_start_now_is_started_later(
                 nursery.supervisor.start(name, nursery.program(SLEEPS))
             await nursery.supervisor.stop(names[:1], 1.0)
             nursery.clock.pump([0] * FEW)
-            assert {one.name for one in nursery.ends} == set(names[1:])
-            assert {one.why for one in nursery.ends} == {
+            assert {process.name for process in nursery.ends} == set(names[1:])
+            assert {process.why for process in nursery.ends} == {
                 "could not be started: Too many open files"
             }
             nursery.clock.pump([1.0] * 3)
@@ -141,7 +141,7 @@ def test_a_stopped_process_may_end_in_order(tmp_path: Path) -> None:
         await nursery.started(good + SLEEPS)
         stopped = nursery.supervisor.stop(["one"], 10.0)
         await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        assert nursery.said().split() == ["here", "bye"]
+        assert nursery.output().split() == ["here", "bye"]
         assert not nursery.processes
         assert not nursery.ends
         assert not nursery.clock.getDelayedCalls()
@@ -206,7 +206,7 @@ def test_an_earlier_end_is_not_reported_again_with_the_wardens(tmp_path: Path) -
             await until(lambda: nursery.ends, "its end")
             os.kill(nursery.supervisor.warden_pid or 0, signal.SIGKILL)
             await until(lambda: len(nursery.ends) > 1, "the other's end")
-        assert [(one.name, one.why) for one in nursery.ends] == [
+        assert [(process.name, process.why) for process in nursery.ends] == [
             ("two", "ended with code 3"),
             ("one", "ended with its warden"),
         ]

@@ -97,9 +97,9 @@ class Apart(Containers):
 @contextlib.contextmanager
 def apart(directory: Path, host: RealHost) -> Iterator[Apart]:
     """Yield a site, and close it in any case."""
-    found = Apart(directory / "site", host)
+    new_site = Apart(directory / "site", host)
     try:
-        found.start()
-        yield found
+        new_site.start()
+        yield new_site
     finally:
-        found.close()
+        new_site.close()

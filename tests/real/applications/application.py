@@ -121,21 +121,21 @@ class Run:
     @property
     def vms(self) -> list[int]:
         """Return the VMs of the platform that are not leaving."""
-        found = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
-        return [member.vm for member in found if member.vm is not None and not member.leaving]
+        members = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
+        return [member.vm for member in members if member.vm is not None and not member.leaving]
 
     @property
     def bid(self) -> float:
         """Return the sum of its VMs' bids for CPU."""
         vms = self.vms
-        found = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
-        return sum(vm.bid.get("cpu", 0.0) for vm in found.values())
+        newest = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
+        return sum(vm.bid.get("cpu", 0.0) for vm in newest.values())
 
     @property
     def spent(self) -> float:
         """Return the credits that it has paid."""
-        told = self.site.command("platform", "show", str(self.id), "--json")
-        return float(json.loads(told)["spent"])
+        answer = self.site.command("platform", "show", str(self.id), "--json")
+        return float(json.loads(answer)["spent"])
 
     def missed_s(self) -> float:
         """Return how long after the deadline the last step ended; negative if it was before."""
@@ -150,13 +150,13 @@ class Run:
     def until(self, met: Callable[[], object], what: str) -> None:
         """Wait for a condition while the platform runs."""
         until(lambda: met() or self.state in _OVER, what, patience_s=MOST_S)
-        assert met(), f"{what}: {self.told()}"
+        assert met(), f"{what}: {self.description()}"
 
     def until_made(self, steps: int) -> None:
         """Wait until this number of steps is done."""
         until(
             lambda: self.state in _OVER or (self.made or [(0, 0.0)])[-1][0] >= steps,
-            f"step {steps}: {self.site.failed} {self.site.said()[-3000:]}",
+            f"step {steps}: {self.site.failed} {self.site.output()[-3000:]}",
             patience_s=MOST_S,
         )
 
@@ -169,7 +169,7 @@ class Run:
         )
         return self.state
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the information that a failed test prints."""
         report = self.site.platform(self.id).report
         consoles = self.site.directory.glob("vm-*/console")

@@ -191,9 +191,9 @@ class Batch:
         try:
             until(met, what, patience_s=MOST_S)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told()}") from None
+            raise AssertionError(f"{error}\n{self.description()}") from None
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the information of the batch system and of the platform."""
         outputs = [self.say(*words.split()) or "" for words in self.system.TOLD]
         outputs.append(self.site.command("platform", "show", str(self.id)))

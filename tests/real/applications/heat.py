@@ -142,13 +142,13 @@ def _exchanged(
 
 
 def _receive(line: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        part = line.recv(size - len(found))
+    received = bytearray()
+    while len(received) < size:
+        part = line.recv(size - len(received))
         if not part:
             raise BrokenError
-        found += part
-    return bytes(found)
+        received += part
+    return bytes(received)
 
 
 def _keep(folder: Path, rank: int, step: int, strip: np.ndarray) -> None:

@@ -145,8 +145,8 @@ class Containers(Cloud):
             answer: Any = proxy.one.vm.info(session, vm)
         assert answer[0], answer
         text = str(answer[1]).partition("<USER_TEMPLATE>")[2].partition("</USER_TEMPLATE>")[0]
-        found = re.findall(r"<(\w+)><!\[CDATA\[(.*?)\]\]></\1>", text, re.DOTALL)
-        return dict(found)
+        pairs = re.findall(r"<(\w+)><!\[CDATA\[(.*?)\]\]></\1>", text, re.DOTALL)
+        return dict(pairs)
 
     def guest(self, vm: int) -> Guest:
         """Return the container of a VM."""
@@ -181,9 +181,9 @@ class Containers(Cloud):
 
     def platform(self, platform: int) -> PlatformRow:
         """Return the platform's row in the database."""
-        found = self.read(lambda c: platform_store.get(c, platform))
-        assert found is not None
-        return found
+        row = self.read(lambda c: platform_store.get(c, platform))
+        assert row is not None
+        return row
 
     def folder(self, name: str) -> Path:
         """Return the shared folder of an application's processes."""
@@ -205,9 +205,9 @@ def say(figures: str) -> None:
 @contextlib.contextmanager
 def containers(directory: Path, host: RealHost, **options: Any) -> Iterator[Containers]:
     """Yield a site, and close it in any case."""
-    found = Containers(directory / "site", host, **options)
+    new_site = Containers(directory / "site", host, **options)
     try:
-        found.start()
-        yield found
+        new_site.start()
+        yield new_site
     finally:
-        found.close()
+        new_site.close()

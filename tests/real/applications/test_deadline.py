@@ -30,8 +30,8 @@ def site(
     """Yield a site with one host of two cores."""
     with containers(
         tmp_path_factory.mktemp("s"), mortal_hosts[0], cores=2, memory_mib=4096
-    ) as found:
-        yield found
+    ) as running_site:
+        yield running_site
 
 
 def test_best_effort_slows_as_others_arrive(site: Containers, steps: int) -> None:
@@ -71,7 +71,7 @@ def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
     for run in runs.values():
         run.until(lambda: "On track" in run.shown(), "it is on track")  # noqa: B023
     for run in runs.values():
-        assert run.finished() == "done", run.told()
+        assert run.finished() == "done", run.description()
     for deadline_s, run in runs.items():
         say(f"{deadline_s:g} s: {run.spent:.3g} credits, {-run.missed_s():.1f} s early")
     assert all(run.missed_s() < 0 for run in runs.values())
@@ -92,7 +92,7 @@ def test_a_deadline_that_is_brought_forward_is_met(site: Containers, steps: int)
     run.until(lambda: run.bid > 1.5 * relaxed, "a higher bid")
     run.until(lambda: "On track" in run.shown(), "it is on track")
     hurried = run.bid
-    assert run.finished() == "done", run.told()
+    assert run.finished() == "done", run.description()
     say(
         f"relaxed: {relaxed:.3g} credits a period, a step {slow_s:.3f} s;"
         f" hurried: {hurried:.3g}, {run.pace_s(20):.3f} s; done {-run.missed_s():.1f} s early"

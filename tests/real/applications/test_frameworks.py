@@ -23,8 +23,8 @@ def site(
     mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Containers]:
     """Yield a site whose jobs only sleep, so that they need few cores."""
-    with opened(tmp_path_factory.mktemp("s"), mortal_hosts[0], CORES) as found:
-        yield found
+    with opened(tmp_path_factory.mktemp("s"), mortal_hosts[0], CORES) as running_site:
+        yield running_site
 
 
 def test_alone_one_takes_all_and_two_share_in_halves(site: Containers) -> None:

@@ -19,8 +19,8 @@ DEADLINE_S = 300.0
 @pytest.fixture
 def site(mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
     """Yield a site with one host of two cores."""
-    with apart(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as found:
-        yield found
+    with apart(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as running_site:
+        yield running_site
 
 
 def test_the_application_survives_every_kill(
@@ -44,7 +44,7 @@ def test_the_application_survives_every_kill(
     site.kill_vm(victim)
     run.until(lambda: victim not in run.vms and len(run.vms) == 2, "another VM")
     assert other in run.vms
-    assert run.finished() == "done", run.told()
+    assert run.finished() == "done", run.description()
     assert run.missed_s() < 0
     assert {step for step, _ in run.made} == set(range(1, steps + 1))
 

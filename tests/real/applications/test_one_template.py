@@ -19,8 +19,8 @@ def site(
     """Yield a site with one host of two cores."""
     with containers(
         tmp_path_factory.mktemp("s"), mortal_hosts[0], cores=2, memory_mib=2048
-    ) as found:
-        yield found
+    ) as running_site:
+        yield running_site
 
 
 def test_its_tenant_reads_that_it_meets_its_deadline_and_it_does(site: Containers) -> None:

@@ -17,8 +17,8 @@ def site(
     mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Containers]:
     """Yield a site for one batch system."""
-    with opened(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as found:
-        yield found
+    with opened(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as running_site:
+        yield running_site
 
 
 def test_a_slurm_grows_with_its_queue_and_shrinks_when_it_is_done(site: Containers) -> None:

@@ -60,7 +60,7 @@ class Chromium:
         self._rest = b""
         self._number = 0
         self._session = ""
-        self.said: list[str] = []
+        self.errors: list[str] = []
         """The console output and the uncaught errors of all pages."""
         self._traced: list[dict[str, Any]] = []
         self._tracing = False
@@ -105,12 +105,12 @@ class Chromium:
             message["sessionId"] = self._session
         self._write.write(json.dumps(message).encode() + b"\0")
         while True:
-            found = self._next()
-            if found.get("id") == self._number:
-                if "error" in found:
-                    raise PageError(f"{method}: {found['error']}")
-                return found["result"]
-            self._heard(found)
+            received = self._next()
+            if received.get("id") == self._number:
+                if "error" in received:
+                    raise PageError(f"{method}: {received['error']}")
+                return received["result"]
+            self._heard(received)
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -119,21 +119,21 @@ class Chromium:
                 raise PageError("the browser has ended")
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def _heard(self, event: Mapping[str, Any]) -> None:
         name, about = event.get("method"), event.get("params", {})
         if name == "Runtime.exceptionThrown":
-            self.said.append(str(about["exceptionDetails"]))
+            self.errors.append(str(about["exceptionDetails"]))
         elif name == "Log.entryAdded" and about["entry"]["level"] == "error":
-            self.said.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
+            self.errors.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
         elif name == "Tracing.dataCollected":
             self._traced += about["value"]
         elif name == "Tracing.tracingComplete":
             self._tracing = False
         elif name == "Runtime.consoleAPICalled" and about["type"] in {"error", "warning"}:
-            self.said.append(str(about["args"]))
+            self.errors.append(str(about["args"]))
 
     # -- actions of users ---------------------------------------------------------------------
 
@@ -156,26 +156,26 @@ class Chromium:
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page. Raise PageError."""
-        found = self.tell(
+        reply = self.tell(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
-        if "exceptionDetails" in found:
-            raise PageError(f"{script}: {found['exceptionDetails']}")
-        return found["result"].get("value")
+        if "exceptionDetails" in reply:
+            raise PageError(f"{script}: {reply['exceptionDetails']}")
+        return reply["result"].get("value")
 
     def until(self, script: str, what: str, met: Callable[[Any], bool] = bool) -> Any:
         """Wait until an expression is true, and return its value."""
         ending = time.monotonic() + PATIENCE_S
         while True:
             try:
-                found = self.run(script)
+                value = self.run(script)
             except PageError:  # the page is being replaced by another
-                found = None
-            if met(found):
-                return found
+                value = None
+            if met(value):
+                return value
             if time.monotonic() > ending:
                 where = self.run("location.href + ' ' + document.body.innerText.slice(0, 300)")
-                raise PageError(f"{what}: not within {PATIENCE_S:g} s; {where}; {self.said}")
+                raise PageError(f"{what}: not within {PATIENCE_S:g} s; {where}; {self.errors}")
             time.sleep(0.05)
 
     def there(self, selector: str, what: str) -> None:
@@ -237,19 +237,19 @@ class Chromium:
     @contextmanager
     def traced(self, *categories: str) -> Iterator[list[dict[str, Any]]]:
         """Record the browser's events; the list is complete when the context has ended."""
-        found: list[dict[str, Any]] = []
-        self._traced = found
+        events: list[dict[str, Any]] = []
+        self._traced = events
         config = {"includedCategories": list(categories), "excludedCategories": ["*"]}
         self.tell("Tracing.start", transferMode="ReportEvents", traceConfig=config)
         try:
-            yield found
+            yield events
         finally:
             self._tracing = True
             self.tell("Tracing.end")
             while self._tracing:
                 self._heard(self._next())
 
-    def picture(self, *, whole: bool = False) -> bytes:
+    def picture(self) -> bytes:
         """Return the visible page as a PNG."""
-        found = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        return base64.b64decode(found["data"])
+        reply = self.tell("Page.captureScreenshot", format="png")
+        return base64.b64decode(reply["data"])

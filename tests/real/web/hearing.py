@@ -13,12 +13,12 @@ def heard_periods(shown: Shown, count: int) -> dict[int, float]:
     """Return the next announced periods, each with the wall-clock time of its announcement."""
     browser = Browser(shown.address)
     browser.sign_in(shown.admin)
-    found: dict[int, float] = {}
+    heard_at_s: dict[int, float] = {}
     with closing(http.client.HTTPConnection(browser.where, timeout=60)) as connection:
         connection.request("GET", "/live", headers={"Cookie": browser.cookie})
         with connection.getresponse() as stream:
-            while len(found) < count:
+            while len(heard_at_s) < count:
                 if stream.readline() == b"event: period\n":
-                    told = json.loads(stream.readline().removeprefix(b"data: "))
-                    found[told["period"]] = time.time()
-    return found
+                    news = json.loads(stream.readline().removeprefix(b"data: "))
+                    heard_at_s[news["period"]] = time.time()
+    return heard_at_s

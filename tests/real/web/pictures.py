@@ -55,10 +55,10 @@ def _reduced(image: Image.Image, colours: int) -> bytes:
     apart = image.quantize(colours - len(much), Image.Quantize.MAXCOVERAGE).getpalette() or []
     palette = Image.new("P", (1, 1))
     palette.putpalette([*(part for colour in much for part in colour), *apart])
-    found = BytesIO()
+    png = BytesIO()
     few = image.quantize(palette=palette, dither=Image.Dither.NONE)
-    few.save(found, "PNG", optimize=True)
-    return found.getvalue()
+    few.save(png, "PNG", optimize=True)
+    return png.getvalue()
 
 
 def ink(picture: bytes) -> float:

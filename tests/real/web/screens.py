@@ -15,7 +15,7 @@ _DRAWN = """
 && [...document.querySelectorAll('[data-charts]')].every((box) =>
   box.classList.contains('nothing') || [...box.querySelectorAll('canvas')].some((canvas) =>
     canvas.width && new Uint32Array(canvas.getContext('2d').getImageData(
-      0, 0, canvas.width, canvas.height).data.buffer).some((one) => one)))
+      0, 0, canvas.width, canvas.height).data.buffer).some((pixel) => pixel)))
 && document.querySelectorAll('[data-charts].nothing').length === 0
 """
 """Whether all charts exist and none of them is blank."""
@@ -100,7 +100,7 @@ def _go_on(chromium: Chromium, shown: Shown) -> None:
 def use_all_hosts(chromium: Chromium, shown: Shown) -> None:
     """Use all drained hosts again; as an administrator."""
     chromium.go(f"{shown.address}hosts")
-    drained = "[...document.querySelectorAll('tr:has(.badge.warn) a')].map((one) => one.href)"
+    drained = "[...document.querySelectorAll('tr:has(.badge.warn) a')].map((link) => link.href)"
     for address in chromium.run(drained):
         chromium.go(address)
         chromium.click("main form.button button")

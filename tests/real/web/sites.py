@@ -13,7 +13,7 @@ from typing import Any
 from tests.web.browser import Browser
 
 _PATIENCE_S = 300.0
-_SAID = re.compile(r"web page: (?P<address>\S+) as (?P<user>[^,]+), (?P<password>\S+)")
+_ADDRESSES = re.compile(r"web page: (?P<address>\S+) as (?P<user>[^,]+), (?P<password>\S+)")
 _DEMO = ("demo", "--plain", "--seconds", "1200", "--speed", "24", "--seed", "1")
 _OWNER = "ana:demo"
 _PLATFORM = '''name = "weather"
@@ -69,13 +69,13 @@ def demo(folder: Path, period: int) -> Iterator[Shown]:
     """
     log = folder / "demo.log"
     with _program(log, *_DEMO) as program:
-        addresses = _until_said(program, log, _SAID)
+        addresses = _until_logged(program, log, _ADDRESSES)
         address, admin = addresses["address"], f"{addresses['user']}:{addresses['password']}"
-        _until_said(program, log, re.compile(rf"period {max(period - 12, 3)}:"))
+        _until_logged(program, log, re.compile(rf"period {max(period - 12, 3)}:"))
         ana = Browser(address)
         ana.sign_in(_OWNER)
         place = ana.post("/platforms/submit", template=_PLATFORM).place
-        _until_said(program, log, re.compile(rf"period {period}:"))
+        _until_logged(program, log, re.compile(rf"period {period}:"))
         _until(lambda: "iterations" in ana.get(place).text, "a report of the platform")
         vms = [vm for host in ana.get("/").hosts for vm in host["vms"]]
         vm, _, tenant, *_ = next(vm for vm in vms if vm[1].startswith("weather-"))
@@ -88,7 +88,7 @@ def thousand_hosts(folder: Path) -> Iterator[Shown]:
     config, log, state = folder / "merkatd.toml", folder / "log", folder / "state"
     config.write_text(_MANY.format(folder=folder))
     with _program(log, "run", "--config", str(config)) as program:
-        _until_said(program, log, re.compile(r"Period 1:"))
+        _until_logged(program, log, re.compile(r"Period 1:"))
         address = (state / "merkat_web").read_text().strip()
         yield Shown(address, (state / "one_auth").read_text().strip())
 
@@ -110,20 +110,20 @@ def _program(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
             program.wait()
 
 
-def _until_said(
+def _until_logged(
     program: subprocess.Popen[bytes], log: Path, what: re.Pattern[str]
 ) -> re.Match[str]:
-    def said() -> re.Match[str] | None:
+    def match_in_log() -> re.Match[str] | None:
         assert program.poll() is None, log.read_text()
         return what.search(log.read_text())
 
-    found: re.Match[str] = _until(said, what.pattern)
-    return found
+    match: re.Match[str] = _until(match_in_log, what.pattern)
+    return match
 
 
 def _until(met: Callable[[], Any], what: str) -> Any:
     ending = time.monotonic() + _PATIENCE_S
-    while not (found := met()):
+    while not (answer := met()):
         assert time.monotonic() < ending, f"{what}: not within {_PATIENCE_S:g} s"
         time.sleep(0.2)
-    return found
+    return answer

@@ -42,8 +42,8 @@ class Lxc:
         readings = []
         for vm, domain, (_, most, used, _, cpu_ns) in one_by_one(host, vms):
             known = host.guests.get(vm)
-            told = UNSET if known is None or known.run != domain.ID() else known.told_mib
-            held = float(most if told == UNSET else told * KIB_PER_MIB)
+            told_mib = UNSET if known is None or known.run != domain.ID() else known.told_mib
+            held = float(most if told_mib == UNSET else told_mib * KIB_PER_MIB)
             readings.append(
                 GuestReading(vm, domain, cpu_ns / NS_PER_S, held, float(most), float(used))
             )
@@ -104,8 +104,8 @@ class Lxc:
         """Convert the quota, an equal part for each virtual CPU."""
         quota = together = UNSET
         if words["vcpu_quota"] != NO_QUOTA:
-            whole = words["vcpu_quota"] * period_us / words["vcpu_period"]
-            quota = max(math.floor(whole / guest.vcpus), 1)
+            total_quota = words["vcpu_quota"] * period_us / words["vcpu_period"]
+            quota = max(math.floor(total_quota / guest.vcpus), 1)
             together = whole_quota(quota, guest.vcpus, period_us)
         return Cpu(quota, together, from_cgroup(words["cpu_shares"]))
 

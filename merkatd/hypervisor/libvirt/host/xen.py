@@ -71,28 +71,28 @@ def _cores(text: str) -> tuple[int, ...]:
 
 def _run(host: HostConnection, *words: str) -> str:
     command = [word.format(host=host.place.name) for word in shlex.split(host.settings.xen_command)]
-    whole = [*command, *words]
+    full_command = [*command, *words]
     limit_s = host.settings.call_limit_s * _PATIENCE
     try:
-        output, code = _output(whole, limit_s)
+        output, code = _output(full_command, limit_s)
     except OSError as error:
-        raise LibvirtRefusedError(f"{whole[0]}: {error}") from error
+        raise LibvirtRefusedError(f"{full_command[0]}: {error}") from error
     if len(output) > _LONGEST:
-        raise LibvirtRefusedError(f"{' '.join(whole)}: its output exceeds {_LONGEST} bytes")
+        raise LibvirtRefusedError(f"{' '.join(full_command)}: its output exceeds {_LONGEST} bytes")
     text = output.decode(errors="replace")
     if code == -signal.SIGKILL:
-        raise LibvirtRefusedError(f"{' '.join(whole)}: it did not end within {limit_s:g} s")
+        raise LibvirtRefusedError(f"{' '.join(full_command)}: it did not end within {limit_s:g} s")
     if code:
         raise LibvirtRefusedError(
-            f"{' '.join(whole)}: {' '.join(text.split()) or f'exit code {code}'}"
+            f"{' '.join(full_command)}: {' '.join(text.split()) or f'exit code {code}'}"
         )
     return text
 
 
-def _output(whole: Sequence[str], limit_s: float) -> tuple[bytes, int]:
+def _output(full_command: Sequence[str], limit_s: float) -> tuple[bytes, int]:
     """Return a command's output, errors included, and its exit code; cut long output."""
     with subprocess.Popen(  # noqa: S603 - the administrator's own command, with numbers behind it
-        whole, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        full_command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         ending = threading.Timer(limit_s, process.kill)
         ending.start()
@@ -181,12 +181,12 @@ class Xen:
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """Convert the cap to quotas, an equal part for each virtual CPU."""
-        quota = whole = UNSET
+        quota = total_quota = UNSET
         if words["cap"] != NO_CAP:
             quota = words["cap"] * period_us // (_UNITS_PER_CORE * guest.vcpus)
-            whole = whole_quota(quota, guest.vcpus, period_us)
+            total_quota = whole_quota(quota, guest.vcpus, period_us)
         shares = round(words["weight"] * CGROUP_V1.greatest / XEN.greatest)
-        return Cpu(quota, whole, shares)
+        return Cpu(quota, total_quota, shares)
 
     def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
         """Return a weight of 256 per core."""
