@@ -69,9 +69,13 @@ def _market(platform: Any) -> Iterator[str]:
         prices = ", ".join(_price(name, price) for name, price in platform["prices"].items())
         yield f"Prices per period in market {platform['market']} now: {prices}."
     if platform["full_cost"] is not None:
-        bids = f"; they bid {_amount(platform['bids'])}" if platform["vms"] else ""
+        has_bids = platform["vms"] and platform["limit"] is None
+        bids = f"; they bid {_amount(platform['bids'])}" if has_bids else ""
         cost = f"{_amount(platform['full_cost'])} credits a period at these prices{bids}"
         yield f"The most that its VMs can use costs {cost}."
+    if platform["limit"] is not None:
+        pays = f", and pays {_amount(platform['order_cost'])}" if platform["order_cost"] else ""
+        yield f"Its limit order may cost {_amount(platform['limit'])} credits a period{pays}."
 
 
 def _track(platform: Any) -> Iterator[str]:

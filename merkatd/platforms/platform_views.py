@@ -14,11 +14,11 @@ from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.database.ledger import entry_store
 from merkatd.database.ledger.entry_store import TransactionKind
-from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler import limit_order_store, period_store, price_store
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import vms_now
-from merkatd.platforms.lifecycle.claims import book_without, capacities
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
+from merkatd.platforms.lifecycle.platform_orders import capacities
 from merkatd.platforms.lifecycle.start_conditions import StartAnswer
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.protocol.platform_messages import VmNow
@@ -119,6 +119,11 @@ class PlatformDetails(PlatformSummary):
     full_cost: float | None
     """The cost of a period if its VMs get all that they can use."""
     bids: float
+    limit: float | None
+    """The most credits per period that its limit order states, or would state now; None if its VMs
+    bid."""
+    order_cost: float | None
+    """The credits per period that its limit order pays; None if it has none."""
     outlook: str
     """The decision at these prices if it were to start now."""
     takes: str
@@ -151,10 +156,11 @@ def platform_view(
         context.money.replenishment_s,
         context.markets,
         context.believed.now(context),
-        book_without(connection, platform, latest, context),
         None if latest is None else capacities(latest.seen.snapshot, context.markets),
     )
     judged = outlook.judged
+    order = limit_order_store.of_platforms(connection, platform.id).get(platform.id)
+    stated = order if order is not None and order.vms else None
     market = market_of(template, context.markets).name
     members = PLATFORM_VMS.living(connection, platform.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
@@ -167,6 +173,8 @@ def platform_view(
         prices={} if prices is None else _finite(prices.get(market, {})),
         full_cost=outlook.full_cost if isfinite(outlook.full_cost) else None,
         bids=sum(sum(vm.bid.values()) for vm in seen.values() if vm.state in _BIDDING),
+        limit=outlook.limit if stated is None else stated.limit,
+        order_cost=None if stated is None else stated.cost,
         outlook=str(judged.answer),
         takes="" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
         vms=[
@@ -197,6 +205,8 @@ def partial_view(
         prices={},
         full_cost=None,
         bids=0.0,
+        limit=None,
+        order_cost=None,
         outlook=str(StartAnswer.WAIT),
         takes="",
         vms=[

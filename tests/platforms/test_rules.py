@@ -131,7 +131,11 @@ class TestLife:
             if after in ENDS:
                 assert state is PlatformState.STOPPING or state in WAITING
             if after is PlatformState.RUNNING:
-                assert state in {PlatformState.STARTING, PlatformState.RESUMING}
+                assert state in {
+                    PlatformState.STARTING,
+                    PlatformState.QUEUED,
+                    PlatformState.RESUMING,
+                }
             state = after
 
     def test_every_state_can_be_reached_and_stopped(self) -> None:

@@ -9,7 +9,7 @@ from twisted.logger import capturedLogs, formatEvent
 from merkatd.api.values.plain_values import members
 from merkatd.commands.platform_command import lines_of
 from merkatd.platforms import announcements, tenant_orders
-from merkatd.platforms.lifecycle import claims, funds, period_review
+from merkatd.platforms.lifecycle import funds, period_review
 from merkatd.platforms.platform_views import PlatformDetails
 from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import TroubleKind
@@ -67,7 +67,6 @@ def troubles(site: Site) -> Mapping[int, str]:
         (period_review, "record_transition"),
         *[
             (period_review, "terms_of"),
-            (period_review, "claimed_at_start"),
             (period_review, "without_refused"),
             (period_review, "bids_by_cluster"),
         ]
@@ -154,7 +153,11 @@ def test_unshowable_parts_of_a_platform_are_left_out(site: Site, failing: Failin
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(announcements, "_standing"), (announcements, "_assignment"), (claims, "claim_of")],
+    [
+        (announcements, "_standing"),
+        (announcements, "_assignment"),
+        (announcements, "_needs_controller"),
+    ],
 )
 def test_other_controllers_get_their_news(
     site: Site, failing: Failing, module: Any, name: str
@@ -174,8 +177,7 @@ def test_other_controllers_get_their_news(
     heard = [one.platform for one in site.notes.news]
     assert heard.count(other) == 4
     assert troubles(site) == {broken: WHY}
-    if module is announcements:
-        assert broken not in heard
+    assert broken not in heard
 
 
 def test_a_controller_that_cannot_start_does_not_stop_others(

@@ -122,8 +122,6 @@ class PlatformColumns(TypedColumns):
     report: Named[str | None] = Column(LONG_TEXT)
     memory: Named[str | None] = Column(LONG_TEXT)
     performance: Named[float | None] = Column(sa.Double())
-    claim_price: Named[float | None] = Column(sa.Double())
-    claim_units: Named[float | None] = Column(sa.Double())
 
 
 PLATFORMS = table(
@@ -172,10 +170,6 @@ class PlatformRow:
     """Data that its controller stores for its next start."""
     performance: float | None = None
     """The performance to reach, if its tenant changed the template's."""
-    claim_price: float | None = None
-    """The highest CPU price at which it wants to run, if its controller made a claim."""
-    claim_units: float | None = None
-    """The amount of CPU that its controller claimed."""
 
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
@@ -220,16 +214,6 @@ def living(
     """Return all platforms that have not ended, or an owner's, oldest first; lock them if asked."""
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine], lock=lock)
-
-
-def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
-    """Return how many platforms with a claim started since then, by owner."""
-    query = (
-        sa.select(PLATFORMS.c.owner, sa.func.count())
-        .where(PLATFORMS.c.started_s >= since_s, PLATFORMS.c.claim_units.is_not(None))
-        .group_by(PLATFORMS.c.owner)
-    )
-    return Counter({row.owner: row[1] for row in connection.execute(query)})
 
 
 def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:

@@ -1,0 +1,464 @@
+"""Patient platforms: their VMs run in a limit order, and wait with their data while others pay."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from merkatd.database.base.transactions import LostRaceError
+from merkatd.database.ledger import account_store
+from merkatd.database.scheduler import journal, limit_order_store
+from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.market.price import PriceRule
+from merkatd.placement.base.strategy import Pricing
+from merkatd.platforms import manager
+from merkatd.platforms.lifecycle.controller_failures import LASTING_S
+from merkatd.platforms.lifecycle.period_review import PlatformReview, review_platforms
+from merkatd.platforms.lifecycle.platform_orders import LEAST_LIMIT
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.tenant_orders import Update
+from merkatd.protocol.platform_messages import GiveUp, Kinds, ProgressReport, SetLimit, WorkDone
+from merkatd.scheduler.base.settings import MarketRules
+from tests.lengths import shorten
+from tests.platforms.site import BOB, Site
+
+MARKET = MarketRules(
+    pricing=Pricing(rule=PriceRule.CLEARING, reserve={"cpu": 0.001, "memory": 0.0001})
+)
+VM = """\
+CPU="1"
+VCPU="1"
+MEMORY="1024"
+EMBEDDED=[WORK="1000000",DEMAND="1",MEMORY_USE="256"]
+"""
+COST = 3 * (0.1 + 0.1024)
+"""The reserve price of three VMs for a period."""
+
+
+class Queues(Site):
+    """A host of four cores; each platform needs three of them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**({"hosts": 1, "markets": (MARKET,)} | settings))
+
+    def start_daemon(self) -> None:
+        """Start a daemon that offers the kind `patient`; its controllers only record."""
+        super().start_daemon()
+        self.notes.offered = Kinds(("notes", "patient"), ("steps",))
+
+    def patient(
+        self,
+        credits_: float = 600.0,
+        deadline: str = "4h",
+        ideal_run: str = "1h",
+        owner: int | None = None,
+        **parts: str,
+    ) -> int:
+        """Submit a patient platform of three VMs."""
+        given = {
+            "controller": '[controller]\nkind = "patient"',
+            "budget": f"[budget]\ncredits = {credits_}",
+            "slo": f'[slo]\ndeadline = "{deadline}"\nideal_run = "{ideal_run}"',
+            "cluster": '[[cluster]]\nname = "nodes"\nleast = 3\ninitial = 3\n'
+            f'template = """\n{VM}"""',
+        }
+        return self.submit(owner, **(given | parts))
+
+    def limit_order(self, platform: int) -> LimitOrder | None:
+        """Return a platform's limit order."""
+        found: Mapping[int, LimitOrder] = self.read(limit_order_store.of_platforms)
+        return found.get(platform)
+
+    def orders(self, platform: int) -> LimitOrder:
+        """Return a platform's limit order, which exists."""
+        found = self.limit_order(platform)
+        assert found is not None
+        return found
+
+    def states(self, platform: int) -> set[str]:
+        """Return the states of a platform's VMs in the cloud."""
+        return {self.state(vm) for vm in self.vms(platform)}
+
+    def displaced(self) -> int:
+        """Return a platform that ran for some periods and was displaced by a dearer one."""
+        platform = self.patient()
+        self.until(platform, "running")
+        self.act(platform, ProgressReport(done=0.1))
+        self.periods(2)
+        self.patient(60_000.0, "2h", owner=self.bob)
+        self.until(platform, "queued")
+        self.periods(2)
+        assert self.states(platform) == {"PENDING"}
+        return platform
+
+    def give_way(self, platform: int) -> None:
+        """End all other platforms."""
+        for other in range(1, 10):
+            if other != platform and self.exists(other):
+                self.wait(self.manager.stop(other, "bob"))
+
+    def exists(self, platform: int) -> bool:
+        """Return whether there is a platform of this id that has not ended."""
+        with_order = self.read(limit_order_store.of_platforms)
+        return platform in with_order
+
+    def ended(self) -> set[int]:
+        """Return the VMs that the daemon has ended."""
+        steps = self.read(lambda c: journal.recent(c, journal.StepFilter(kind="terminate"), 1000))
+        return {stored.step.vm for stored in steps}
+
+
+@pytest.fixture
+def site() -> Iterator[Queues]:
+    """Return a cloud with one host."""
+    one = Queues()
+    yield one
+    one.placed_again = set(one.cloud.world.vms.rows)
+    one.agree()
+    one.close()
+
+
+class TestWaiting:
+    def test_it_starts_when_the_price_falls(self, site: Queues) -> None:
+        """Until then its VMs exist, get no host, and cost nothing."""
+        dear = [site.vm(5_000.0, BOB, CPU=1, VCPU=1, MEMORY=1024) for _ in range(4)]
+        site.periods(2)
+        before = site.balances()[site.ann]
+        platform = site.patient()
+        found = site.until(platform, "queued")
+        assert site.states(platform) == {"PENDING"}
+        assert platform not in site.notes.running
+        site.periods(4)
+        assert site.states(platform) == {"PENDING"}
+        order = site.orders(platform)
+        assert order.vms == tuple(site.vms(platform))
+        assert (order.runs, order.owner, order.factor) == (False, site.ann, 2.0)
+        assert "waits: its limit is" in order.why
+        assert "waits: its limit is" in site.platform(platform).why
+        assert found.needs == "free capacity, or time: it offers more as its deadline approaches"
+        assert site.balances()[site.ann] == before - 600.0
+        for vm in dear:
+            site.bench.ok("one.vm.action", "terminate-hard", vm)
+        site.until(platform, "running")
+        assert set(site.notes.running) == {platform}
+        site.periods(1)
+        news = site.notes.news[-1]
+        assert news.order is not None
+        assert news.order.runs
+        assert news.order.cost == pytest.approx(COST)
+        assert [book.runs for book in news.market.orders] == [True]
+
+    def test_its_vms_bid_nothing_before_their_order_is_stated(self, site: Queues) -> None:
+        """In an empty cloud VMs that bid nothing would start at once."""
+        platform = site.patient()
+        site.until(platform, "queued")
+        assert site.states(platform) == {"PENDING"}
+        site.periods(2)
+        assert site.states(platform) == {"RUNNING"}
+
+    def test_its_order_has_all_vms_or_none(self, site: Queues) -> None:
+        """OpenNebula creates the third only after some periods."""
+        fault = Fault(FaultKind.REFUSE, "one.vm.allocate", code=4096, text="no", count=1)
+        site.cloud.faults.add(fault)
+        platform = site.patient()
+        for _ in range(8):
+            site.periods(1)
+            assert len(site.orders(platform).vms) in {0, 2, 3} if site.exists(platform) else True
+            assert site.states(platform) <= {"PENDING"} or len(site.vms(platform)) == 3
+        site.until(platform, "running")
+        assert site.states(platform) == {"RUNNING"}
+
+    def test_its_limit_rises_until_its_deadline(self, site: Queues) -> None:
+        """It ends when its work can't be done in time any more; its budget returns."""
+        site.patient(60_000.0, "4h", owner=site.bob)
+        site.periods(4)
+        before = site.balances()[site.ann]
+        platform = site.patient(600.0, "75m", "15m")
+        limits = []
+        for _ in range(58):
+            site.periods(1)
+            limits.append(site.orders(platform).limit)
+        assert limits == sorted(limits)
+        assert limits[-1] > 3 * limits[0]
+        assert max(limits) <= 40.0
+        assert "the work takes 15 min" in site.until(platform, "cancelled").why
+        assert site.balances()[site.ann] == before
+        assert site.limit_order(platform) is None
+
+    def test_conditions_that_credits_do_not_change_come_first(self, site: Queues) -> None:
+        """Before them it has no VMs."""
+        later = site.patient(start='[start]\nnot_before = "5m"')
+        dear = site.patient(start="[start.price_ceiling]\ncpu = 0.0005")
+        held = site.patient()
+        site.wait(site.manager.suspend(held, "ann"))
+        site.periods(3)
+        for platform in (later, dear, held):
+            assert site.platform(platform).state == "postponed"
+            assert not site.vms(platform)
+        site.wait(site.manager.resume(held, "ann"))
+        site.until(later, "queued", 8)
+
+    def test_a_retried_review_states_one_order(
+        self, site: Queues, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first review is rolled back."""
+        reviews = []
+
+        def review(*given: Any, **named: Any) -> PlatformReview:
+            reviews.append(review_platforms(*given, **named))
+            if len(reviews) % 2:
+                raise LostRaceError
+            return reviews[-1]
+
+        monkeypatch.setattr(manager, "review_platforms", review)
+        platform = site.patient()
+        site.until(platform, "running")
+        assert len(site.alive()) == 3
+        assert site.orders(platform).vms == tuple(site.vms(platform))
+
+
+class TestDisplaced:
+    def test_it_goes_on_with_its_data(self, site: Queues) -> None:
+        """The same VMs wait without a host, and run again."""
+        platform = site.displaced()
+        vms = site.vms(platform)
+        site.give_way(platform)
+        site.until(platform, "running")
+        assert site.vms(platform) == vms
+        assert not set(vms) & site.ended()
+        assert [len(site.bench.vm(vm).history) for vm in vms] == [2, 2, 2]
+
+    @pytest.mark.parametrize(("factor", "runs"), [(1.9, True), (2.1, False)])
+    def test_only_twice_its_limit_displaces_it(
+        self, site: Queues, factor: float, runs: bool
+    ) -> None:
+        """Its money for the rest of its work is reserved, so that it can pay that much."""
+        platform = site.patient(600.0, "90m", "50m")
+        site.until(platform, "running")
+        limit = site.orders(platform).limit
+        assert site.orders(platform).least_run_s == pytest.approx(3000.0)
+        vms = [site.vm(0.0, BOB, CPU=1, VCPU=1, MEMORY=1024) for _ in range(3)]
+        site.read(
+            lambda c: limit_order_store.add(
+                c,
+                owner=site.bob,
+                vms=vms,
+                limit=factor * limit,
+                least_run_s=0.0,
+                factor=1.0,
+                stated_s=0.0,
+            )
+        )
+        site.periods(5)
+        assert site.platform(platform).state == ("running" if runs else "queued")
+        if runs:
+            assert site.orders(platform).cost == pytest.approx(factor * limit, rel=0.01)
+            free, balance = self.means(site, platform)
+            assert free < 0.25 * balance
+
+    def means(self, site: Queues, platform: int) -> tuple[float, float]:
+        """Return the free credits and the balance of a platform."""
+        account = site.platform(platform).account
+        assert account is not None
+        row = site.read(lambda c: account_store.get(c, [account]))[account]
+        return row.free / 1e6, row.balance / 1e6
+
+    def test_what_it_pays_does_not_depend_on_its_limit(self, site: Queues) -> None:
+        """In an empty cloud it pays the reserve price."""
+        before = site.balances()
+        platform = site.patient(60_000.0, "2h")
+        site.until(platform, "running")
+        site.periods(10)
+        assert site.act(platform, WorkDone(reason="ready")).accepted
+        site.until(platform, "done")
+        paid = before[site.ann] - site.balances()[site.ann]
+        assert 8 * COST < paid < 14 * COST
+
+
+class TestTenant:
+    @pytest.mark.parametrize("state", ["starting", "queued", "running", "displaced"])
+    def test_a_suspended_platform_keeps_its_vms(self, site: Queues, state: str) -> None:
+        """It goes on with the same VMs once its tenant resumes it."""
+        if state == "displaced":
+            platform = site.displaced()
+        else:
+            if state == "queued":
+                site.patient(60_000.0, "2h", owner=site.bob)
+                site.periods(3)
+            platform = site.patient()
+            site.until(platform, state)
+            if state == "running":
+                site.periods(2)
+        site.wait(site.manager.suspend(platform, "ann"))
+        site.until(platform, "suspended")
+        vms = site.vms(platform)
+        before = site.read(lambda c: limit_order_store.living(c, site.ann))
+        assert before == ()
+        site.periods(3)
+        assert site.states(platform) <= {"PENDING", "STOPPED"}
+        site.give_way(platform)
+        site.periods(4)
+        assert site.states(platform) <= {"PENDING", "STOPPED"}
+        site.wait(site.manager.resume(platform, "ann"))
+        site.until(platform, "running")
+        assert not set(vms) & site.ended()
+        if state != "starting":
+            assert site.vms(platform) == vms
+        assert site.states(platform) == {"RUNNING"}
+
+    @pytest.mark.parametrize(
+        "state", ["starting", "queued", "running", "displaced", "suspending", "suspended"]
+    )
+    def test_a_stopped_platform_leaves_nothing(self, site: Queues, state: str) -> None:
+        """Its VMs, its order and its account end in every state."""
+        before = site.balances()[site.ann]
+        if state == "displaced":
+            platform = site.displaced()
+            site.give_way(platform)
+        else:
+            if state == "queued":
+                site.vm(50_000.0, BOB, CPU=1, VCPU=4, MEMORY=1024)
+                site.periods(3)
+            platform = site.patient()
+            site.until(platform, "running" if state.startswith("susp") else state)
+            if state.startswith("susp"):
+                site.wait(site.manager.suspend(platform, "ann"))
+                site.until(platform, state)
+        site.wait(site.manager.stop(platform, "ann"))
+        site.until(platform, "cancelled")
+        site.periods(3)
+        assert not set(site.vms(platform))
+        assert site.limit_order(platform) is None
+        assert before - 20 * COST <= site.balances()[site.ann] <= before
+
+    def test_a_suspension_that_is_taken_back_at_once(self, site: Queues) -> None:
+        """Some VMs may be down already."""
+        platform = site.patient()
+        site.until(platform, "running")
+        vms = site.vms(platform)
+        site.wait(site.manager.suspend(platform, "ann"))
+        site.periods(1)
+        site.wait(site.manager.resume(platform, "ann"))
+        site.until(platform, "running")
+        site.periods(2)
+        assert site.vms(platform) == vms
+        assert site.states(platform) == {"RUNNING"}
+
+    def test_a_later_deadline_lowers_what_it_offers(self, site: Queues) -> None:
+        """More credits raise it."""
+        site.patient(60_000.0, "2h", owner=site.bob)
+        platform = site.patient(600.0, "1h", "30m")
+        site.until(platform, "queued")
+        site.periods(1)
+        first = site.orders(platform).limit
+        site.update(platform, Update(deadline=TemplateTime(after_s=4 * 3600.0)))
+        site.periods(1)
+        second = site.orders(platform).limit
+        site.update(platform, Update(budget=6_000.0))
+        site.periods(1)
+        assert second < first
+        assert site.orders(platform).limit > 5 * second
+
+
+class TestFailures:
+    def test_a_failed_vm_of_a_queued_platform_is_replaced(self, site: Queues) -> None:
+        """The others keep their data; all start together."""
+        platform = site.displaced()
+        lost, *others = site.vms(platform)
+        site.bench.ok("one.vm.action", "hold", lost)
+        site.periods(3)
+        assert lost in site.ended()
+        site.give_way(platform)
+        site.until(platform, "running")
+        site.periods(3)
+        assert site.states(platform) == {"RUNNING"}
+        assert set(others) < set(site.vms(platform))
+        assert len(site.vms(platform)) == 3
+        assert not set(others) & site.ended()
+        assert site.orders(platform).vms == tuple(site.vms(platform))
+
+    def test_a_platform_whose_vms_all_fail_is_given_up(self, site: Queues) -> None:
+        """It was queued when they failed."""
+        site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
+        platform = site.patient()
+        found = site.until(platform, "failed", 60)
+        assert "its VMs fail one after the other" in found.why
+        assert site.alive() == []
+
+    def test_a_failing_controllers_order_ends_after_a_while(self, site: Queues) -> None:
+        """Its VMs are saved, and start again once the controller works."""
+        platform = site.patient()
+        site.until(platform, "running")
+        vms, limit = site.vms(platform), site.orders(platform).limit
+        site.wait(site.manager.ended(platform, "exit code 1", final=False))
+        site.periods(int(LASTING_S / 60.0))
+        assert site.states(platform) == {"RUNNING"}
+        assert site.orders(platform).limit >= limit
+        site.periods(1)
+        site.wait(site.manager.ended(platform, "exit code 1", final=False))
+        site.until(platform, "queued")
+        assert site.orders(platform).limit == LEAST_LIMIT
+        assert platform in site.notes.running
+        site.periods(2)
+        assert site.act(platform, SetLimit(limit=limit), "works").accepted
+        site.until(platform, "running")
+        assert site.vms(platform) == vms
+        site.periods(2)
+        assert site.states(platform) == {"RUNNING"}
+
+    @pytest.mark.parametrize("policy", ["stop", "go on"])
+    def test_the_budget_ends(self, site: Queues, policy: str) -> None:
+        """The platform ends, or waits for its replenishment with its data."""
+        top = 'name = "weather"' if policy == "stop" else 'name = "weather"\nover_budget = "go on"'
+        platform = site.patient(10 * COST + 1.0, "4h", "10m", top=top)
+        site.until(platform, "running")
+        if policy == "stop":
+            assert "budget is used up" in site.until(platform, "failed", 30).why
+            return
+        site.until(platform, "queued", 30)
+        site.periods(3)
+        vms = site.vms(platform)
+        assert site.states(platform) <= {"PENDING", "STOPPED"}
+        site.update(platform, Update(budget=100.0))
+        site.until(platform, "running")
+        assert site.vms(platform) == vms
+
+
+def test_limits_are_bounded(site: Queues) -> None:
+    """A controller may state any limit that its balance pays, for its own platform's order."""
+    platform = site.patient()
+    site.until(platform, "running")
+    site.periods(1)
+    has = site.notes.news[-1].balance
+    for number, limit in enumerate((0.0, -1.0, float("nan"), float("inf"), 1.01 * has)):
+        refused = site.act(platform, SetLimit(limit=limit), f"refused {number}")
+        assert not refused.accepted
+        assert "a limit must be above 0 and at most" in refused.why
+    assert site.act(platform, SetLimit(limit=0.9 * has), "most").accepted
+    assert site.orders(platform).limit == 0.9 * has
+    assert site.act(platform, SetLimit(limit=0.8 * has), "less").accepted
+    told = [doing.text for doing in site.doings(platform) if doing.what == "limit"]
+    assert [text for text in told if text.startswith("at most ")] == [
+        f"at most {0.8 * has:.4g} credits per period"
+    ]
+    assert site.act(platform, GiveUp(reason="tired"), "end").accepted
+
+
+@pytest.mark.parametrize("seed", range(shorten(6, 2)))
+def test_kills_at_any_moment_lose_no_vm(site: Queues, seed: int) -> None:
+    """The daemon is killed after a different number of calls of each period."""
+    first = site.patient()
+    second = site.patient(6_000.0, "3h", owner=site.bob)
+    for period in range(14):
+        calls = site.cut_off_after((seed + period) % 4)
+        site.try_period()
+        site.restore(calls)
+        site.clock.advance(60.0)
+        site.start_daemon()
+    for platform in (first, second):
+        assert len(site.vms(platform)) == 3
+        assert not set(site.vms(platform)) & site.ended()
+    assert len(site.alive()) == 6
+    site.until(second, "running")
+    assert site.platform(first).state == "queued"
