@@ -1,10 +1,15 @@
 """Patient platforms: their VMs run in a limit order, and wait with their data while others pay."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 
+from merkatd.api.values.plain_values import members
+from merkatd.commands.platform_command import lines_of
+from merkatd.database import Database
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import journal, limit_order_store
@@ -17,11 +22,20 @@ from merkatd.platforms.lifecycle.controller_failures import LASTING_S
 from merkatd.platforms.lifecycle.period_review import PlatformReview, review_platforms
 from merkatd.platforms.lifecycle.platform_orders import LEAST_LIMIT
 from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.platform_views import platform_view
 from merkatd.platforms.tenant_orders import Update
-from merkatd.protocol.platform_messages import GiveUp, Kinds, ProgressReport, SetLimit, WorkDone
+from merkatd.protocol.platform_messages import (
+    GiveUp,
+    Kinds,
+    ProgressReport,
+    SetLimit,
+    SetSize,
+    WorkDone,
+)
 from merkatd.scheduler.base.settings import MarketRules
 from tests.lengths import shorten
 from tests.platforms.site import BOB, Site
+from tests.platforms.test_standby import Rival, freeze
 
 MARKET = MarketRules(
     pricing=Pricing(rule=PriceRule.CLEARING, reserve={"cpu": 0.001, "memory": 0.0001})
@@ -378,6 +392,26 @@ class TestFailures:
         assert not set(others) & site.ended()
         assert site.orders(platform).vms == tuple(site.vms(platform))
 
+    def test_a_vm_that_is_off_does_not_keep_the_controller_from_running(self, site: Queues) -> None:
+        """The others run and cost credits; the controller replaces the one that is off."""
+        platform = site.patient()
+        site.until(platform, "running")
+        site.periods(1)
+        off, *others = site.vms(platform)
+        site.bench.ok("one.vm.action", "poweroff-hard", off)
+        site.clock.advance(60.0)
+        other = site.patient(60_000.0, "2h", owner=site.bob)
+        site.until(platform, "queued")
+        site.wait(site.manager.stop(other, "bob"))
+        site.until(platform, "running")
+        assert {site.state(vm) for vm in others} == {"RUNNING"}
+        site.periods(1)
+        assert platform in site.notes.running
+        assert site.act(platform, SetSize(cluster="nodes", count=3, victims=(off,))).accepted
+        site.periods(6)
+        assert site.states(platform) == {"RUNNING"}
+        assert len(site.vms(platform)) == 3
+
     def test_a_platform_whose_vms_all_fail_is_given_up(self, site: Queues) -> None:
         """It was queued when they failed."""
         site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
@@ -443,6 +477,101 @@ def test_limits_are_bounded(site: Queues) -> None:
         f"at most {0.8 * has:.4g} credits per period"
     ]
     assert site.act(platform, GiveUp(reason="tired"), "end").accepted
+
+
+def shown(site: Queues, platform: int) -> str:
+    """Return the text of `platform show`."""
+    announcement, world = site.periods(1), site.scheduler.world
+    row = site.platform(platform)
+    view = site.read(lambda c: platform_view(c, row, world, announcement))
+    return " ".join(lines_of(members(view), None))
+
+
+def test_its_tenant_sees_limit_and_cost(site: Queues) -> None:
+    """Before the start the limit that it would state, then the cost, or what it lacks."""
+    later = site.patient(start='[start]\nnot_before = "5h"', deadline="10h")
+    runs = site.patient()
+    site.until(runs, "running")
+    waits = site.patient(owner=site.bob)
+    site.until(waits, "queued")
+    site.periods(1)
+    limit = site.orders(runs).limit
+    assert f"Its limit order may cost {limit:.4g} credits a period, and pays" in shown(site, runs)
+    text = shown(site, waits)
+    assert "is queued: limit order" in text
+    assert "and it would start with" in text
+    assert "they bid" not in text
+    assert "Its limit order may cost 0.6072 credits a period." in shown(site, later)
+
+
+class Cut(Exception):  # noqa: N818 - a kill, not an error
+    """The daemon is killed."""
+
+
+@pytest.mark.parametrize("seed", range(shorten(12, 3)))
+def test_a_kill_in_any_transaction_loses_nothing(
+    site: Queues, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon ends before or after a commit; the next one goes on from the database."""
+    rng = np.random.default_rng(seed)
+    real = Database.run
+    left = [0]
+
+    async def run(self: Database, work: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0 and rng.random() < 0.5:
+            raise Cut
+        done = await real(self, work)
+        if left[0] == 0:
+            raise Cut
+        return done
+
+    first = site.patient(600.0, "2h", "30m")
+    second = site.patient(6_000.0, "3h", owner=site.bob)
+    held = False
+    monkeypatch.setattr(Database, "run", run)
+    for _ in range(24):
+        left[0] = int(rng.integers(1, 12))
+        with suppress(Cut):
+            site.period()
+        left[0] = 0
+        site.clock.advance(60.0)
+        site.start_daemon()
+        if rng.random() < 0.2:
+            order = site.manager.resume if held else site.manager.suspend
+            site.wait(order(second, "bob"))
+            held = not held
+    monkeypatch.undo()
+    site.start_daemon()
+    if held:
+        site.wait(site.manager.resume(second, "bob"))
+    site.until(second, "running", 30)
+    assert site.platform(first).state in {"queued", "running"}
+    for platform in (first, second):
+        assert len(site.vms(platform)) == 3
+        assert not set(site.vms(platform)) & site.ended()
+    assert sorted(site.alive()) == sorted([*site.vms(first), *site.vms(second)])
+    site.wait(site.manager.stop(second, "bob"))
+    site.until(first, "running", 30)
+
+
+def test_two_daemons_share_the_orders(site: Queues) -> None:
+    """When the leader freezes, the other goes on with the same order, and starts the controller."""
+    platform = site.patient()
+    first, second = Rival(site, "first"), Rival(site, "second")
+    for one in (first, second):
+        one.notes.offered = site.notes.offered
+    site.clock.pump([10.0] * 40)
+    assert site.platform(platform).state == "running"
+    order, vms = site.orders(platform), site.vms(platform)
+    assert set(first.notes.running) == {platform}
+    freeze(first)
+    site.clock.pump([10.0] * 40)
+    assert set(second.notes.running) == {platform}
+    assert site.orders(platform).id == order.id
+    assert site.vms(platform) == vms
+    assert site.states(platform) == {"RUNNING"}
+    second.end()
 
 
 @pytest.mark.parametrize("seed", range(shorten(6, 2)))

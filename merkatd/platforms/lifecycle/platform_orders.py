@@ -18,10 +18,10 @@ platform that keeps others out pays for it, in each period and whatever it state
   ends, only VMs that still run are in the order. All others stay as they are, pending or saved,
   with their memory and disks.
 
-For example, a platform has 600 credits for a work of 100 minutes, and two hours until its deadline.
-It states 5 credits per period of a minute. At a cost of 3 it runs, and another order displaces it
-only with more than 10. Ten minutes before its deadline, with ten minutes of work left, it states
-all the credits that are left.
+For example, a platform in a large market has 600 credits, 100 minutes of work, and two hours until
+its deadline. It states 2.5 credits per period of a minute. At a cost of 1.5 it runs, and another
+order displaces it only with more than 5. Once it has no time to spare, it states its credits over
+the periods of its work.
 """
 
 from collections.abc import Mapping, Sequence

@@ -180,7 +180,7 @@ def next_event(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
 
 def _moving(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
     """Return the next event of a platform that has started and does not end."""
-    if now.state in COMING and _is_up(now):
+    if now.state in COMING and (_is_up(now) or _runs_without_the_rest(now)):
         return LifecycleEvent(event=Event.UP, why="enough of its VMs run")
     if now.state is PlatformState.SUSPENDING and _is_down(now):
         return LifecycleEvent(event=Event.DOWN, why="")
@@ -249,6 +249,15 @@ def _is_up(now: PlatformInput) -> bool:
     return all(now.counts.running.get(name, 0) >= least for name, least in now.least.items())
 
 
+def _runs_without_the_rest(now: PlatformInput) -> bool:
+    """Return whether all VMs run that its limit order can start; others may be off.
+
+    Its controller must run, as it replaces these.
+    """
+    running = sum(now.counts.running.values())
+    return now.order is not None and now.order.runs and 0 < running == now.counts.active
+
+
 def _is_down(now: PlatformInput) -> bool:
     """Return whether no VM runs, or is about to; VMs that wait for their order stay pending."""
     waiting = 0 if now.order is None else now.counts.pending
@@ -307,17 +316,12 @@ def record_transition(
         "started_s": at_s if what.event is Event.START else platform.started_s,
     }
     platform_store.change(connection, platform.id, **values)
-    text = (
-        why
-        if state != PlatformState.POSTPONED or not what.needs
-        else f"{why}; needed: {what.needs}"
+    is_postponed = state is PlatformState.POSTPONED and what.needs
+    text = f"{why}; needed: {what.needs}" if is_postponed else why
+    done = PlatformAction(
+        platform=platform.id, at_s=at_s, who=who, what=str(state), text=text, action=action
     )
-    platform_store.add_action(
-        connection,
-        PlatformAction(
-            platform=platform.id, at_s=at_s, who=who, what=str(state), text=text, action=action
-        ),
-    )
+    platform_store.add_action(connection, done)
     if state in ENDS and platform.account is not None:
         ledger.end_application(connection, platform.account, at_s)
     return replace(platform, **values)
