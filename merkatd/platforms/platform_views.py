@@ -1,7 +1,7 @@
 """Views of a platform for tenants: its progress, its costs, the conditions of its start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from typing import Any
 
@@ -21,6 +21,7 @@ from merkatd.platforms.lifecycle.controller_failures import trouble_of
 from merkatd.platforms.lifecycle.platform_orders import capacities
 from merkatd.platforms.lifecycle.start_conditions import StartAnswer
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
+from merkatd.platforms.lifecycle.transitions import PlatformState
 from merkatd.protocol.platform_messages import VmNow
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
@@ -161,11 +162,14 @@ def platform_view(
     judged = outlook.judged
     order = limit_order_store.of_platforms(connection, platform.id).get(platform.id)
     stated = order if order is not None and order.vms else None
+    short = summary(connection, platform)
+    if platform.state == PlatformState.QUEUED and stated is not None and stated.why:
+        short = replace(short, why=stated.why)  # newer than the platform's own row
     market = market_of(template, context.markets).name
     members = PLATFORM_VMS.living(connection, platform.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return _with(
-        summary(connection, platform),
+        short,
         unattended=context.troubles.why(TroubleKind.PLATFORM, platform.id),
         market=market,
         give_up=template.goal.give_up,

@@ -37,6 +37,7 @@ from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.fleets.fleet import MOST_REFUSALS
 from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.controller_failures import is_lasting
 from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
@@ -102,7 +103,11 @@ def keep_order(
     order = limit_order_store.set_vms(
         connection, order, _members_in(order, platform, members, sight, terms, may_wait=limit > 0)
     )
-    changed = _with_limit(order, limit, state, terms, offer)
+    if order.runs and state is PlatformState.RUNNING and limit != LEAST_LIMIT:
+        return order  # its controller sets the limit
+    # VMs that boot take no part in the market yet; their order has started all the same.
+    has_started = order.runs or bool(_running(members, sight))
+    changed = _with_limit(order, limit, terms, offer, has_started=has_started)
     if changed != order:
         limit_order_store.change(connection, changed)
     return changed
@@ -185,11 +190,11 @@ def _members_in(
 ) -> set[int]:
     """Return the VMs that are in the order now: those that run, and if it may run, all.
 
-    A waiting order starts only with all VMs, as far as OpenNebula creates them.
+    A waiting order starts only with all VMs, unless OpenNebula refuses to create some of them.
     """
     running = _running(members, sight)
     facts = order_input(order, platform.sizes, members, terms)
-    refused = any(sight.refused_to(member).times for member in members)
+    refused = any(sight.refused_to(member).times >= MOST_REFUSALS for member in members)
     whole = facts.complete or facts.runs or running or refused
     if not (may_wait and whole):
         return running
@@ -207,19 +212,17 @@ def _running(members: Sequence[PlatformMember], sight: PlatformFleetView) -> set
 
 
 def _with_limit(
-    order: LimitOrder, limit: float, state: PlatformState, terms: Terms, offer: MarketOffer
+    order: LimitOrder, limit: float, terms: Terms, offer: MarketOffer, *, has_started: bool
 ) -> LimitOrder:
     """Return the order with its limit and least run of now."""
     if limit == LEAST_LIMIT:
         return replace(order, limit=limit)
-    if not order.runs:
-        work_s = inf if terms.ideal_s is None else terms.ideal_s
-        left_s = inf if terms.deadline_s is None else max(terms.deadline_s - offer.now_s, 0.0)
-        least_run_s = funded_s(limit, terms.purse, min(work_s, left_s), offer.interval_s)
-        return replace(order, limit=max(limit, LEAST_LIMIT), least_run_s=least_run_s)
-    if state is PlatformState.RUNNING:  # its controller sets it
-        return order
-    return replace(order, limit=max(order.limit, limit))
+    if has_started:
+        return replace(order, limit=max(order.limit, limit))
+    work_s = inf if terms.ideal_s is None else terms.ideal_s
+    left_s = inf if terms.deadline_s is None else max(terms.deadline_s - offer.now_s, 0.0)
+    least_run_s = funded_s(limit, terms.purse, min(work_s, left_s), offer.interval_s)
+    return replace(order, limit=max(limit, LEAST_LIMIT), least_run_s=least_run_s)
 
 
 def _height(limit: float, bundle: Floats, snapshot: Snapshot, prices: Amounts) -> float:
