@@ -413,6 +413,27 @@ class TestFailures:
         assert not set(others) & site.ended()
         assert site.orders(platform).vms == tuple(site.vms(platform))
 
+    def test_a_vm_that_opennebula_refuses_does_not_keep_the_others_waiting(
+        self, site: Queues
+    ) -> None:
+        """After three refusals the others start without it."""
+        platform = site.displaced()
+        lost, *others = site.vms(platform)
+        fault = Fault(FaultKind.REFUSE, "one.vm.allocate", code=4096, text="quota")
+        site.cloud.faults.add(fault)
+        site.bench.ok("one.vm.action", "hold", lost)
+        site.periods(3)
+        assert site.orders(platform).vms == ()
+        site.give_way(platform)
+        site.periods(2)
+        assert {site.state(vm) for vm in others} == {"PENDING"}
+        site.until(platform, "running", 12)
+        assert {site.state(vm) for vm in others} == {"RUNNING"}
+        site.cloud.faults.clear()
+        site.periods(14)
+        assert site.states(platform) == {"RUNNING"}
+        assert len(site.vms(platform)) == 3
+
     def test_a_vm_that_is_off_does_not_keep_the_controller_from_running(self, site: Queues) -> None:
         """The others run and cost credits; the controller replaces the one that is off."""
         platform = site.patient()

@@ -195,8 +195,7 @@ def _members_in(
     running = _running(members, sight)
     facts = order_input(order, platform.sizes, members, terms)
     refused = any(sight.refused_to(member).times >= MOST_REFUSALS for member in members)
-    whole = facts.complete or facts.runs or running or refused
-    if not (may_wait and whole):
+    if not (may_wait and (facts.complete or refused)):
         return running
     return running | {
         member.vm for member in members if member.vm is not None and not member.leaving
