@@ -17,6 +17,7 @@ from merkatd.database.scheduler import journal, limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.vm_states import Lcm
+from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms import manager
@@ -499,6 +500,19 @@ class TestFailures:
         site.update(platform, Update(budget=100.0))
         site.until(platform, "running")
         assert site.vms(platform) == vms
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_a_platform_without_a_deadline_or_a_market_with_orders_is_refused(rule: PriceRule) -> None:
+    """The error names both."""
+    site = Queues(markets=(replace(MARKET, pricing=Pricing(rule=rule)),))
+    with pytest.raises(TemplateError) as refused:
+        site.patient(slo="")
+    text = str(refused.value)
+    assert "slo.deadline is missing: kind `patient` needs a deadline" in text
+    needs = "needs a market with limit orders (got market 'default'); accepted markets: none"
+    assert (needs in text) is (rule is PriceRule.PAPER)
+    site.close()
 
 
 def test_limits_are_bounded(site: Queues) -> None:
