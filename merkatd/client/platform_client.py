@@ -78,6 +78,8 @@ class Platform:
     """The most that its limit order pays for a period, or would pay now."""
     order_cost: float | None = None
     """What its limit order pays for a period."""
+    limit_to_start: float | None = None
+    """The least limit with which its order would run now, if hosts have room."""
     outlook: str | None = None
     takes: str | None = None
     vms: Sequence[PlatformVm] = ()

@@ -18,10 +18,12 @@ from merkatd.database.scheduler import limit_order_store, period_store, price_st
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import vms_now
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
+from merkatd.platforms.lifecycle.funds import usable_by_all
 from merkatd.platforms.lifecycle.platform_orders import capacities
 from merkatd.platforms.lifecycle.start_conditions import StartAnswer
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import PlatformState
+from merkatd.platforms.order_quotes import limit_to_start
 from merkatd.protocol.platform_messages import VmNow
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
@@ -125,6 +127,9 @@ class PlatformDetails(PlatformSummary):
     bid."""
     order_cost: float | None
     """The credits per period that its limit order pays; None if it has none."""
+    limit_to_start: float | None
+    """The least limit with which its order would run now, if hosts have room; None if it runs, or
+    if no limit is enough."""
     outlook: str
     """The decision at these prices if it were to start now."""
     takes: str
@@ -179,6 +184,9 @@ def platform_view(
         bids=sum(sum(vm.bid.values()) for vm in seen.values() if vm.state in _BIDDING),
         limit=outlook.limit if stated is None else stated.limit,
         order_cost=None if stated is None else stated.cost,
+        limit_to_start=None
+        if latest is None or outlook.limit is None or (stated is not None and stated.runs)
+        else _limit_to_start(connection, platform, context, latest),
         outlook=str(judged.answer),
         takes="" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
         vms=[
@@ -187,6 +195,25 @@ def platform_view(
             if each.vm is not None
         ],
         actions=[_doing(each) for each in platform_store.recent(connection, platform.id, NEWEST)],
+    )
+
+
+def _limit_to_start(
+    connection: sa.Connection,
+    platform: PlatformRow,
+    context: PeriodContext,
+    latest: Announcement,
+) -> float | None:
+    template = parsed(platform.template)
+    market = market_of(template, context.markets)
+    orders = limit_order_store.living(connection)
+    return limit_to_start(
+        latest.seen.snapshot,
+        context.markets.index(market),
+        market,
+        latest.prices.get(market.name, {}),
+        usable_by_all(platform, template),
+        [order for order in orders if order.platform != platform.id],
     )
 
 
@@ -211,6 +238,7 @@ def partial_view(
         bids=0.0,
         limit=None,
         order_cost=None,
+        limit_to_start=None,
         outlook=str(StartAnswer.WAIT),
         takes="",
         vms=[

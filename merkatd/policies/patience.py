@@ -91,9 +91,9 @@ def most_credits(
     """
     if left_s <= 0 or share <= 0:
         return 0.0
-    need = need_of(purse, share, 1.0, work_s, left_s)
+    need = need_of(purse, 1.0, 1.0 / share, work_s, left_s)  # a unit is all that it needs
     works = max(work_s / period_s, 1.0)
-    limit = limit_price(need, period_s, temper) * share
+    limit = limit_price(need, period_s, temper)
     least *= 1.0 + _ROUNDING
     if least * works <= need.means:
         limit = max(limit, least)

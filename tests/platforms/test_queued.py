@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from merkatd.api.values.plain_values import members
-from merkatd.commands.platform_command import lines_of
+from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.database import Database
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.ledger import account_store
-from merkatd.database.scheduler import journal, limit_order_store
+from merkatd.database.scheduler import bid_store, journal, limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.vm_states import Lcm
@@ -171,6 +171,8 @@ class TestWaiting:
         platform = site.patient()
         site.until(platform, "queued")
         assert site.states(platform) == {"PENDING"}
+        bids = site.read(bid_store.amounts)
+        assert {sum(bids[vm].values()) for vm in site.vms(platform)} == {0.0}
         site.periods(2)
         assert site.states(platform) == {"RUNNING"}
 
@@ -540,7 +542,7 @@ def shown(site: Queues, platform: int) -> str:
     announcement, world = site.periods(1), site.scheduler.world
     row = site.platform(platform)
     view = site.read(lambda c: platform_view(c, row, world, announcement))
-    return " ".join(lines_of(members(view), None))
+    return " ".join(platform_lines(members(view), None))
 
 
 def test_its_tenant_sees_limit_and_cost(site: Queues) -> None:
@@ -556,9 +558,18 @@ def test_its_tenant_sees_limit_and_cost(site: Queues) -> None:
     text = shown(site, waits)
     assert "is queued: limit order" in text
     assert site.orders(waits).why in text
+    assert text.count("in nodes: pending") == 3
     assert "and it would start with" in text
     assert "they bid" not in text
-    assert "Its limit order may cost 0.6072 credits a period." in shown(site, later)
+    started = float(site.orders(waits).why.rpartition(" ")[2])
+    assert f"credits a period; it would start with {started:.4g}" in text
+    text = shown(site, later)
+    assert "Its limit order may cost 0.6072 credits a period; it would start with" in text
+    site.wait(site.manager.stop(runs, "ann"))
+    site.wait(site.manager.stop(waits, "bob"))
+    site.periods(3)
+    text = shown(site, later)
+    assert "may cost 0.6072 credits a period; it would start with 0.6072." in text
 
 
 class Cut(Exception):  # noqa: N818 - a kill, not an error

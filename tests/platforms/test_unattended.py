@@ -7,7 +7,7 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.api.values.plain_values import members
-from merkatd.commands.platform_command import lines_of
+from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.platforms import announcements, tenant_orders
 from merkatd.platforms.lifecycle import funds, period_review
 from merkatd.platforms.platform_views import PlatformDetails
@@ -117,7 +117,7 @@ def test_its_tenant_gets_the_reason_and_the_log_has_one_traceback(
     assert "bids_by_cluster" in event["log_failure"].getTraceback()
     row = row_of(site, broken)
     assert row.unattended == WHY
-    said = " ".join(lines_of(members(row), None))
+    said = " ".join(platform_lines(members(row), None))
     assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in said
     assert row_of(site, other).unattended is None
 
@@ -148,7 +148,7 @@ def test_unshowable_parts_of_a_platform_are_left_out(site: Site, failing: Failin
     failing.at(tenant_orders, "terms_of")
     row = row_of(site, platform)
     assert (row.state, row.unattended, len(row.vms)) == ("running", WHY, 2)
-    assert lines_of(members(row), None)
+    assert platform_lines(members(row), None)
 
 
 @pytest.mark.parametrize(

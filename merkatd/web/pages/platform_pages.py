@@ -189,6 +189,8 @@ def progress_facts(
 
 def _limit_order(row: PlatformDetails) -> str:
     pays = f", pays {credits_text(row.order_cost)} now" if row.order_cost else ""
+    starts = row.limit_to_start
+    pays = pays if starts is None else f", would start with {credits_text(starts)}"
     return f"at most {credits_text(row.limit)} a period{pays}"
 
 

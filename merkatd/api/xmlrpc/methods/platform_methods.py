@@ -56,6 +56,8 @@ _LONG = _SHORT | {
     "limit": "The most that its limit order pays for a period, or would pay if it were stated now;"
     " left out if its VMs bid.",
     "order_cost": "The cost of a period of its limit order, 0 while it waits.",
+    "limit_to_start": "The least limit with which its order would run now, if hosts have room for"
+    " its VMs; left out if it runs, or if no limit is enough.",
     "outlook": "The decision at these prices if it were to start now: start, wait or cancel.",
     "takes": "The reason not to start now, and the condition for a start; empty if it would start.",
     "vms": "Its VMs, each a struct:",
