@@ -132,6 +132,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
         balances=_UNUSED,
         bids=_UNUSED,
         explanations=_UNUSED,
+        limit_orders=_UNUSED,
         limits=_UNUSED,
         listings=_UNUSED,
         modes=_UNUSED,

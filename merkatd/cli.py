@@ -24,6 +24,7 @@ _PLACES = {
     "explain": "vm_commands",
     "price": "market_commands",
     "bid": "market_commands",
+    "order": "order_command",
     "tenant": "money_commands",
     "budget": "money_commands",
     "statement": "statement_command",

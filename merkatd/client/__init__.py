@@ -34,6 +34,7 @@ from merkatd.client.errors import (
     UnreachableError,
 )
 from merkatd.client.group_client import Group, Groups, GroupVm
+from merkatd.client.limit_order_client import BookedOrder, LimitOrder, LimitOrders
 from merkatd.client.merkat import Merkat, default_endpoint, default_session
 from merkatd.client.platform_client import Deed, Platform, Platforms, PlatformVm
 
@@ -41,6 +42,7 @@ __all__ = [
     "Administration",
     "AuthenticationError",
     "BadCallError",
+    "BookedOrder",
     "Budget",
     "Daemon",
     "Deed",
@@ -50,6 +52,8 @@ __all__ = [
     "GroupVm",
     "Groups",
     "InternalError",
+    "LimitOrder",
+    "LimitOrders",
     "Merkat",
     "MerkatError",
     "MissingError",

@@ -79,6 +79,8 @@ class VmBid:
     id: int
     name: str
     resources: Sequence[Share]
+    limit_order: int | None = None
+    """Its limit order: while it is in one, its own bids do not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,8 @@ class Explanation:
     message: str | None = None
     why_here: Mapping[str, Any] | None = None
     bid_at_s: float | None = None
+    limit_order: int | None = None
+    """Its limit order: while it is in one, its own bid does not count."""
     rate: float | None = None
     balance: float | None = None
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
+from merkatd.commands.order_command import order_note
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
+from merkatd.commands.terminal.screen_text import wrapped
 
 RESOURCES = ("cpu", "memory", "network", "disk")
 BID_TABLE = ScreenTable(
@@ -75,7 +77,8 @@ def _bid_text(answer: Any, cells: int | None) -> Sequence[str]:
     else:
         head = f"{who} bids:"
         columns = [column for column in columns if not column.name.startswith("NEW")]
-    return [head, *to_text(columns, rows, cells)]
+    note = order_note(answer["id"], answer["limit_order"])
+    return [head, *to_text(columns, rows, cells), *(wrapped(note, cells) if note else ())]
 
 
 BID = Verb(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from merkatd.commands.ask_daemon import add_view, show_view
+from merkatd.commands.order_command import COUNTS_AGAIN
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
@@ -117,6 +118,8 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     if here is not None:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
     yield "Bid from", answer["bid_source"]
+    if answer["limit_order"] is not None:
+        yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"
     balance = answer["balance"]
     left = "" if balance is None else f"; {balance:,.0f} credits are left"
     cost = f"{answer['cost']:.4g} credits a period"

@@ -27,6 +27,7 @@ from merkatd.service.market.past_periods import PastPeriods
 from merkatd.service.market.plans import PlanService
 from merkatd.service.market.prices import PriceService
 from merkatd.service.market.quotes import QuoteService
+from merkatd.service.market.stated_orders import LimitOrderService
 from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeService
 from merkatd.service.platforms import PlatformService
@@ -48,6 +49,7 @@ class DaemonServices:
     bids: BidService
     daemon: DaemonControl
     explanations: ExplanationService
+    limit_orders: LimitOrderService
     limits: LimitService
     listings: ListingService
     modes: ModeService
@@ -117,6 +119,7 @@ def services_of(
         balances=BalanceHistory(scheduler),
         bids=BidService(scheduler, rights),
         explanations=ExplanationService(scheduler, rights),
+        limit_orders=LimitOrderService(scheduler, rights),
         limits=LimitService(scheduler),
         listings=ListingService(scheduler),
         modes=ModeService(scheduler),

@@ -37,6 +37,7 @@ def upgrade() -> None:
         sa.Column("cost", sa.Double(), nullable=True),
         sa.Column("why", LONG_TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_limit_orders"),
+        sqlite_autoincrement=True,
         **STORAGE,
     )
     op.create_index("ix_limit_orders_owner", "limit_orders", ["owner"])

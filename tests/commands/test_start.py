@@ -10,7 +10,19 @@ import pytest
 from merkatd.cli import main
 
 HEAVY = {"numpy", "scipy", "numba", "sqlalchemy", "twisted", "lxml", "zmq", "alembic"}
-LIGHT = ("status", "list", "explain", "price", "bid", "log", "pause", "limits", "platform", "quote")
+LIGHT = (
+    "status",
+    "list",
+    "explain",
+    "price",
+    "bid",
+    "order",
+    "log",
+    "pause",
+    "limits",
+    "platform",
+    "quote",
+)
 
 
 @pytest.mark.parametrize("command", LIGHT)

@@ -46,11 +46,10 @@ def test_a_limit_order_is_stored_and_found(connection: sa.Connection) -> None:
     assert second.id > first.id
     assert limit_order_store.living(connection) == (first, second)
     assert limit_order_store.living(connection, BOB) == (second,)
+    assert limit_order_store.of_vms(connection, [13, 7, 99]) == {13: first, 7: second}
     for lock in (False, True):
-        found = limit_order_store.of_vms(connection, [13, 7, 99], lock=lock)
-        assert found == {13: first, 7: second}
-    assert limit_order_store.locked(connection, first.id) == first
-    assert limit_order_store.locked(connection, second.id + 1) is None
+        ids = {first.id, second.id, second.id + 1}
+        assert list(limit_order_store.of_ids(connection, ids, lock=lock)) == [first, second]
     assert limit_order_store.lock_owner(connection, ANN) == 1
     assert limit_order_store.lock_owner(connection, 99) == 0
 
@@ -83,6 +82,13 @@ def test_withdrawn_orders_are_gone(connection: sa.Connection) -> None:
     assert limit_order_store.living(connection) == (second,)
     assert count(connection) == (1, 2)
     assert stored(connection, [1, 6]).vms == (1, 6)
+
+
+def test_no_id_is_used_again(connection: sa.Connection) -> None:
+    """A program that kept the id of a deleted order changes no other order."""
+    first = stored(connection, [1])
+    limit_order_store.withdraw(connection, [first.id])
+    assert stored(connection, [1]).id > first.id
 
 
 def test_an_order_without_vms_is_deleted(connection: sa.Connection) -> None:

@@ -37,7 +37,10 @@ ELSEWHERE = {
 }
 """Commands that these tests do not run, with the reason; all others run."""
 
-_NAMES = ("bid", "budget", "completion", "explain", "platform", "quote", "snapshot", "tenant")
+_NAMES = (
+    *("bid", "budget", "completion", "explain", "order", "platform", "quote", "snapshot"),
+    "tenant",
+)
 ALONE = [[name] for name in _NAMES]
 """In sentences these are only names."""
 OF_A_DEMO = "/tmp/merkat-demo-"  # noqa: S108 - as the demo says it

@@ -102,6 +102,36 @@ def bids(asked: Interfaces, vm: int) -> tuple[float, float, str]:
     )
 
 
+def test_limit_orders_are_the_same_everywhere(asked: Interfaces) -> None:
+    """Whichever interface states, changes or deletes one, both list it at once."""
+
+    def listed() -> Any:
+        rows, code = asked.call(SESSION, "merkat.order.list")
+        assert (rows, code) == (without_none(asked.control("limit_orders")), 0)
+        book, code = asked.call(BOB, "merkat.order.book")
+        assert (book, code) == (without_none(asked.control("limit_order_book")), 0)
+        assert len(book) == len(rows)
+        return rows
+
+    first, _ = asked.call(ANN, "merkat.order.set", [0], 3.5, 60.0, 2.0)
+    second = asked.control("limit_order_set", vms=["vm-2"], limit=4.0)
+    assert without_none(second) == listed()[1]
+    assert asked.call(ANN, "merkat.order.list")[0] == listed()[:1]
+    again = asked.control("limit_order_set", vms=[0], limit=3.5, least_run_s=60, factor=2)
+    assert again["id"] == first
+    asked.control("limit_order_change", order=first, limit=5.0)
+    assert asked.call(BOB, "merkat.order.change", second["id"], {"factor": 3.0})[1] == 0
+    assert [(row["limit"], row["factor"]) for row in listed()] == [(5.0, 2.0), (4.0, 3.0)]
+    assert asked.control("limit_order_delete", order=first)["limit"] == 5.0
+    assert asked.call(BOB, "merkat.order.delete", second["id"])[1] == 0
+    assert listed() == []
+    for order in (first, second["id"]):
+        text = f"Error getting limit order [{order}]."
+        assert asked.control("limit_order_delete", order=order) == text
+        answer, code = asked.call(ANN, "merkat.order.delete", order)
+        assert (answer, code) == (f"[merkat.order.delete] {text}", Code.NO_EXISTS)
+
+
 CALLS = [
     ("merkat.bid.info", ()),
     ("merkat.bid.set", ({"cpu": 9.0},)),

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from merkatd.api.control.account_questions import AccountQuestions
 from merkatd.api.control.daemon_questions import ControlQuestions
+from merkatd.api.control.limit_order_questions import LimitOrderQuestions
 from merkatd.api.control.listing_questions import ListingQuestions
 from merkatd.api.control.market_questions import MarketQuestions
 from merkatd.api.control.platform_questions import PlatformQuestions
@@ -37,6 +38,7 @@ class DaemonQuestions:
             "overview": self._overview,
             **ListingQuestions(services).known,
             **MarketQuestions(services).known,
+            **LimitOrderQuestions(services).known,
             **ControlQuestions(services).known,
             **AccountQuestions(services.accounts).known,
         }

@@ -62,6 +62,7 @@ class MarketQuestions:
             "id": row["id"],
             "name": row["name"],
             "changed": outcome.changed,
+            "limit_order": row["limit_order"],
             "resources": row["resources"],
         }
 

@@ -49,7 +49,7 @@ def quote_row(quoted: QuotedVm) -> Row:
 def bid_change_row(outcome: BidOutcome) -> Row:
     """Return the old and the new bid of a VM."""
     rows = [flat_row(resource) for resource in outcome.resources]
-    return {"id": outcome.vm, "name": outcome.name, "resources": rows}
+    return {**_who(outcome), "resources": rows}
 
 
 def bid_row(outcome: BidOutcome) -> Row:
@@ -63,7 +63,11 @@ def bid_row(outcome: BidOutcome) -> Row:
         }
         for resource in outcome.resources
     ]
-    return {"id": outcome.vm, "name": outcome.name, "resources": rows}
+    return {**_who(outcome), "resources": rows}
+
+
+def _who(outcome: BidOutcome) -> Row:
+    return {"id": outcome.vm, "name": outcome.name, "limit_order": outcome.limit_order}
 
 
 def explanation_row(explained: ExplainedVm) -> Row:

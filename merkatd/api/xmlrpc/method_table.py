@@ -17,7 +17,14 @@ SELF = -1
 _NEEDED: Any = object()
 MAX_NUMBER = 2**31
 """The bound of integer arguments: OpenNebula's ids are smaller."""
-KINDS: Mapping[str, type] = {"string": str, "int": int, "struct": dict}
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "int": (int,),
+    "double": (float, int),
+    "struct": (dict,),
+    "array": (list,),
+}
+_VOWELS = frozenset({"array", "int"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +102,12 @@ class Method:
             values.append(parameter.default)
         for parameter, value in zip(self.parameters, values, strict=True):
             large = type(value) is int and not -MAX_NUMBER <= value < MAX_NUMBER
-            if large or type(value) is not KINDS[parameter.kind]:
+            large = large and parameter.kind != "double"
+            if large or type(value) not in KINDS[parameter.kind]:
                 raise RpcFault(
                     FaultCode.WRONG_TYPE,
                     f"{self.name}: {parameter.name} must be"
-                    f" {'an' if parameter.kind == 'int' else 'a'} {parameter.kind}"
+                    f" {'an' if parameter.kind in _VOWELS else 'a'} {parameter.kind}"
                     f" (got {'a larger number' if large else type(value).__name__})",
                 )
         return values

@@ -76,11 +76,14 @@ _FAULTS: Mapping[FaultCode, str] = {
 _RIGHTS = """\
 ## Permissions
 
-- All users with a valid login can read prices, quotes for planned VMs, and the state of the daemon.
+- All users with a valid login can read prices, the order book, quotes for planned VMs, and the
+  state of the daemon.
 - The owner of a VM, and administrators (user 0 and the users of group 0), have all rights to it.
   For other users, the daemon asks OpenNebula with their login. A user that can see the VM (by its
   permissions or an ACL rule) can read its bid, quotes and explanation, but not its payer's balance.
   A user with the permission to manage it, by group or for others, can also change its bid.
+- A limit order needs the permission to manage each of its VMs. Its owner, who pays, is the owner of
+  its VMs. Only the owner and administrators see it in lists.
 - Only the tenant and administrators can read an account, change an application's budget, and read
   or change a platform.
 - The permissions of a group decide which users can use, manage and administer it.
@@ -98,7 +101,7 @@ the session string, never the string.
   user's call, and each KiB of other calls, count as another call. A call over the limit is rejected
   half a second later. Its connection reads the next call only after that.
 - **Orders.** Orders leave data in the database, so their number per hour is limited
-  (`api.user_orders`).
+  (`api.user_orders`). Twenty bids count as one order, and so do twenty VMs of limit orders.
 - **Wrong passwords.** After five wrong passwords, the user must wait before the next call from the
   same address: a second at first, at most a minute. Calls from other addresses do not wait, and
   neither do calls with a login that was accepted in the last hour. The answer to a wrong password

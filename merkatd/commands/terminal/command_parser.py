@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from merkatd.base.quantities import SECONDS
+from merkatd.base.quantities import LONGEST_S, SECONDS
 from merkatd.commands.terminal.screen_text import plain
 from merkatd.commands.terminal.table_columns import shortened
 
@@ -117,6 +117,16 @@ def delay(text: str) -> float:
     if not 0.1 <= value <= LONGEST_DELAY_S:
         raise argparse.ArgumentTypeError(
             f"{shortened(text)}: expected seconds from 0.1 to {LONGEST_DELAY_S:g}"
+        )
+    return value
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration."""
+    value = _number(text[:-1]) * _UNITS.get(text[-1:], math.nan)
+    if not 0 <= value <= LONGEST_S:
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)}: expected a duration like 90s, 10m, 2h or 7d"
         )
     return value
 

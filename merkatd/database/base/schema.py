@@ -80,9 +80,11 @@ CHUNK = 500
 """Maximum number of values in an IN list, far below the limits of every server."""
 
 
-def table(name: str, columns: type[Columns], *more: sa.schema.SchemaItem) -> sa.Table[Columns]:
+def table(
+    name: str, columns: type[Columns], *more: sa.schema.SchemaItem, **options: Any
+) -> sa.Table[Columns]:
     """Return a table of the common metadata, with the same storage on every server."""
-    return sa.Table(name, METADATA, columns, *more, **STORAGE)
+    return sa.Table(name, METADATA, columns, *more, **STORAGE, **options)
 
 
 def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

@@ -1,6 +1,6 @@
 """The table of the VMs of virtual platforms; a VM has a key before it has an id."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -100,6 +100,18 @@ def given_away(connection: sa.Connection, owners: Mapping[int, int]) -> frozense
         for vm, owner in connection.execute(_OWNERS)
         if vm is not None and owners.get(vm, owner) != owner
     )
+
+
+def platforms_of(connection: sa.Connection, vms: Collection[int], owner: int) -> dict[int, int]:
+    """Return the platforms of this owner to which the VMs belong, by VM id."""
+    found: dict[int, int] = {}
+    for some in chunks(sorted(vms)):
+        query = sa.select(MEMBERS.c.vm, MEMBERS.c.platform)
+        query = query.join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+        query = query.where(MEMBERS.c.vm.in_(some), MEMBERS.c.gone_s.is_(None))
+        rows = connection.execute(query.where(PLATFORMS.c.owner == owner))
+        found |= {vm: platform for vm, platform in rows if vm is not None}
+    return found
 
 
 def mark_failed(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:

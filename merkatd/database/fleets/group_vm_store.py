@@ -87,6 +87,17 @@ def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list
     return vms
 
 
+def groups_of(connection: sa.Connection, vms: Collection[int], owner: int) -> dict[int, int]:
+    """Return the groups in which this owner has the VMs, by VM id."""
+    found: dict[int, int] = {}
+    for some in chunks(sorted(vms)):
+        query = sa.select(GROUP_VMS.c.vm, GROUP_VMS.c.vm_group)
+        query = query.where(GROUP_VMS.c.vm.in_(some), GROUP_VMS.c.gone_s.is_(None))
+        rows = connection.execute(query.where(GROUP_VMS.c.owner == owner))
+        found |= {vm: group for vm, group in rows if vm is not None}
+    return found
+
+
 def rates(connection: sa.Connection, owners: Mapping[int, int]) -> dict[int, Rate]:
     """Return each VM's part of its group's spending rate, by VM id.
 

@@ -42,10 +42,12 @@ class LimitOrderVmColumns(TypedColumns):
 
 
 LIMIT_ORDERS = table(
+    # A tenant's program may keep the id of an order that is gone: no other order gets it.
     "limit_orders",
     LimitOrderColumns,
     sa.Index(None, "owner"),
     sa.Index(None, "platform", unique=True),
+    sqlite_autoincrement=True,
 )
 LIMIT_ORDER_VMS = table("limit_order_vms", LimitOrderVmColumns, sa.Index(None, "limit_order"))
 
@@ -207,25 +209,31 @@ def of_platforms(connection: sa.Connection, platform: int | None = None) -> dict
     return {order.platform: order for order in found if order.platform is not None}
 
 
-def of_vms(
-    connection: sa.Connection, vms: Iterable[int], *, lock: bool = False
-) -> dict[int, LimitOrder]:
-    """Return the limit order of each of these VMs that is in one, by VM.
-
-    With `lock`, the rows are current, and locked until the transaction ends.
-    """
+def of_vms(connection: sa.Connection, vms: Iterable[int]) -> dict[int, LimitOrder]:
+    """Return the limit order of each of these VMs that is in one, by VM."""
     found: dict[int, int] = {}
     for some in chunks(sorted(vms)):
         query = sa.select(LIMIT_ORDER_VMS).where(LIMIT_ORDER_VMS.c.vm.in_(some))
-        for row in connection.execute(query.with_for_update() if lock else query):
-            found[row.vm] = row.limit_order
-    by_id = {order.id: order for order in _some(connection, set(found.values()), lock=lock)}
+        found |= {row.vm: row.limit_order for row in connection.execute(query)}
+    by_id = {order.id: order for order in of_ids(connection, set(found.values()))}
     return {vm: by_id[id_] for vm, id_ in found.items() if id_ in by_id}
 
 
-def locked(connection: sa.Connection, id_: int) -> LimitOrder | None:
-    """Return a limit order, if it exists, and lock it until the transaction ends."""
-    return next(_some(connection, {id_}, lock=True), None)
+def of_ids(
+    connection: sa.Connection, ids: AbstractSet[int], *, lock: bool = False
+) -> Iterator[LimitOrder]:
+    """Yield the limit orders with these ids, by id.
+
+    With `lock`, the rows are current, and locked until the transaction ends.
+    """
+    for some in chunks(sorted(ids)):
+        query = sa.select(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id.in_(some))
+        query = query.order_by(LIMIT_ORDERS.c.id)
+        vms = _VMS.where(LIMIT_ORDER_VMS.c.limit_order.in_(some))
+        if lock:
+            query, vms = query.with_for_update(), vms.with_for_update()
+        rows = connection.execute(query).all()
+        yield from _orders(rows, connection.execute(vms))
 
 
 def lock_owner(connection: sa.Connection, owner: int) -> int:
@@ -291,18 +299,6 @@ _VMS = sa.select(LIMIT_ORDER_VMS).order_by(LIMIT_ORDER_VMS.c.vm)
 _OWNERS = sa.select(LIMIT_ORDER_VMS.c.vm, LIMIT_ORDERS.c.owner).join(
     LIMIT_ORDERS, LIMIT_ORDERS.c.id == LIMIT_ORDER_VMS.c.limit_order
 )
-
-
-def _some(connection: sa.Connection, ids: AbstractSet[int], *, lock: bool) -> Iterator[LimitOrder]:
-    """Yield the limit orders with these ids, by id."""
-    for some in chunks(sorted(ids)):
-        query = sa.select(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id.in_(some))
-        query = query.order_by(LIMIT_ORDERS.c.id)
-        vms = _VMS.where(LIMIT_ORDER_VMS.c.limit_order.in_(some))
-        if lock:
-            query, vms = query.with_for_update(), vms.with_for_update()
-        rows = connection.execute(query).all()
-        yield from _orders(rows, connection.execute(vms))
 
 
 def _orders(

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
 from merkatd.cluster.columns import NO_MARKET
-from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler import bid_store, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.scheduler.period import Scheduler
@@ -46,6 +46,8 @@ class BidOutcome:
     stored: AbstractSet[str]
     """The resources for which a bid was ever given; the others have the default."""
     resources: Sequence[BidResource]
+    limit_order: int | None = None
+    """The limit order of the VM: while the VM is in it, the bid does not count."""
 
 
 class BidService:
@@ -61,7 +63,7 @@ class BidService:
 
         def read(connection: sa.Connection) -> _BidChange:
             newest_bid = bid_store.newest_bids(connection, [vm]).get(vm)
-            return _bid_change(view.now, row, {}, newest_bid)
+            return _bid_change(view.now, row, {}, newest_bid, _order_of(connection, vm))
 
         change = await self._scheduler.world.database.read(read)
         return _outcome(view, row, change)
@@ -72,7 +74,8 @@ class BidService:
         world = self._scheduler.world
 
         def write(connection: sa.Connection) -> _BidChange:
-            change = _bid_change(view.now, row, bids, bid_store.locked_bid(connection, vm))
+            newest_bid = bid_store.locked_bid(connection, vm)
+            change = _bid_change(view.now, row, bids, newest_bid, _order_of(connection, vm))
             if change.changes:
                 bid = Bid(vm=vm, bid=change.stored, source=BidSource.XMLRPC, at_s=world.now())
                 bid_store.record_bids(connection, [bid])
@@ -94,9 +97,17 @@ class _BidChange:
     `new` may have less of it, if credits are short."""
     changes: bool
     """Whether any resource was given."""
+    limit_order: int | None
 
 
-def _bid_change(view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None) -> _BidChange:
+def _order_of(connection: sa.Connection, vm: int) -> int | None:
+    order = limit_order_store.of_vms(connection, [vm]).get(vm)
+    return None if order is None else order.id
+
+
+def _bid_change(
+    view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None, limit_order: int | None
+) -> _BidChange:
     """Return the change of the bid in force. Raise InvalidRequestError."""
     snapshot = view.snapshot
     vm = int(snapshot.vms.id[row])
@@ -117,7 +128,7 @@ def _bid_change(view: PeriodView, row: int, bids: Amounts, newest_bid: Bid | Non
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
     known = dict(newest_bid.bid if newest_bid is not None else {})
     old = seen | known
-    return _BidChange(old, old | changed, known | changed, bool(changed))
+    return _BidChange(old, old | changed, known | changed, bool(changed), limit_order)
 
 
 def _outcome(view: QuotedView, row: int, change: _BidChange) -> BidOutcome:
@@ -138,7 +149,9 @@ def _outcome(view: QuotedView, row: int, change: _BidChange) -> BidOutcome:
         for name, was, will in zip(names, before, after, strict=True)
     ]
     stored = frozenset(change.stored)
-    return BidOutcome(int(vms.id[row]), vms.name[row], change.changes, stored, rows)
+    return BidOutcome(
+        int(vms.id[row]), vms.name[row], change.changes, stored, rows, change.limit_order
+    )
 
 
 def _shares_and_costs(

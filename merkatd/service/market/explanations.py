@@ -9,8 +9,9 @@ import numpy as np
 
 from merkatd.base.quantities import finite
 from merkatd.cluster import VmState
-from merkatd.database.scheduler import bid_store, journal
+from merkatd.database.scheduler import bid_store, journal, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid
+from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.market.explanation import Explanation, LimitedBy, explain
 from merkatd.scheduler.period import Scheduler
@@ -96,6 +97,8 @@ class ExplainedVm:
     why_here: PlacingStep | None
     bid_source: str
     bid_at_s: float | None
+    limit_order: int | None
+    """The limit order of the VM: while the VM is in it, the bid does not count."""
     rate: float | None
     """The credits per core used for a period, if the market charges for use."""
     cost: float
@@ -124,15 +127,16 @@ class ExplanationService:
     async def _explained(self, view: PeriodView, row: int, *, sees_money: bool) -> ExplainedVm:
         vms, world = view.snapshot.vms, self._scheduler.world
         vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
-        newest_bid, steps, balance = await world.database.read(
+        newest_bid, order, steps, balance = await world.database.read(
             lambda connection: (
                 bid_store.newest_bids(connection, [vm]).get(vm),
+                limit_order_store.of_vms(connection, [vm]).get(vm),
                 journal.history(connection, vm),
                 payer_credits(connection, owner, application) if sees_money else None,
             )
         )
         return await world.executor.run(
-            partial(explained_vm, view, row, newest_bid, steps, balance)
+            partial(explained_vm, view, row, newest_bid, steps, balance, order)
         )
 
 
@@ -142,11 +146,12 @@ def explained_vm(
     newest_bid: Bid | None,
     steps: Sequence[StoredStep],
     balance: float | None,
+    order: LimitOrder | None = None,
 ) -> ExplainedVm:
     """Return all explanations of the VM in this row.
 
-    `newest_bid` is its most recent bid, `steps` are its steps, newest first, and `balance` is the
-    balance of its payer, None if it is not shown.
+    `newest_bid` is its most recent bid, `steps` are its steps, newest first, `balance` is the
+    balance of its payer, None if it is not shown, and `order` is its limit order.
     """
     table = view.snapshot.vms
     vm = int(table.id[row])
@@ -177,6 +182,7 @@ def explained_vm(
         why_here=_why_here(steps),
         bid_source=_bid_source(view, vm, newest_bid),
         bid_at_s=None if newest_bid is None else newest_bid.at_s,
+        limit_order=None if order is None else order.id,
         rate=finite(view.rate[row]),
         cost=float(view.cost[row].sum()),
         balance=balance,

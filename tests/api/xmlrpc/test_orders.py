@@ -14,7 +14,7 @@ from merkatd.service.base.errors import RequestError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.order_limits import SMALL, OrderCounts
 
-READING = ("info", "list", "history", "explain", "version")
+READING = ("book", "info", "list", "history", "explain", "version")
 ANN, ADMIN = (
     Caller(Identity(uid, "name", frozenset({group}), group), "") for uid, group in ((5, 1), (0, 0))
 )

@@ -6,6 +6,7 @@ from merkatd.api.xmlrpc import method_table
 from merkatd.api.xmlrpc.methods import (
     daemon_methods,
     group_methods,
+    limit_order_methods,
     market_methods,
     money_methods,
     platform_methods,
@@ -14,6 +15,7 @@ from merkatd.api.xmlrpc.methods import (
 _HOLD_METHODS = (
     daemon_methods,
     group_methods,
+    limit_order_methods,
     market_methods,
     money_methods,
     platform_methods,

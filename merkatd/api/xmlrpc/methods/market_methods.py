@@ -42,6 +42,7 @@ _BID = (
     " missing resource keeps its bid."
 )
 _RESOURCE = "`cpu` or `memory`; `network` or `disk` if they are sold."
+_IN_ORDER = "Its limit order, if it is in one: then its own bid does not count."
 _ABOUT = {
     "id": "The id of an existing VM.",
     "name": "The name of an existing VM.",
@@ -171,6 +172,7 @@ async def quote_want(
         {
             "id": "The VM's id.",
             "name": "The VM's name.",
+            "limit_order": _IN_ORDER,
             "resources": "A struct for each resource:",
         },
         {
@@ -196,6 +198,7 @@ async def bid_info(services: DaemonServices, caller: Caller, vm: int) -> Any:
         {
             "id": "The VM's id.",
             "name": "The VM's name.",
+            "limit_order": _IN_ORDER,
             "resources": "A struct for each resource:",
         },
         {
@@ -242,6 +245,7 @@ async def bid_set(services: DaemonServices, caller: Caller, vm: int, bid: Mappin
             "bid_source": "The source of its bid: template, xmlrpc, controller, default, or the"
             " group of its spending rate.",
             "bid_at_s": "The time of its bid.",
+            "limit_order": _IN_ORDER,
             "rate": "Credits per core used for a period, if the market charges for use.",
             "cost": "The cost of a whole period; the most if the market charges for use.",
             "balance": "The balance of its payer: its application, or its owner; only for its owner"

@@ -1,0 +1,40 @@
+"""Limit orders as plain dicts, and the VMs that calls name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from merkatd.api.values.market_rows import Row, flat_row
+from merkatd.cluster import Snapshot
+from merkatd.service.base.limit_terms import MOST_VMS
+from merkatd.service.base.period_view import as_id, vm_named
+from merkatd.service.market.stated_orders import BookedOrder, ListedOrder
+
+
+def limit_order_row(order: ListedOrder) -> Row:
+    """Return a limit order."""
+    return flat_row(order) | {"vms": list(order.vms)}
+
+
+def book_row(order: BookedOrder) -> Row:
+    """Return a limit order of the book, with the amount of each resource in its bundle."""
+    row = flat_row(order)
+    bundle: Mapping[str, float | None] = row.pop("bundle")
+    return {**row, **bundle}
+
+
+def vms_named(snapshot: Snapshot, given: Any) -> Any:
+    """Return the ids of VMs that are given as ids or names; the service checks all else."""
+    if not isinstance(given, list) or len(given) > MOST_VMS:
+        return given
+    return [_id_of(snapshot, vm) if isinstance(vm, str) else vm for vm in given]
+
+
+def _id_of(snapshot: Snapshot, named: str) -> int:
+    """Return the VM's id; an id is found without a search through all names."""
+    id_ = as_id(named)
+    if id_ is not None:
+        try:
+            return int(snapshot.vms.id[snapshot.vm_row(id_)])
+        except KeyError:
+            pass  # a name may consist of digits
+    return vm_named(snapshot, named)

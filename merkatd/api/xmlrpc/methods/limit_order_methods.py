@@ -1,0 +1,139 @@
+"""The methods about limit orders."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from merkatd.api.values.limit_order_rows import book_row, limit_order_row
+from merkatd.api.xmlrpc.method_table import Parameter, Returns, method, structs
+from merkatd.base.quantities import quoted_value
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import InvalidRequestError
+from merkatd.service.base.order_limits import SMALL
+from merkatd.service.services import DaemonServices
+
+_ORDER = Parameter("order", "int", "The limit order's id.")
+_TERMS = ("limit", "least_run_s", "factor")
+_ID = Returns("int", "The limit order's id.", {}, {})
+
+
+@method(
+    "merkat.order.set",
+    Parameter("vms", "array", "The ids of its VMs, 1 to 1000."),
+    Parameter("limit", "double", "The most credits a period for all its VMs together."),
+    Parameter(
+        "least_run_s",
+        "double",
+        "The seconds after each start for which `factor` applies, at most 30 days.",
+        0.0,
+    ),
+    Parameter(
+        "factor",
+        "double",
+        "For `least_run_s` after each start the limit is `limit` times this, 1 to 100.",
+        1.0,
+    ),
+    returns=_ID,
+    example="[vm], 3.5, 600.0, 2.0",
+    order=SMALL,
+)
+async def order_set(
+    services: DaemonServices,
+    caller: Caller,
+    vms: list[Any],
+    limit: float,
+    least_run_s: float,
+    factor: float,
+) -> int:
+    """Run all these VMs at full size while they cost at most the limit together, else none of them.
+
+    A repeated call returns the same limit order.
+    """
+    if len(vms) > 1 and not caller.is_admin:  # the right to each VM is checked in OpenNebula
+        services.orders.count(caller.uid, SMALL * (len(vms) - 1), vms)
+    view = (await services.views.prepared()).now
+    return (await services.limit_orders.state(caller, view, vms, limit, least_run_s, factor)).id
+
+
+@method(
+    "merkat.order.change",
+    _ORDER,
+    Parameter("terms", "struct", "`limit`, `least_run_s`, `factor`; a missing one stays."),
+    returns=_ID,
+    example='order, {"limit": 4.0}',
+    order=SMALL,
+)
+async def order_change(
+    services: DaemonServices, caller: Caller, order: int, terms: Mapping[str, Any]
+) -> int:
+    """Change the terms of a limit order from the next period on."""
+    for name in terms:
+        if name not in _TERMS:
+            raise InvalidRequestError(
+                f"terms: unknown member {quoted_value(name)}; known: {', '.join(_TERMS)}"
+            )
+    view = (await services.views.prepared()).now
+    return (await services.limit_orders.change(caller, view, order, **terms)).id
+
+
+@method("merkat.order.delete", _ORDER, returns=_ID, example="order", order=SMALL)
+async def order_delete(services: DaemonServices, caller: Caller, order: int) -> int:
+    """Delete a limit order: the bids of its VMs count again from the next period on."""
+    view = (await services.views.prepared()).now
+    return (await services.limit_orders.withdraw(caller, view, order)).id
+
+
+@method(
+    "merkat.order.list",
+    returns=structs(
+        "A struct for each limit order of the caller; for an administrator, all limit orders.",
+        {
+            "id": "The limit order's id.",
+            "owner": "The id of its VMs' owner, who pays.",
+            "owner_name": "The name of that user.",
+            "market": "The market of its VMs.",
+            "vms": "The ids of its VMs.",
+            "limit": "The most credits a period for all its VMs together.",
+            "limit_now": "The limit in force: `limit`, or `limit` times `factor` after a start.",
+            "least_run_s": "The seconds after each start for which `factor` applies.",
+            "factor": "The multiple of the limit that applies after a start.",
+            "runs": "Whether its VMs run.",
+            "since_s": "The time of its last start or stop; left out if it never ran.",
+            "cost": "The credits a period that it pays, 0 while it waits; left out if it took part"
+            " in no market yet.",
+            "why": "The reason why it waits.",
+            "stated_s": "The time when it was stated.",
+        },
+    ),
+    example="",
+)
+async def order_list(services: DaemonServices, caller: Caller) -> Any:
+    """Return the limit orders of the caller's VMs; for an administrator, all limit orders."""
+    view = (await services.views.prepared()).now
+    read = partial(services.limit_orders.orders, caller, view)
+    return [limit_order_row(order) for order in await services.long_reads.run(caller.uid, read)]
+
+
+@method(
+    "merkat.order.book",
+    Parameter("market", "string", "The market; by default the first.", ""),
+    returns=structs(
+        "A struct for each limit order of all tenants, from the largest height.",
+        {
+            "height": "The multiple of the present prices that it can pay for its bundle; left out"
+            " if nothing has a price.",
+            "limit": "The limit in force, in credits a period.",
+            "runs": "Whether its VMs run.",
+            "cpu": "The CPU of its bundle, in percent of a core.",
+            "memory": "The memory of its bundle, in MiB.",
+            "network": "The network of its bundle, in Mbit/s, if network is sold.",
+            "disk": "The disk bandwidth of its bundle, in MiB/s, if it is sold.",
+        },
+    ),
+    example='"default"',
+)
+async def order_book(services: DaemonServices, caller: Caller, market: str) -> Any:
+    """Return the limit orders of a market, of all tenants, without names and owners."""
+    view = (await services.views.prepared()).now
+    read = partial(services.limit_orders.book, caller, view, market or None)
+    return [book_row(order) for order in await services.long_reads.run(caller.uid, read)]

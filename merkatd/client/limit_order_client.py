@@ -1,0 +1,93 @@
+"""A tenant's calls on limit orders: `LimitOrders(merkat).set([12, 13], limit=3.5)`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from merkatd.client.answers import read_all
+from merkatd.client.merkat import Merkat, without_none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOrder:
+    """A limit order: its VMs run together while they cost at most `limit` credits a period."""
+
+    id: int
+    owner: int
+    vms: Sequence[int]
+    limit: float
+    limit_now: float
+    """The limit in force: after a start, `limit` times `factor`."""
+    least_run_s: float
+    factor: float
+    runs: bool
+    stated_s: float
+    why: str
+    owner_name: str | None = None
+    market: str | None = None
+    since_s: float | None = None
+    cost: float | None = None
+    """The credits a period that it pays, 0 while it waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookedOrder:
+    """A limit order of any tenant: what it asks for, and the limit in force."""
+
+    limit: float
+    runs: bool
+    height: float | None = None
+    """The multiple of the present prices that it can pay."""
+    cpu: float | None = None
+    memory: float | None = None
+    network: float | None = None
+    disk: float | None = None
+
+
+class LimitOrders:
+    """The calls on limit orders of one login."""
+
+    def __init__(self, merkat: Merkat) -> None:
+        self._merkat = merkat
+
+    def set(
+        self,
+        vms: Sequence[int],
+        *,
+        limit: float,
+        least_run_s: float = 0.0,
+        factor: float = 1.0,
+    ) -> int:
+        """State a limit order and return its id; a repeated call returns the same id.
+
+        For `least_run_s` after each start the limit is `limit` times `factor`.
+        """
+        terms = (float(limit), float(least_run_s), float(factor))
+        return self._id("set", [*vms], *terms)
+
+    def change(
+        self,
+        order: int,
+        *,
+        limit: float | None = None,
+        least_run_s: float | None = None,
+        factor: float | None = None,
+    ) -> int:
+        """Change the terms of a limit order; None leaves a value unchanged."""
+        terms = without_none(limit=limit, least_run_s=least_run_s, factor=factor)
+        return self._id("change", order, terms)
+
+    def delete(self, order: int) -> int:
+        """Delete a limit order: the bids of its VMs count again."""
+        return self._id("delete", order)
+
+    def list(self) -> tuple[LimitOrder, ...]:
+        """Return the limit orders of this login; for an administrator, all."""
+        return read_all(LimitOrder, self._merkat.call("merkat.order.list"))
+
+    def book(self, market: str = "") -> tuple[BookedOrder, ...]:
+        """Return the limit orders of a market, of all tenants, from the largest height."""
+        return read_all(BookedOrder, self._merkat.call("merkat.order.book", market))
+
+    def _id(self, method: str, *arguments: Any) -> int:
+        return int(self._merkat.call(f"merkat.order.{method}", *arguments))

@@ -1,0 +1,249 @@
+"""The command `order`: limit orders, and the order book of a market."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from merkatd.base.quantities import credits_text, duration_text, time_text
+from merkatd.commands.ask_daemon import Ask, add_view, show_view
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.terminal.output import ConflictingArgumentsError
+from merkatd.commands.terminal.screen_text import wrapped
+
+ORDER_TABLE = ScreenTable(
+    "ORDER",
+    (
+        Column("ID", "id", ColumnFormat.WHOLE, "the limit order's id"),
+        Column("USER", "owner_name", ColumnFormat.TEXT, "the user that pays", least=6),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "the id of the user that pays", default=False),
+        Column("MARKET", "market", ColumnFormat.TEXT, "the market of its VMs", default=False),
+        Column("VMS", "vms", ColumnFormat.LIST, "the ids of its VMs", least=8),
+        Column(
+            "LIMIT",
+            "limit",
+            ColumnFormat.CREDITS,
+            "the most that its VMs together may cost, in credits a period",
+        ),
+        Column(
+            "NOW",
+            "limit_now",
+            ColumnFormat.CREDITS,
+            "the limit in force: LIMIT, or LIMIT x FACTOR after a start",
+            optional=True,
+        ),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits a period that it pays"),
+        Column("RUNS", "runs", ColumnFormat.TEXT, "whether its VMs run"),
+        Column("SINCE", "since_s", ColumnFormat.TIME, "its last start or stop", optional=True),
+        Column(
+            "LEAST_RUN",
+            "least_run_s",
+            ColumnFormat.NUMBER,
+            "the seconds after each start for which FACTOR applies",
+            default=False,
+        ),
+        Column(
+            "FACTOR",
+            "factor",
+            ColumnFormat.NUMBER,
+            "the multiple of the limit that applies after a start",
+            default=False,
+        ),
+        Column("STATED", "stated_s", ColumnFormat.TIME, "when it was stated", default=False),
+        Column("WHY", "why", ColumnFormat.TEXT, "the reason why it waits", least=10, optional=True),
+    ),
+)
+BOOK_TABLE = ScreenTable(
+    "ORDER",
+    (
+        Column(
+            "HEIGHT",
+            "height",
+            ColumnFormat.PART,
+            "the multiple of the present prices that it can pay for its bundle",
+        ),
+        Column("LIMIT", "limit", ColumnFormat.CREDITS, "the limit in force, in credits a period"),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "its CPU, in percent of a core"),
+        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its memory, in MiB"),
+        Column("NETWORK", "network", ColumnFormat.NUMBER, "its network, in Mbit/s", sometimes=True),
+        Column("DISK", "disk", ColumnFormat.NUMBER, "its disk, in MiB/s", sometimes=True),
+        Column("RUNS", "runs", ColumnFormat.TEXT, "whether its VMs run"),
+    ),
+)
+_TABLES = {
+    "set": ORDER_TABLE,
+    "change": ORDER_TABLE,
+    "delete": ORDER_TABLE,
+    "list": ORDER_TABLE,
+    "book": BOOK_TABLE,
+}
+_USAGES = {
+    "set": "set VM ... --limit CREDITS",
+    "change": "change ID",
+    "delete": "delete ID",
+    "list": "list",
+    "book": "book",
+}
+_QUESTIONS = {
+    "set": "limit_order_set",
+    "change": "limit_order_change",
+    "delete": "limit_order_delete",
+    "list": "limit_orders",
+    "book": "limit_order_book",
+}
+_FEW = 10
+"""The most VMs that a sentence names."""
+COUNTS_AGAIN = "its own bid counts again when the order is deleted"
+
+
+def add_order_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `order`."""
+    parser.add_argument("what", metavar="WHAT", choices=tuple(_TABLES), help=", ".join(_TABLES))
+    parser.add_argument(
+        "subjects",
+        metavar="SUBJECT",
+        nargs="*",
+        type=command_parser.reference,
+        help="with set: the VMs, by id or name; with change and delete: the limit order's id",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="CREDITS",
+        type=command_parser.bid,
+        help="with set and change: the most that all VMs together may cost a period",
+    )
+    parser.add_argument(
+        "--least-run",
+        metavar="TIME",
+        type=command_parser.duration,
+        help="with set and change: the time after each start for which the factor applies, like"
+        " 90s, 10m or 2h",
+    )
+    parser.add_argument(
+        "--factor",
+        metavar="X",
+        type=command_parser.bid,
+        help="with set and change: during that time the limit is X times as high",
+    )
+    parser.add_argument(
+        "--market", metavar="NAME", type=command_parser.reference, help="with book: the market"
+    )
+    add_view(parser, _TABLES)
+
+
+def run_order(arguments: argparse.Namespace) -> int:
+    """Show or change limit orders."""
+    what: str = arguments.what
+    one = what in {"set", "change", "delete"}
+    return show_view(
+        "order",
+        arguments,
+        _TABLES[what],
+        lambda ask: _ask(ask, arguments),
+        rows=(lambda answer: [answer]) if one else (lambda answer: answer),
+        text=(lambda answer, cells: _lines(what, answer, cells)) if one else None,
+        whole=one,
+        changes=one,
+    )
+
+
+def _ask(ask: Ask, given: argparse.Namespace) -> Any:
+    what = given.what
+    _check(given)
+    terms = {"limit": given.limit, "least_run_s": given.least_run, "factor": given.factor}
+    if what == "set":
+        return ask(_QUESTIONS[what], vms=given.subjects, **terms)
+    if what in {"list", "book"}:
+        return ask(_QUESTIONS[what], market=given.market)
+    try:
+        order = command_parser.whole(given.subjects[0])
+    except argparse.ArgumentTypeError as error:
+        raise ConflictingArgumentsError(str(error)) from None
+    return ask(_QUESTIONS[what], order=order, **terms)
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Raise ConflictingArgumentsError if the arguments do not fit the verb."""
+    what, number = given.what, len(given.subjects)
+    fits = number > 0 if what == "set" else number == int(what in {"change", "delete"})
+    if not fits:
+        raise ConflictingArgumentsError(
+            f"wrong number of arguments; expected: merkatd order {_USAGES[what]}"
+        )
+    options = [given.limit, given.least_run, given.factor]
+    if what == "set" and given.limit is None:
+        raise ConflictingArgumentsError("set needs --limit CREDITS")
+    if what == "change" and all(option is None for option in options):
+        raise ConflictingArgumentsError("change needs --limit, --least-run or --factor")
+    if what not in {"set", "change"} and any(option is not None for option in options):
+        raise ConflictingArgumentsError(
+            "--limit, --least-run and --factor can be used only with set and change"
+        )
+    if given.market is not None and what != "book":
+        raise ConflictingArgumentsError("--market can be used only with book")
+
+
+def _lines(what: str, order: Any, cells: int | None) -> Sequence[str]:
+    lines: list[str] = []
+    for text in _texts(what, order):
+        lines += wrapped(text, cells)
+    return lines
+
+
+def _texts(what: str, order: Any) -> Iterator[str]:
+    vms, alone = order["vms"], len(order["vms"]) == 1
+    which = f"VM{'' if alone else 's'} {', '.join(map(str, vms))}"
+    if len(vms) > _FEW:
+        which = f"{len(vms):,} VMs"
+    if what == "delete":
+        again = "its own bid counts again" if alone else "their own bids count again"
+        yield f"Limit order {order['id']} of {which} is deleted: {again}."
+        return
+    runs = "runs while it costs" if alone else "run together while they cost"
+    limit, after = order["limit"], ""
+    if order["factor"] > 1 and order["least_run_s"] > 0:
+        longest = duration_text(order["least_run_s"])
+        after = f", and at most {credits_text(limit * order['factor'])} for {longest} after a start"
+    yield (
+        f"Limit order {order['id']}: {which} {runs} at most"
+        f" {credits_text(limit)} credits a period{after}."
+    )
+    if order["since_s"] is None and order["cost"] is None and not order["why"]:
+        yield f"The next period decides whether {'it runs' if alone else 'they run'}."
+        return
+    since = "" if order["since_s"] is None else f" since {time_text(order['since_s'])}"
+    why = f": {order['why']}" if order["why"] else ""
+    state = "runs" if order["runs"] else "waits"
+    yield f"The order {state}{since}{why}. A change applies from the next period on."
+
+
+def order_note(vm: int, order: int | None) -> str | None:
+    """Return the note that a VM is in a limit order, or None if it is in none."""
+    return None if order is None else f"VM {vm} is in limit order {order}: {COUNTS_AGAIN}"
+
+
+ORDER = Verb(
+    "order",
+    summary="state, change, delete and list limit orders",
+    description="""\
+`merkatd order`: run VMs together at full size while they cost at most a limit, else none of them.
+
+merkatd order set VM ... --limit CREDITS: state a limit order for these VMs; with --least-run TIME
+--factor X the limit is X times as high for TIME after each start, so that the VMs are not suspended
+soon after it.
+
+merkatd order change ID --limit CREDITS: change the limit, the time or the factor.
+
+merkatd order delete ID: delete it; the VMs' own bids count again.
+
+merkatd order list: all limit orders. COST is what an order pays; a higher limit does not raise it.
+
+merkatd order book: the limit orders of a market by height, the multiple of the present prices that
+an order can pay.
+
+A tenant states orders through XML-RPC (docs/xmlrpc.md). Example: `merkatd order set 12 13 14
+--limit 3.5 --least-run 10m --factor 2`.
+""",
+    add_arguments=add_order_arguments,
+    run=run_order,
+)
