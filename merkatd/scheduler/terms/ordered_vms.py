@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
+from merkatd.cluster import BIDDING, Bools, Floats, Orders, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.fleets import fleet_store
@@ -69,7 +69,8 @@ def with_stated_orders(
         return snapshot
     vms = snapshot.vms
     order = np.full(len(vms), NO_ROW)
-    bid, floor = vms.bid.copy(), vms.floor.copy()
+    bid, floor, state = vms.bid.copy(), vms.floor.copy(), vms.state.copy()
+    boots = _boots(snapshot, seen)
     for row, stated_order in enumerate(stated.orders):
         rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
         rows = rows[rows != NO_ROW]
@@ -77,19 +78,33 @@ def with_stated_orders(
         if _market_of(snapshot, rows, markets) == NO_MARKET:
             continue
         order[rows] = row
-        active = rows[is_one_of(vms.state[rows], BIDDING)]
+        state[rows[boots[rows]]] = VmState.BUSY
+        active = rows[is_one_of(state[rows], BIDDING)]
         floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
         bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
     saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
     return replace(
         snapshot,
-        vms=replace(vms, order=order, bid=bid, floor=floor, saved=saved),
+        vms=replace(vms, order=order, bid=bid, floor=floor, state=state, saved=saved),
         orders=Orders(
             id=np.array([order.id for order in stated.orders], dtype=np.int64),
             funded_s=np.array([order.rest_s(snapshot.now_s) for order in stated.orders]),
         ),
         markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
     )
+
+
+def _boots(snapshot: Snapshot, seen: Observation) -> Bools:
+    """Return [vms]: whether the VM has a host but no guest yet: its disks are copied, or it boots.
+
+    It counts as off otherwise. In an order it keeps its room: a boot can last several periods, and
+    another order would start there meanwhile.
+    """
+    boots: Bools = seen.vm_state == VmState.PENDING  # OpenNebula is about to deploy it
+    if seen.vm_idle is not None:
+        boots |= seen.vm_idle & (seen.vm_state == VmState.BUSY)
+    boots &= snapshot.vms.state == VmState.POWERED_OFF
+    return boots
 
 
 def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:
