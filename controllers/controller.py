@@ -51,7 +51,10 @@ class Controller:
         """Prepare the controller; called once, before all other methods."""
 
     async def on_price(self, news: News) -> None:
-        """React to a period's news, with its prices and the allocations of the platform's VMs."""
+        """React to a period's news, with its prices and the allocations of the platform's VMs.
+
+        It is called about once in an interval (Note [Controllers decide once in an interval]).
+        """
         raise NotImplementedError
 
     async def on_progress(self, measured: Measured) -> None:

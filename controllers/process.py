@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from controllers.controller import Controller
+from controllers.decision_times import DecisionTimes
 from controllers.monitors.monitor import Monitor
 from merkatd.bus.peer import Peer
 from merkatd.protocol.bus_messages import Measured
@@ -34,21 +35,24 @@ async def run_controller(kind: type[Controller], passport: Passport) -> None:
         welcome = await peer.open()
         controller = kind(welcome.assignment, peer)
         await controller.on_start()
+        times = DecisionTimes(welcome.assignment.interval_s)
         if welcome.latest.news is not None:
+            times.note(welcome.latest.news)
             await controller.take(welcome.latest.news)
-        await _until_told(peer, _controlling(controller, peer))
+        await _until_told(peer, _controlling(controller, peer, times))
     finally:
         await peer.close()
 
 
-async def _controlling(controller: Controller, peer: Peer) -> None:
-    async for event in _current(peer):
-        taking = asyncio.ensure_future(controller.take(event))
-        try:
-            await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            await taking
-            raise
+async def _controlling(controller: Controller, peer: Peer, times: DecisionTimes) -> None:
+    async with contextlib.aclosing(times.paced(_current(peer))) as events:
+        async for event in events:
+            taking = asyncio.ensure_future(controller.take(event))
+            try:
+                await asyncio.shield(taking)
+            except asyncio.CancelledError:
+                await taking
+                raise
 
 
 async def _current(peer: Peer) -> AsyncIterator[News | Measured]:

@@ -9,10 +9,15 @@ by which controllers suspend (`merkatd/policies/suspension.py`).
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from math import inf
 from typing import Final
 
 from controllers.applications.application_progress import Progress
+from controllers.applications.decision_counts import (
+    NEARLY,
+    intervals_in_a_row,
+    note_rest,
+    rested_s,
+)
 from controllers.applications.market_position import (
     LEAST_BID,
     DecisionInput,
@@ -44,9 +49,9 @@ from merkatd.protocol.bus_messages import Measured
 from merkatd.protocol.platform_messages import ClusterTerms, News, VmNow
 
 PATIENCE: Final = 2
-"""Periods in a row that must call for a suspension, as prices swing while other bids settle."""
+"""Intervals in a row that must call for a suspension, as prices swing while other bids settle."""
 LAST_HOPE: Final = 4
-"""Periods in a row in which the deadline must be out of reach before the controller gives up: a
+"""Intervals in a row in which the deadline must be out of reach before the controller gives up: a
 pace measured on a busy host, or just after a start, may be far from the best."""
 DRAIN: Final = 3.0
 """The ratio of a period's cost to the spending limit from which one such period is enough."""
@@ -59,7 +64,7 @@ that start together on a full market would bid each other up to all their spendi
 would all be suspended because of the price that they made."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
-_ABSENT, _RESUMED, _HEARD = "absent", "resumed_in", "heard"
+_ABSENT, _HEARD = "absent", "heard"
 _SHARES: Final = "shares"
 _SUSPENDING: Final = "suspending"
 
@@ -109,7 +114,8 @@ class Iterative(Controller):
 
     async def on_price(self, news: News) -> None:
         """Bid, suspend or end, and report the progress."""
-        self._hear(news)
+        note_rest(self.assignment, self.memory, _HEARD, news, new=not self._hears)
+        self._hears = True
         parts = self._parts()
         if await self._ended(self._counting(parts, news)):
             return
@@ -126,21 +132,6 @@ class Iterative(Controller):
         await self._tell(scene)
         if await self.goes_on(scene):
             await self.bid(scene, standings)
-
-    def _hear(self, news: News) -> None:
-        """Record the period in which the platform was resumed.
-
-        The controller's process ends while the platform is suspended, and may start only when it
-        runs again. So a process that has missed periods assumes that the platform was resumed.
-        """
-        period, state = self.memory.get(_HEARD, (None, ""))
-        begins = not self._hears and bool(self.assignment.memory)
-        missed = begins and (period is None or news.period > period + 1)
-        ended = state == _SUSPENDING and news.state != _SUSPENDING
-        if news.state == "resuming" or missed or ended:
-            self.memory[_RESUMED] = news.period
-        self.memory[_HEARD] = news.period, news.state
-        self._hears = True
 
     async def _ended(self, parts: Mapping[str, Progress]) -> bool:
         """End the platform if a part has failed or all parts have ended; return whether it ends."""
@@ -199,9 +190,6 @@ class Iterative(Controller):
             )
             for name in news.prices
         ]
-        resumed = self.memory.get(_RESUMED)
-        # Counted in periods, so that a change of the clock does not change the rest.
-        rested = inf if resumed is None else abs(news.period - int(resumed))
         return Case(
             purse=available_credits(self.assignment, news),
             left_s=self.left_s(),
@@ -210,7 +198,7 @@ class Iterative(Controller):
             full=full,
             prices=market,
             interval_s=self.assignment.interval_s,
-            since_s=rested * self.assignment.interval_s,
+            since_s=rested_s(self.assignment, self.memory),
         )
 
     def _scene(
@@ -255,8 +243,8 @@ class Iterative(Controller):
 
     async def _given_up(self, decision_input: DecisionInput) -> bool:
         """Give up if the deadline stays out of reach; return whether it did."""
-        lost, period = self.gives_up and decision_input.hopeless, decision_input.news.period
-        if self._in_a_row(_LOST, period, holds=lost) < LAST_HOPE:
+        lost, news = self.gives_up and decision_input.hopeless, decision_input.news
+        if self._in_a_row(_LOST, news, holds=lost) < LAST_HOPE - NEARLY:
             return False
         await self.give_up(why_too_late(decision_input))
         return True
@@ -265,27 +253,17 @@ class Iterative(Controller):
         """Return whether the platform runs in the next period; suspend it if not."""
         if not decision_input.sure:
             return True
-        period = decision_input.news.period
-        dear = self._in_a_row(_DEAR, period, holds=suspends(decision_input.case))
-        if dear < PATIENCE and not (dear and decision_input.overspent):
+        news = decision_input.news
+        dear = self._in_a_row(_DEAR, news, holds=suspends(decision_input.case))
+        if dear < PATIENCE - NEARLY and not (dear and decision_input.overspent):
             return True
-        self.memory[_DEAR] = 0, period
+        self.memory[_DEAR] = 0, news.at_s
         bought = f"{decision_input.part:.0%} of its VMs' full size"
         await self.suspend(f"its spending limit buys {bought}")
         return False
 
-    def _in_a_row(self, name: str, period: int, *, holds: bool) -> int:
-        """Return for how many periods in a row a condition holds, including this period.
-
-        After a restart a controller gets the last period's news again, and counts them once.
-        """
-        count, last = self.memory.get(name, (0, 0))
-        if not holds:
-            count, last = 0, 0
-        elif period != last:
-            count, last = count + 1, period
-        self.memory[name] = count, last
-        return int(count)
+    def _in_a_row(self, name: str, news: News, *, holds: bool) -> float:
+        return intervals_in_a_row(self.assignment, self.memory, name, news, holds=holds)
 
     def compared(self, decision_input: DecisionInput) -> tuple[Performance, float]:
         """Return the performance for the bids, and the spending limit.

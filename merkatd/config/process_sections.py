@@ -92,7 +92,7 @@ class PeriodSection(Rhythm):
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "interval_s": SettingRules(above=0),
-        "least_interval_s": SettingRules(above=0),
+        "least_interval_s": SettingRules(least=0.1),
         "step_limit_s": SettingRules(above=0),
         "act_limit_s": SettingRules(above=0),
         "tell_limit_s": SettingRules(above=0),
@@ -147,8 +147,8 @@ class CloudSection:
     ONE_AUTH names, else ~/.one/one_auth."""
     events_endpoint: str = field(default="", metadata=rules(check=_publisher))
     """The address where OpenNebula's hook manager publishes events, for example
-    tcp://127.0.0.1:2101: a period then starts early after an event. Empty: periods start by the
-    clock alone."""
+    tcp://127.0.0.1:2101: a period then starts early after an event. Empty: changes in OpenNebula
+    wait for the next period."""
     call_limit_s: float = field(default=30.0, metadata=rules(above=0))
     """The longest time that the daemon waits for the answer of OpenNebula to a call."""
     hosts: int = field(default=10, metadata=rules(least=1, most=100_000))

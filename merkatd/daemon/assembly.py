@@ -169,7 +169,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
         closing.add("the driver's socket", driver.stopListening)
         leading.start()
     if config.cloud.events_endpoint:
-        events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
+        events = Events(config.cloud.events_endpoint, clock, scheduler.wake_after_event)
         closing.add("the events", events.stop)
     ledgers = (services.ledger,)
     going = RunningParts(scheduler, manager, keeper, ledgers, leading, renewals)

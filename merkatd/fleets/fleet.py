@@ -20,6 +20,11 @@ from merkatd.scheduler.observation.observed import Observed
 Member = TypeVar("Member", bound=FleetMember)
 MOST_REFUSALS = 3
 """The number of refusals after which the creation of a VM is given up."""
+_NEARLY = 0.1
+"""A tolerance in intervals: real intervals differ."""
+
+
+_NONE = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,9 @@ class FleetView:
     """The VMs of all fleets in a period."""
 
     period: int
+    at_s: float
+    """The time of the observation."""
+    interval_s: float
     states: Mapping[int, VmState]
     """States by VM id; VMs with a step in progress are BUSY."""
     ailing: AbstractSet[int] = frozenset()
@@ -53,6 +61,31 @@ class FleetView:
             return True
         return member.vm not in self.states and member.vm not in self.ailing
 
+    def refused_to(self, member: FleetMember) -> Refusals:
+        """Return the refusals to create a VM; none if it exists or its creation is in progress."""
+        waits = member.vm is None and member.key not in self.creating
+        return self.refused.get(member.key, _NONE) if waits else _NONE
+
+    def rest(self, refused: Refusals) -> int:  # noqa: ARG002 - others wait longer each time
+        """Return the number of intervals between a refused creation and the next attempt."""
+        return 1
+
+    def retry_s(self, member: FleetMember) -> float | None:
+        """Return the time of the next attempt to create a VM; None if none was refused."""
+        refused = self.refused_to(member)
+        if not refused.times:
+            return None
+        return refused.at_s + (self.rest(refused) - _NEARLY) * self.interval_s
+
+    def rests(self, member: FleetMember) -> bool:
+        """Return whether the next attempt to create a VM must wait.
+
+        A refusal in the future, from a wrong clock, delays no attempt.
+        """
+        retry_s = self.retry_s(member)
+        refused_s = self.refused_to(member).at_s
+        return retry_s is not None and refused_s <= self.at_s < retry_s
+
     def end_step(self, member: FleetMember, reason: str) -> Step | None:
         """Return the step that ends a member's VM, None while that is impossible.
 
@@ -70,6 +103,7 @@ def read_fleet_view(
     observed: Observed,
     members: Sequence[Member],
     owner_of: Callable[[Member], int],
+    interval_s: float,
 ) -> FleetView:
     """Return the view of these members, which are not gone.
 
@@ -90,6 +124,8 @@ def read_fleet_view(
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     return FleetView(
         period=observed.period,
+        at_s=observation.at_s,
+        interval_s=interval_s,
         states={vm: VmState(state) for vm, state in states},
         ailing=observation.ailing.keys(),
         creating=creating,

@@ -83,7 +83,8 @@ def group_change(
     reason = _why_ended(group)
     ends = (sight.end_step(member, reason) for member in going)
     steps: list[Step] = [step for step in ends if step is not None]
-    steps += [make(member) for member in (*unmade, *add)[: max(room, 0)]]
+    to_make = [member for member in (*unmade, *add) if not sight.rests(member)]
+    steps += [make(member) for member in to_make[: max(room, 0)]]
     return GroupFleetChange(add, tuple(member.key for member in leave), tuple(steps))
 
 

@@ -48,7 +48,12 @@ def read_all(connection: sa.Connection) -> None:
 
 
 def review_groups(
-    connection: sa.Connection, observed: Observed, at_s: float, entropy: bytes, new_vms: int
+    connection: sa.Connection,
+    observed: Observed,
+    at_s: float,
+    entropy: bytes,
+    new_vms: int,
+    interval_s: float,
 ) -> GroupReview:
     """Review all groups and return the steps of their VMs; create `new_vms` per owner at most.
 
@@ -68,7 +73,7 @@ def review_groups(
     for member in present:
         members.get(member.vm_group, []).append(member)
     sight, highest = (
-        read_fleet_view(connection, observed, present, lambda member: member.owner),
+        read_fleet_view(connection, observed, present, lambda member: member.owner, interval_s),
         GROUP_MEMBERS.highest_numbers(connection),
     )
     room, apart, steps = CreationRoom(new_vms), SeparateWork(connection), list[Step]()
@@ -142,9 +147,16 @@ class Keeper:
             await database.read(read_all)
             self._has_read = True
         at_s, entropy = self.world.now(), self._rng.bytes(32)
-        most = self.world.rhythm.new_vms
+        rhythm = self.world.rhythm
         tended = await database.run(
-            partial(review_groups, observed=observed, at_s=at_s, entropy=entropy, new_vms=most)
+            partial(
+                review_groups,
+                observed=observed,
+                at_s=at_s,
+                entropy=entropy,
+                new_vms=rhythm.new_vms,
+                interval_s=rhythm.interval_s,
+            )
         )
         self.world.troubles.note(TroubleKind.GROUP, "looked after", tended.failed)
         return tended.steps

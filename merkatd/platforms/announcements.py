@@ -31,6 +31,7 @@ from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
     HISTORY_PERIODS,
+    MOST_EARLY,
     UNBUYABLE_PRICE,
     Assignment,
     BookOrder,
@@ -208,9 +209,9 @@ def markets_now(
     vms_shown = []
     for row, market in enumerate(markets):
         past: dict[str, list[float]] = {name: [] for name in names}
-        for point in price_store.history(
-            connection, market.name, 0.0, HISTORY_PERIODS * len(names)
-        ):
+        most = HISTORY_PERIODS * MOST_EARLY * len(names)
+        points = price_store.history(connection, market.name, 0.0, most)
+        for point in price_store.spaced(points, interval_s):
             past.setdefault(point.resource, []).append(_sayable(point.price))
         now = announcement.prices.get(market.name, {})
         vms_shown.append(
@@ -222,7 +223,7 @@ def markets_now(
                 prices={name: _sayable(price) for name, price in now.items()},
                 capacity=_amounts(names, market_view(snapshot, row).total.tolist()),
                 reserve=_amounts(names, market.pricing.reserve_prices(names).tolist()),
-                past={name: tuple(prices_) for name, prices_ in past.items()},
+                past={name: tuple(last[-HISTORY_PERIODS:]) for name, last in past.items()},
                 orders=books.get(market.name, ()),
             )
         )

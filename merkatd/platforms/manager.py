@@ -23,16 +23,11 @@ from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import ControlledPlatform, news_of
 from merkatd.platforms.controller_actions import act
-from merkatd.platforms.lifecycle.controller_failures import fail, monitor_failed
+from merkatd.platforms.early_starts import EarlyStarts
+from merkatd.platforms.lifecycle.controller_failures import record_end, record_monitor_end
 from merkatd.platforms.lifecycle.funds import read_all
 from merkatd.platforms.lifecycle.period_review import ReviewInput, review_platforms
 from merkatd.platforms.lifecycle.template_checks import CheckedTemplate, SiteOffer, check_template
-from merkatd.platforms.lifecycle.transitions import (
-    Event,
-    LifecycleEvent,
-    PlatformState,
-    record_transition,
-)
 from merkatd.platforms.processes.process_files import remove_old_logs
 from merkatd.platforms.tenant_orders import Submission, Update
 from merkatd.protocol.message_limits import check_memory
@@ -75,6 +70,7 @@ class Manager:
         self._running: dict[int, ControlledPlatform] = {}
         self._turn = DeferredLock()
         self._closed = False
+        self._early = EarlyStarts()
         self._has_read = False
         """Whether the templates of all living platforms were read since the daemon leads."""
         controllers.attend(self)
@@ -110,6 +106,7 @@ class Manager:
             advance_periods=world.rhythm.most_periods_charged,
             new_vms=world.rhythm.new_vms,
         )
+        self._early.note_review(now.at_s, now.now_s)
         tended = await database.run(partial(review_platforms, observed=observed, now=now))
         world.troubles.note(TroubleKind.PLATFORM, "reviewed", tended.failed)
         return tended.steps
@@ -124,7 +121,8 @@ class Manager:
             if not self._closed:
                 await self._compare(announcement)
         except Exception:  # noqa: BLE001 - the next period's news must still be sent
-            _log.failure("Could not send the news of the period to the platforms' controllers")
+            if not self._closed:  # after that nothing can be read
+                _log.failure("Could not send the news of the period to the platforms' controllers")
         finally:
             self._turn.release()
 
@@ -145,6 +143,7 @@ class Manager:
         told = sorted(now.keys() & self._running.keys())
         self._controllers.announce(markets, [now[platform].standing for platform in told])
         await remove_old_logs(world, self._controllers, announcement.seen.period)
+        await self._early.after_period(world, announcement, markets)
 
     async def _start(self, those: Mapping[int, ControlledPlatform]) -> None:
         """Start the controllers of these platforms; the next call retries those that fail."""
@@ -160,6 +159,7 @@ class Manager:
 
     def _end(self, platform: int) -> None:
         """Stop a platform's processes, without waiting for their end."""
+        self._early.forget(platform)
         gone = self._running.pop(platform)
         ending = ensureDeferred(self._controllers.stop(platform, gone.grace_s))
         ending.addErrback(
@@ -298,9 +298,13 @@ class Manager:
     async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
         """Carry out an action of a platform's controller, once. Raise LeaseLostError."""
         at_s, goods = self._world.now(), self._world.goods.resources
-        return await self._acting().run(
+        outcome = await self._acting().run(
             lambda connection: act(connection, platform, action_id, action, at_s, goods)
         )
+        if outcome.accepted and platform in self._running:
+            owner = self._running[platform].assignment.owner
+            self._early.after_action(self._world, platform, owner, action)
+        return outcome
 
     async def remember(self, platform: int, memory: Any) -> None:
         """Store the controller's memory.
@@ -317,33 +321,16 @@ class Manager:
 
         If the controller can't be kept running (`final`), its platform ends.
         """
-        at_s, goods = self._world.now(), self._world.goods.resources
-
-        def store(connection: sa.Connection) -> None:
-            row = platform_store.locked(connection, platform)
-            if row is None:
-                return
-            fail(connection, row, why, at_s, goods)
-            if not final:
-                return
-            event = LifecycleEvent(
-                event=Event.STOP,
-                why=f"its controller can't be kept running: {why}",
-                ending=PlatformState.FAILED,
-            )
-            record_transition(connection, row, event, at_s)
-
+        world = self._world
+        at_s, goods = world.now(), world.goods.resources
         if self._may_act():
-            await self._acting().run(store)
+            work = partial(record_end, platform=platform, why=why, at_s=at_s, goods=goods)
+            await self._acting().run(partial(work, final=final))
+            if platform in self._running:
+                world.early.want(self._running[platform].assignment.owner)
 
     async def monitor_ended(self, platform: int, row: int, why: str) -> None:
         """Record in the platform's history that one of its monitors ended."""
         at_s = self._world.now()
-
-        def store(connection: sa.Connection) -> None:
-            stored = platform_store.locked(connection, platform)
-            if stored is not None:
-                monitor_failed(connection, stored, row, why, at_s)
-
         if self._may_act():
-            await self._acting().run(store)
+            await self._acting().run(lambda c: record_monitor_end(c, platform, row, why, at_s))

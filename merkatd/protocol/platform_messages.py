@@ -17,8 +17,9 @@ Amounts = Mapping[str, float]
 
 UNBUYABLE_PRICE = 1e15
 """The price of a resource that no bid can buy."""
-HISTORY_PERIODS = 10
-"""The number of past periods whose prices are published."""
+HISTORY_PERIODS, MOST_EARLY = 10, 12
+"""The number of past periods, an interval apart, whose prices are published; and the number of
+periods in an interval on average up to which they all are."""
 MOST_VMS = MOST_IDS
 """The limit of VMs for all platforms of a tenant together, and so for one platform."""
 
@@ -222,7 +223,8 @@ class MarketNow:
     reserve: Amounts
     """The reserve prices."""
     past: Mapping[str, tuple[float, ...]]
-    """Prices of the last `HISTORY_PERIODS` periods by resource, oldest first, with the present."""
+    """Prices of the last `HISTORY_PERIODS` periods by resource, an interval apart, oldest first,
+    with the present."""
     orders: tuple[BookOrder, ...] = ()
     """All limit orders, from the highest."""
 

@@ -16,6 +16,7 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.transactions import Transactions
 from merkatd.limits import LimitsSettings
 from merkatd.scheduler.base.believed_time import BelievedTime
+from merkatd.scheduler.base.early_periods import EarlyPeriods
 from merkatd.scheduler.base.ports import (
     CloudPort,
     Histories,
@@ -126,6 +127,8 @@ class PeriodContext:
     troubles: Troubles = field(default_factory=Troubles)
     believed: BelievedTime = field(default_factory=BelievedTime)
     """The time that decides deadlines."""
+    early: EarlyPeriods = field(default_factory=EarlyPeriods)
+    """Starts the next period early."""
     in_flight: dict[str, Deferred[None]] = field(default_factory=dict)
     """The requests that have not ended, of earlier periods too, by the ids of their steps."""
     certain: Callable[[], Awaitable[None]] = _nothing

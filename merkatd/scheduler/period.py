@@ -1,10 +1,10 @@
 """The period (section 2.2): observe, charge, decide, act, announce.
 
-At each interval the daemon observes the cloud and charges the allocations since the last
-observation. From the present bids it computes each VM's share and host. It stores the decision,
-carries it out, and announces the new price. A period that takes longer than the interval is not
-started twice. A failed period leaves the cloud as it was, and the next one starts as planned. While
-the daemon is paused, or another daemon acts, it charges nothing and sends nothing.
+At each interval, and early when something matters, the daemon observes the cloud and charges the
+allocations since the last observation. From the present bids it computes each VM's share and host.
+It stores the decision, carries it out, and announces the new price. A failed period leaves the
+cloud as it was, and the next one starts as planned. While the daemon is paused, or another daemon
+acts, it charges nothing and sends nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,10 +15,10 @@ from typing import TypeVar
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster.columns import NO_MARKET
 from merkatd.database.scheduler import order_store, plan_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.database.scheduler.order_store import Mode, Order
+from merkatd.scheduler.base.early_periods import EVENT_S
 from merkatd.scheduler.base.outages import Outage
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.subscribers import Subscribers
@@ -34,7 +34,7 @@ from merkatd.scheduler.execution.shadow import ShadowMode
 from merkatd.scheduler.execution.starting_guests import starting_guests
 from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.observation.foreign_placements import ForeignPlacements
-from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.pace import PeriodPace
 from merkatd.scheduler.phases.announce import (
     Announcement,
     Counter,
@@ -43,7 +43,7 @@ from merkatd.scheduler.phases.announce import (
     announcement_of,
     due,
 )
-from merkatd.scheduler.phases.observe import observe, read_cloud
+from merkatd.scheduler.phases.observe import look_only, observe
 from merkatd.scheduler.phases.permission import Permission, QuietPeriods
 from merkatd.scheduler.phases.requests import cancel_requests
 from merkatd.scheduler.removed_users import RemovedUsers
@@ -89,6 +89,8 @@ class Scheduler:
         self._turn = DeferredLock()
         self._following = GuestWatch(self._turn, context.clock, self._acts, self.wake)
         self._beat = PeriodTimer(context.clock, context.rhythm, self._due)
+        self._pace = PeriodPace(context.clock)
+        context.early.bind(context.clock, self._beat, lambda: not (self.paused or self.standby))
         if leading is not None:
             # The previous leader has stopped, so start the next period now.
             leading.when_taken(self._beat.start_over)
@@ -98,7 +100,7 @@ class Scheduler:
         """Run one period."""
         async with self._turn:
             await self._obey()
-            return await self._period(None)
+            return await self._period(None, paced=False)
 
     async def places(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> DelegatedPlan:
         """Start a period at OpenNebula's request, and return its plan before the period ends.
@@ -151,16 +153,19 @@ class Scheduler:
             mode, self._quiet.moves(mode, self.world.acting) if mode is Mode.ON else None
         )
 
-    async def _period(self, asking: PendingHandover | None) -> Announcement:
+    async def _period(self, asking: PendingHandover | None, *, paced: bool) -> Announcement:
         world, leave = self._fenced(), self.leave
         self._forget()
+        begun_s = self._pace.begin()
+        if paced:
+            world, leave = self._pace.paced(world, leave)
         await self._taking_part.barred.take_back(world)
         if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
             await world.database.run(lambda c: plan_store.withdraw(c, world.now()))
         seen = await observe(world)
         self._cloud_away.answered()
         # Loops over all VMs run outside the reactor, which meanwhile answers other requests.
-        await world.executor.run(lambda: self._look_for_others(seen, leave))
+        await world.executor.run(partial(self.foreign.compare, seen, acts=not leave.mode.watches))
         try:
             seen = replace(seen, histories=await read_histories(world, seen))
             found = await world.executor.run(partial(self._following.found, seen))
@@ -175,6 +180,7 @@ class Scheduler:
                 self._following.expect(world, await starting_guests(world, done.seen, done.decided))
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
+                self._pace.end(done)
                 acted, coming_later = done.acted, done.decided.limits.coming
                 if self._taking_part.note(seen, acted.unplaced, coming_later) or acted.unmoved:
                     self._beat.wake()  # the room that neighbours made is unused
@@ -182,21 +188,12 @@ class Scheduler:
             await give_up(world, seen, error)
             raise
         await self._after(world, leave.mode, done)
-        self._quiet.end()
+        self._quiet.end(begun_s, world.rhythm.interval_s)
         return announcement_of(world, done.seen, done.decided, done.acted, leave.mode)
 
     def _acts(self) -> bool:
         """Return whether limits may be set on hosts between two periods."""
         return not self.paused and not self.mode.watches
-
-    def _look_for_others(self, observed: Observed, leave: Permission) -> None:
-        """Detect placements by other software; beside another scheduler they are expected."""
-        if leave.mode.watches:
-            self.foreign.interrupt()
-            return
-        vms = observed.snapshot.vms
-        managed = frozenset(vms.id[vms.market != NO_MARKET].tolist())
-        self.foreign.look(observed.observation, observed.under_way, managed)
 
     async def _after(self, context: PeriodContext, mode: Mode, done: PeriodResult) -> None:
         """Do the work that follows a period's steps: messages, chores, retirement, retention."""
@@ -259,6 +256,7 @@ class Scheduler:
 
     def _forget(self) -> None:
         """End all work between two periods."""
+        self.world.early.forget()
         self._following.forget()
         self._taking_part.barred.forget()
 
@@ -268,8 +266,16 @@ class Scheduler:
         self._beat.adopt(context.rhythm)
 
     def wake(self) -> None:
-        """Start the next period as soon as the least interval allows, because of an event."""
+        """Start the next period as soon as the least interval allows."""
         self._beat.wake()
+
+    def wake_for(self, owner: int) -> None:
+        """Do the same because of a call of this user (Note [Early periods of an account])."""
+        self.world.early.want(owner)
+
+    def wake_after_event(self) -> None:
+        """Start the next period early, because OpenNebula has reported a change."""
+        self._beat.wake(EVENT_S)
 
     async def _due(self) -> None:
         """Run a period that is due."""
@@ -297,7 +303,7 @@ class Scheduler:
             if why_not is not None:
                 outcome, error = PeriodOutcome.NOT_BEGUN, NotActingError(why_not)
             else:
-                self.latest = await self._period(asking)
+                self.latest = await self._period(asking, paced=asking is None)
                 self.failures = 0
                 self._listeners.call(self.latest)
                 return PeriodOutcome.DONE
@@ -328,7 +334,8 @@ class Scheduler:
             self.foreign.interrupt()
             self.removed.forget()
             self.standby = self._leading.why_not
-            await self._look_only(self.standby)
+            await look_only(self.world, self.standby)
+            self._cloud_away.answered()
             return self.standby
         if self.paused:
             self._quiet.interrupt()
@@ -337,14 +344,3 @@ class Scheduler:
         if asking and self.mode.watches:
             return f"its mode is {self.mode}: it decides but sends nothing"
         return None
-
-    async def _look_only(self, why: str) -> None:
-        """Check whether this daemon could take over; the observation is neither stored nor used."""
-        looked = await read_cloud(self.world)
-        self._cloud_away.answered()
-        _log.info(
-            "Standing by; observed {vms} VMs on {hosts} hosts: {why}",
-            vms=len(looked.observation.vm_id),
-            hosts=len(looked.observation.host_id),
-            why=why,
-        )

@@ -1,8 +1,8 @@
 """Removed users: retiring the tenants whose users no longer exist in OpenNebula.
 
 A tenant counts as removed if the pool of users was read without its user, and OpenNebula says that
-the user id does not exist, both in two periods in a row. An error, or an unread pool, proves
-nothing. The daemon ends the platforms and groups of a removed user. Its own VMs stay: an
+the user id does not exist, both twice, in periods an interval apart. An error, or an unread pool,
+proves nothing. The daemon ends the platforms and groups of a removed user. Its own VMs stay: an
 administrator terminates them or gives them to another user. Once nothing is left and no charge is
 due, the same transaction retires the tenant.
 
@@ -35,6 +35,8 @@ _VMS_NAMED = 5
 MANY, MOST = 3, 0.5
 """The number and the part of tenants up to which missing users are retired without the delay."""
 CERTAIN_S = 86_400.0
+_NEARLY = 0.9
+"""The part of an interval that counts as a whole one: real intervals differ."""
 _DOUBTED = (
     "most users are missing at once: check that this is the same OpenNebula;"
     " the tenant is retired in {hours:.0f} h"
@@ -64,6 +66,8 @@ class RemovedUsers:
         """The number of tenants retired since the daemon started."""
         self._once: frozenset[int] = frozenset()
         """Users that did not exist at the first check."""
+        self._once_s = 0.0
+        """The time of that check."""
         self._gone: frozenset[int] = frozenset()
         """Users that did not exist at the second check either."""
         self._many_since_s: float | None = None
@@ -121,8 +125,11 @@ class RemovedUsers:
         return left_s if left_s > 0 else None
 
     async def _ask(self, context: PeriodContext, candidates: Collection[int]) -> None:
-        """Ask OpenNebula about each candidate in two periods; an error proves nothing."""
+        """Ask OpenNebula twice about each candidate; an error proves nothing."""
         self._gone &= frozenset(candidates)
+        now_s = context.clock.seconds()
+        if self._once and 0.0 < now_s - self._once_s < _NEARLY * context.rhythm.interval_s:
+            return  # a second answer within moments proves no more than the first
         open_ = frozenset(candidates) - self._gone
         # Users that were missing once come first, so that the second check follows in the next
         # period.
@@ -134,7 +141,7 @@ class RemovedUsers:
             self._once = frozenset()
             return
         self._gone |= missing & self._once
-        self._once = missing - self._gone
+        self._once, self._once_s = missing - self._gone, now_s
 
     def _tell(self, outcomes: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
         waiting: dict[int, str] = {}

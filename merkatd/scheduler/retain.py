@@ -11,6 +11,8 @@ from merkatd.scheduler.context import PeriodContext
 
 EVERY = 60
 """The number of periods between two runs."""
+MOST_EARLY = 12
+"""The number of periods in an interval whose details are kept for the whole time of retention."""
 _BATCHES = 50
 """The most transactions in a run; a table that has grown for years needs several runs."""
 
@@ -35,7 +37,7 @@ def horizon_of(connection: sa.Connection, context: PeriodContext, period: int) -
     Deleted rows never come back, and clocks are sometimes wrong. So the time since the oldest
     period with details counts as at most one interval per period. While a clock is ahead, and after
     days without periods, more rows are kept than necessary. Periods that began early do not shorten
-    the retention of details.
+    the retention of details, up to `MOST_EARLY` periods in each interval on average.
     """
     rhythm, now_s = context.rhythm, context.now()
     oldest = period_store.first_from(connection, period - rhythm.keep_allocations)
@@ -44,9 +46,9 @@ def horizon_of(connection: sa.Connection, context: PeriodContext, period: int) -
         now_s = min(now_s, oldest.started_s + passed_s)
     details_s = now_s - rhythm.keep_allocations * rhythm.interval_s
     first = period_store.first_since(connection, details_s)
-    # With correct clocks that is the oldest one; no more periods can have begun in that time.
-    most = rhythm.keep_allocations * max(rhythm.interval_s / max(rhythm.least_interval_s, 1.0), 1.0)
-    begun_early = period if first is None else max(first, period - int(most))
+    # With correct clocks that is the oldest one.
+    most = rhythm.keep_allocations * MOST_EARLY
+    begun_early = period if first is None else max(first, period - most)
     return Horizon(
         details_period=min(period - rhythm.keep_allocations, begun_early),
         details_s=details_s,

@@ -1,4 +1,14 @@
-"""The timer of periods: one per interval, earlier after an event, never two at once."""
+"""The timer of periods: one per interval, earlier after an event, never two at once.
+
+# Note [Pauses between periods]
+
+The next period starts an interval after the last one, or as soon as something wakes the timer.
+Between two starts lies at least the least interval. The pause after a period is at least as long as
+the period was, up to an interval, so that the daemon spends at most half of its time in periods.
+Example: with an interval of 60 s and a least interval of 1 s, a period of 0.2 s that is woken at
+once follows after 1 s. A period of 8 s ends 8 s after its start, so the next one starts 16 s after
+it at the earliest.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -24,8 +34,11 @@ class PeriodTimer:
         self._call: Any = None
         self._in_hand: Deferred[None] | None = None
         self._next_s = 0.0
-        self._begun_s = 0.0
-        self._woken = False
+        self._begun_s = self._ended_s = 0.0
+        self._rest_s = 0.0
+        """The least pause after the last period (Note [Pauses between periods])."""
+        self._least_s: float | None = None
+        """The least time between two starts for the event that woke the timer; None without one."""
 
     @property
     def stopping(self) -> bool:
@@ -56,12 +69,29 @@ class PeriodTimer:
             self._call.cancel()
             self.start()
 
-    def wake(self) -> None:
-        """Start the next period as soon as the least interval allows, because of an event."""
-        self._woken = True
+    def wake(self, least_s: float = 0.0) -> None:
+        """Start the next period early, because of an event.
+
+        Between two starts lie at least `least_s` and the least interval.
+        """
+        self._least_s = least_s if self._least_s is None else min(self._least_s, least_s)
         if self._call is not None:
             self._call.cancel()
             self._wait(self._clock.seconds())
+
+    def is_hastened_by_waking(self) -> bool:
+        """Return whether `wake` would start the next period before its present time."""
+        if self._least_s == 0.0 or self._stopping:
+            return False
+        now_s = self._clock.seconds()
+        return self._call is None or self._soonest_s(now_s, 0.0) < self._next_s
+
+    def _soonest_s(self, now_s: float, least_s: float) -> float:
+        """Return the earliest start of the next period; a clock that was set back delays none."""
+        least_s = max(least_s, self._rhythm.least_interval_s)
+        return max(
+            now_s, min(self._begun_s, now_s) + least_s, min(self._ended_s, now_s) + self._rest_s
+        )
 
     def _wait(self, now_s: float) -> None:
         """Wait until the next period is due, for at most an interval.
@@ -69,14 +99,13 @@ class PeriodTimer:
         Without this limit, a clock that was set back would stop the periods for that time.
         """
         self._next_s = min(self._next_s, now_s + self._rhythm.interval_s)
-        if self._woken:
-            soonest_s = max(now_s, min(self._begun_s, now_s) + self._rhythm.least_interval_s)
-            self._next_s = min(self._next_s, soonest_s)
+        if self._least_s is not None:
+            self._next_s = min(self._next_s, self._soonest_s(now_s, self._least_s))
         self._call = self._clock.callLater(max(self._next_s - now_s, 0.0), self._begin)
 
     def _begin(self) -> None:
         self._call = None
-        self._woken = False
+        self._least_s = None
         self._begun_s = self._clock.seconds()
         self._in_hand = ensureDeferred(self._one())
 
@@ -89,8 +118,11 @@ class PeriodTimer:
         if self._stopping:
             return
         interval_s, now_s = self._rhythm.interval_s, self._clock.seconds()
+        self._ended_s = now_s
+        self._rest_s = min(max(now_s - self._begun_s, 0.0), interval_s)
         missed = max(0, int((now_s - self._next_s) // interval_s))
         if missed:
             _log.warn("The period lasted {missed} intervals longer than planned", missed=missed)
         self._next_s += (missed + 1) * interval_s
+        self._next_s = max(self._next_s, now_s + self._rest_s)
         self._wait(now_s)

@@ -102,6 +102,7 @@ class GroupService:
                 spending_rate=request.spending_rate,
                 nvm=request.nvm,
             )
+        self._scheduler.wake_for(caller.uid)
         return await self._shown(new.id)
 
     async def edit(self, caller: Caller, group: int, change: Edit) -> GroupDetails:
@@ -109,6 +110,7 @@ class GroupService:
         await self.require_managed(caller, group)
         with ledger_errors_translated():
             await self._keeper.edit(group, change)
+        self._scheduler.wake_for(caller.uid)
         return await self._shown(group)
 
     async def delete(self, caller: Caller, group: int) -> GroupDetails:
@@ -116,6 +118,7 @@ class GroupService:
         await self.require_managed(caller, group)
         with ledger_errors_translated():
             await self._keeper.delete(group)
+        self._scheduler.wake_for(caller.uid)
         return await self._shown(group)
 
     async def rename(self, caller: Caller, group: int, name: str) -> GroupDetails:
@@ -152,7 +155,11 @@ class GroupService:
             raise InvalidRequestError(
                 "user, user_group: must be ids from 0 up, or -1 for unchanged"
             )
-        return await self._changed(group, **given) if given else await self._shown(group)
+        if not given:
+            return await self._shown(group)
+        changed = await self._changed(group, **given)
+        self._scheduler.wake_for(caller.uid)
+        return changed
 
     async def _permitted(self, caller: Caller, group: int, right: GroupRight) -> GroupRow:
         """Return the stored group if the caller has this right to it."""

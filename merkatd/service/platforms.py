@@ -96,7 +96,9 @@ class PlatformService:
 
         async def done(given: CheckedTemplate, vm_templates: dict[str, str]) -> PlatformDetails:
             new = replace(given, token=token)
-            return await self._manager.submit(owner, new, vm_templates, caller.author, self._view)
+            stored = await self._manager.submit(owner, new, vm_templates, caller.author, self._view)
+            self._scheduler.wake_for(caller.uid)
+            return stored
 
         return await self._with_template(caller, owner, text, done)
 
@@ -112,7 +114,9 @@ class PlatformService:
         """Change a platform's goals or budget, and return it."""
         await self.require_managed(caller, platform)
         with ledger_errors_translated():
-            return await self._manager.update(platform, change, caller.author, self._view)
+            changed = await self._manager.update(platform, change, caller.author, self._view)
+        self._scheduler.wake_for(caller.uid)
+        return changed
 
     async def try_update(self, caller: Caller, platform: int, change: Update) -> PlatformDetails:
         """Return the result of `update`, and store nothing."""
@@ -138,6 +142,7 @@ class PlatformService:
         await self.require_managed(caller, platform)
         with ledger_errors_translated():
             await order(platform, caller.author)
+        self._scheduler.wake_for(caller.uid)
         return await self._shown(platform, None)
 
     async def _with_template(

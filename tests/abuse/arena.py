@@ -143,7 +143,7 @@ class Arena(Site):
         self.sample()
         self.period()
 
-    def _wake(self) -> None:
+    def _wake(self, least_s: float = 0.0) -> None:  # noqa: ARG002
         self._woken = True
 
     def _tick(self) -> None:

@@ -62,7 +62,7 @@ class Site:
         self.ids = {one.name: one.id for one in users}
         self.bids = {"ann": HIGH, "eve": LOW}
 
-    def wake(self) -> None:
+    def wake(self, least_s: float = 0.0) -> None:  # noqa: ARG002
         """Record that a period is due."""
         self.woken = True
 

@@ -119,7 +119,7 @@ class World:
         self.site.periods(4)
         self.site.scheduler._beat.wake = self._wake  # type: ignore[method-assign]
 
-    def _wake(self) -> None:
+    def _wake(self, least_s: float = 0.0) -> None:  # noqa: ARG002
         self._woken = True
 
     def run_step(self, step: int) -> None:

@@ -181,7 +181,7 @@ def test_a_vm_is_placed_on_the_host_that_made_room(
 
     After the most periods at a host the VM may use another one.
     """
-    monkeypatch.setattr(refused_deployments, "MOST_PERIODS_AT_A_HOST", most)
+    monkeypatch.setattr(refused_deployments, "MOST_INTERVALS_AT_A_HOST", most)
     memory = Memory(PriceRule.CLEARING, hosts=2)
     try:
         memory.add_neighbours()

@@ -163,3 +163,23 @@ def test_a_markets_price_history_is_ordered(connection: sa.Connection) -> None:
         )
     points = price_store.history(connection, "default", since_s=60.0)
     assert [(point.period, point.price) for point in points] == [(2, 60.0), (3, 120.0)]
+
+
+def test_past_prices_are_an_interval_apart(connection: sa.Connection) -> None:
+    """Early periods at a high price move neither the means of days nor the spaced history."""
+    for minute in range(100):
+        number = begin(connection, 60.0 * minute)
+        price_store.store_prices(connection, number, {"default": {"cpu": 1.0}})
+        for second in range(1, 31 * (minute % 10 == 0)):
+            number = begin(connection, 60.0 * minute + second)
+            price_store.store_prices(connection, number, {"default": {"cpu": 9.0}})
+    points = price_store.history(connection, "default", 0.0)
+    assert len(points) == 400
+    spaced = price_store.spaced(points, 60.0)
+    assert spaced[-1] == points[-1]
+    assert 95 <= len(spaced) <= 101
+    assert sum(point.price for point in spaced) / len(spaced) < 2.0
+    (day,) = price_store.daily(connection, 0.0, 86_400.0)
+    assert day["default", "cpu"] < 2.0
+    regular = [point for point in points if point.started_s % 60.0 == 0.0]
+    assert price_store.spaced(regular, 60.0) == regular

@@ -8,6 +8,8 @@ from merkatd.fleets.fleet import FleetView, creation_key
 
 VIEW = FleetView(
     period=7,
+    at_s=420.0,
+    interval_s=60.0,
     states={1: VmState.RUNNING, 2: VmState.BUSY, 3: VmState.ABSENT},
     ailing=frozenset({4}),
     creating=frozenset({"begun"}),

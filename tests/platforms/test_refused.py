@@ -110,3 +110,14 @@ def test_a_growing_platform_keeps_its_size_while_an_old_vm_ends(site: Site) -> N
     vms = site.vms(platform)
     assert len(vms) == 2
     assert old not in vms
+
+
+def test_intervals_between_requests_are_times(site: Site) -> None:
+    """With a period in every five seconds they are as long as with one in a minute."""
+    platform = site.submit(cluster=cluster(1, 1))
+    site.until(platform, "running")
+    asked = reject_creations(site)
+    end(site, site.vms(platform)[0])
+    site.periods(shorten(240, 100), 5.0)
+    waits = [after - before for before, after in pairwise(asked)]
+    assert waits[:3] == pytest.approx([60.0, 120.0, 240.0], rel=0.11)

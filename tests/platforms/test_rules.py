@@ -178,7 +178,9 @@ def fleets(draw: st.DrawFn) -> tuple[list[PlatformMember], PlatformFleetView]:
             states[number] = draw(st.sampled_from(VmState))
         if not made and draw(st.booleans()):
             creating.add(key)
-    return members, PlatformFleetView(period=7, states=states, creating=creating)
+    return members, PlatformFleetView(
+        period=7, at_s=420.0, interval_s=60.0, states=states, creating=creating
+    )
 
 
 def new_member(cluster: str, at: int) -> PlatformMember:

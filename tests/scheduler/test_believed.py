@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from merkatd.scheduler.base.believed_time import (
     LONGEST_S,
+    MOMENT_EACH_S,
     MOMENT_S,
+    SLEWED,
     Belief,
     first_belief,
     next_belief,
@@ -95,10 +97,20 @@ def test_a_clock_that_runs_correctly_is_believed_after_the_patience(
 def test_a_clock_that_is_adjusted_is_always_believed(parts: list[tuple[float, float]]) -> None:
     """A time server makes it slightly faster, or sets it by a moment or back."""
     looks = played(
-        [(step, step * part + (MOMENT_S / 2 if part > 0 else 0)) for step, part in parts]
+        [
+            (step, step * part + (MOMENT_S / 2 * min(step / MOMENT_EACH_S, 1.0) if part > 0 else 0))
+            for step, part in parts
+        ]
     )
     for _, wall_s, belief in looks:
         assert belief == Belief(belief.steady_s, wall_s)
+
+
+def test_many_observations_believe_no_more_than_few() -> None:
+    """A clock that gains four seconds in each second is doubted, with an observation in each."""
+    looks = played([(1.0, 4.0)] * 60)
+    believed = [belief.time_s for _, _, belief in looks]
+    assert believed[-1] - believed[0] <= 59.0 * (1 + SLEWED) + 2 * MOMENT_S
 
 
 @given(st.lists(st.tuples(STEPS, st.floats(0.0, 1e7)), min_size=1, max_size=30), STEPS)

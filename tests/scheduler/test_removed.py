@@ -243,3 +243,15 @@ def test_a_late_refund_goes_to_the_treasury(made: Frontend) -> None:
     made.periods(1)
     assert standing(made, owner).holdings == 0
     made.agree()
+
+
+def test_two_looks_within_moments_are_one(made: Frontend) -> None:
+    """OpenNebula may answer wrongly for some seconds; the second look is an interval later."""
+    owner, _ = make_tenants(made, "ann", "bob")
+    made.periods(2)
+    remove(made, owner)
+    made.periods(20, 1.0)
+    assert standing(made, owner).retired_s is None
+    made.clock.advance(60.0)
+    made.periods(3, 1.0)
+    assert standing(made, owner).retired_s is not None

@@ -11,6 +11,7 @@ from merkatd.database.base.schema import chunks, table
 from merkatd.database.fleets.member_table import FleetMember, MemberTable
 from merkatd.database.fleets.platform_store import PLATFORMS, is_in_trouble
 from merkatd.database.scheduler.limit_order_store import LIMIT_ORDER_VMS, LIMIT_ORDERS
+from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.step_store import STEPS, StepState
 
 
@@ -66,8 +67,8 @@ class Refusals(NamedTuple):
     times: int = 0
     why: str = ""
     """The newest answer."""
-    period: int = 0
-    """The period of the newest answer."""
+    at_s: float = 0.0
+    """The time of the observation before the newest answer."""
 
 
 def bind_vms(
@@ -135,13 +136,13 @@ def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusa
     """Return the refusals of the creation of VMs, by key."""
     by_key: dict[str, Refusals] = {}
     for some in chunks(sorted(keys)):
-        query = sa.select(STEPS.c.create_key, STEPS.c.reply, STEPS.c.period)
-        query = query.order_by(STEPS.c.period)
+        query = sa.select(STEPS.c.create_key, STEPS.c.reply, PERIODS.c.observed_s)
+        query = query.join(PERIODS, PERIODS.c.number == STEPS.c.period).order_by(STEPS.c.period)
         query = query.where(STEPS.c.create_key.in_(some), STEPS.c.state == StepState.REFUSED)
-        for key, reply, period in connection.execute(query):
+        for key, reply, at_s in connection.execute(query):
             if key is not None:
                 times = by_key.get(key, Refusals()).times + 1
-                by_key[key] = Refusals(times, reply or "", period)
+                by_key[key] = Refusals(times, reply or "", at_s)
     return by_key
 
 

@@ -105,6 +105,11 @@ class MemberTable(Generic[Member]):
         rows = connection.execute(query.order_by(self._fleet, self._table.c.number))
         return tuple(self._member(**row._asdict()) for row in rows)
 
+    def gone_since(self, connection: sa.Connection, since_s: float) -> frozenset[int]:
+        """Return the fleets with members whose VMs were found to be gone then or later."""
+        query = sa.select(self._fleet).where(self._table.c.gone_s >= since_s)
+        return frozenset(connection.scalars(query.where(self._table.c.vm.is_not(None)).distinct()))
+
     def highest_numbers(self, connection: sa.Connection) -> dict[int, int]:
         """Return the highest number of a member, by fleet."""
         query = sa.select(self._fleet, sa.func.max(self._table.c.number))

@@ -1,7 +1,8 @@
 """The tables of prices and allocations of each period."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,11 @@ class PriceColumns(TypedColumns):
 PRICES = table("prices", PriceColumns, sa.Index(None, "market", "period"))
 
 
+_MINUTE_S = 60.0
+_NEARLY = 0.9
+"""The part of an interval that counts as a whole one: real intervals differ."""
+
+
 @dataclass(frozen=True, slots=True)
 class PricePoint:
     """The price of a resource of a market in a period."""
@@ -109,10 +115,32 @@ def history(
     return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in reversed(rows))
 
 
+def spaced(points: Sequence[PricePoint], each_s: float) -> list[PricePoint]:
+    """Return the points of the newest period, and of periods `each_s` apart before it.
+
+    `points` are ordered, oldest first. Periods that began early are left out: an account could
+    start them while the price suits it, so that this price counts more than once.
+    """
+    kept = _spaced((point.started_s for point in points), each_s)
+    return [point for point in points if point.started_s in kept]
+
+
+def _spaced(started_s: Iterable[float], each_s: float) -> AbstractSet[float]:
+    """Return the newest of these times, and those of the others that are `each_s` apart."""
+    kept: list[float] = []
+    for time_s in sorted(started_s, reverse=True):
+        if not kept or kept[-1] - time_s >= each_s * _NEARLY:
+            kept.append(time_s)
+    return frozenset(kept)
+
+
 def daily(
     connection: sa.Connection, since_s: float, until_s: float
 ) -> list[dict[tuple[str, str], float]]:
-    """Return the average prices of each day in between that had periods, oldest first."""
+    """Return the average prices of each day in between that had periods, oldest first.
+
+    Only periods that are a minute apart count, as in `spaced`.
+    """
     query = (
         sa.select(PERIODS.c.started_s, PRICES.c.market, PRICES.c.resource, PRICES.c.price)
         .join(PERIODS, PERIODS.c.number == PRICES.c.period)
@@ -120,7 +148,11 @@ def daily(
         .where(PRICES.c.price.is_not(None))
     )
     days: dict[int, dict[tuple[str, str], list[float]]] = {}
-    for started_s, market, resource, price in connection.execute(query):
+    rows = connection.execute(query).all()
+    kept = _spaced({row.started_s for row in rows}, _MINUTE_S)
+    for started_s, market, resource, price in rows:
+        if started_s not in kept:
+            continue
         day = days.setdefault(int(started_s // DAY_S), {})
         day.setdefault((market, resource), []).append(_loaded(price))
     return [

@@ -14,7 +14,14 @@ from merkatd.database.fleets.platform_store import TROUBLE, PlatformAction, Plat
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.lifecycle.template_reader import parsed
-from merkatd.platforms.lifecycle.transitions import ENDS, MANAGER, PlatformState
+from merkatd.platforms.lifecycle.transitions import (
+    ENDS,
+    MANAGER,
+    Event,
+    LifecycleEvent,
+    PlatformState,
+    record_transition,
+)
 
 _CONTROLLER: Final = "controller"
 _SINCE: Final = "trouble_s"
@@ -54,6 +61,39 @@ def fail(
         if member.vm is not None
     ]
     bid_store.record_bids(connection, words)
+
+
+def record_end(
+    connection: sa.Connection,
+    platform: int,
+    why: str,
+    at_s: float,
+    goods: Sequence[str],
+    *,
+    final: bool,
+) -> None:
+    """Record the end of a platform's controller; `final`: it can't be kept running."""
+    row = platform_store.locked(connection, platform)
+    if row is None:
+        return
+    fail(connection, row, why, at_s, goods)
+    if not final:
+        return
+    event = LifecycleEvent(
+        event=Event.STOP,
+        why=f"its controller can't be kept running: {why}",
+        ending=PlatformState.FAILED,
+    )
+    record_transition(connection, row, event, at_s)
+
+
+def record_monitor_end(
+    connection: sa.Connection, platform: int, row: int, why: str, at_s: float
+) -> None:
+    """Record the end of a platform's monitor, if the platform exists."""
+    stored = platform_store.locked(connection, platform)
+    if stored is not None:
+        monitor_failed(connection, stored, row, why, at_s)
 
 
 def monitor_failed(

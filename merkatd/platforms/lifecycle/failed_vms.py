@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
+from merkatd.base.quantities import duration_text
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
@@ -137,8 +138,8 @@ def _tell_refused(
         return
     worst = max(refused, key=lambda member: sight.refused_to(member).times)
     times, why, _ = sight.refused_to(worst)
-    rest = sight.rest(worst)
-    again = f"in {rest} period{'s' * (rest > 1)}" if rest else "now"
+    left_s = (sight.retry_s(worst) or sight.at_s) - sight.at_s
+    again = f"in {duration_text(left_s)}" if sight.rests(worst) else "now"
     text = f"VM {worst.number} in {worst.cluster} was refused {times} times"
     text += f", and {len(refused) - 1} more were" if len(refused) > 1 else ""
     doing = PlatformAction(

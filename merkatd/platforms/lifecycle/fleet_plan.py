@@ -13,15 +13,12 @@ from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, Platform
 
 LONGEST_REST_S = 600.0
 """The longest wait between two attempts to create a VM."""
-_NONE = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformFleetView(FleetView):
     """The period's view of a platform's VMs."""
 
-    longest_rest: int = 10
-    """The most periods between two attempts to create a VM."""
     failed: Mapping[int, str] = field(default_factory=dict)
     """OpenNebula's state names of VMs that have failed or are on hold, by id."""
     stopped: AbstractSet[int] = frozenset()
@@ -29,21 +26,10 @@ class PlatformFleetView(FleetView):
     saved: AbstractSet[int] = frozenset()
     """Those of them that are saved with their memory."""
 
-    def refused_to(self, member: PlatformMember) -> Refusals:
-        """Return the refusals to create a VM; none if it exists or its creation is in progress."""
-        waits = member.vm is None and member.key not in self.creating
-        return self.refused.get(member.key, _NONE) if waits else _NONE
-
-    def rest(self, member: PlatformMember) -> int:
-        """Return in how many periods to retry the creation: 1 after a refusal, then 2, 4, ...
-
-        The wait between two attempts is at most `longest_rest` periods.
-        """
-        refused = self.refused_to(member)
-        if not refused.times:
-            return 0
-        rest = min(1 << min(refused.times - 1, 16), self.longest_rest)
-        return max(refused.period + rest - self.period, 0)
+    def rest(self, refused: Refusals) -> int:
+        """Return the number of intervals before the next attempt: 1, then 2, 4, ..."""
+        longest = max(int(LONGEST_REST_S // self.interval_s), 1)
+        return min(1 << min(refused.times - 1, 16), longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +161,7 @@ def _too_few(
 
 
 def _is_to_make(member: PlatformMember, sight: PlatformFleetView) -> bool:
-    return member.vm is None and member.key not in sight.creating and not sight.rest(member)
+    return member.vm is None and member.key not in sight.creating and not sight.rests(member)
 
 
 def _resume(member: PlatformMember, sight: PlatformFleetView) -> Step | None:

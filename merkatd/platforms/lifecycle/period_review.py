@@ -22,7 +22,6 @@ from merkatd.platforms.lifecycle.failed_vms import (
     without_refused,
 )
 from merkatd.platforms.lifecycle.fleet_plan import (
-    LONGEST_REST_S,
     PlatformFleetView,
     counts,
     ending,
@@ -64,7 +63,7 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.creation_turns import CreationRoom
 from merkatd.scheduler.terms.ordered_vms import SAVED
 
-_HISTORY_PERIODS = 10
+_HISTORY_INTERVALS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,10 +163,7 @@ def _asking(
     scene: _ReviewState,
     now: ReviewInput,
 ) -> list[tuple[PlatformRow, _StartRequest | None]]:
-    """Return the platforms with their start requests, without those whose terms can't be read.
-
-    Platforms that are ending have none: they end even if reading their terms would fail.
-    """
+    """Return the platforms and their start requests; None for those that end in any case."""
     asking: list[tuple[PlatformRow, _StartRequest | None]] = []
     for platform in living:
         if PlatformState(platform.state) in {PlatformState.STOPPING, *ENDS}:
@@ -207,7 +203,9 @@ def _scene(
     now: ReviewInput,
 ) -> _ReviewState:
     owners = {platform.id: platform.owner for platform in living}
-    view = read_fleet_view(connection, observed, present, lambda member: owners[member.platform])
+    view = read_fleet_view(
+        connection, observed, present, lambda member: owners[member.platform], now.interval_s
+    )
     words = list(zip(view.states.items(), observed.observation.vm_words, strict=True))
     members: dict[int, list[PlatformMember]] = {platform.id: [] for platform in living}
     for member in present:
@@ -215,13 +213,14 @@ def _scene(
     newest = period_store.newest_decided(connection)
     sight = PlatformFleetView(
         period=view.period,
+        at_s=view.at_s,
+        interval_s=view.interval_s,
         states=view.states,
         ailing=view.ailing,
         creating=view.creating,
         refused=view.refused,
         deaf=view.deaf,
         given_away=view.given_away,
-        longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
         failed={vm: word for (vm, state), word in words if failing(state, word)},
         stopped=frozenset(vm for (vm, _), word in words if word in OFF_THEIR_HOSTS),
         saved=frozenset(vm for (vm, _), word in words if word == SAVED),
@@ -241,12 +240,13 @@ def _scene(
 
 
 def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[str, list[float]]]:
-    """Return the prices of the last periods, by market and resource."""
-    since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
+    """Return the prices of the last intervals, by market and resource."""
+    since_s = now.at_s - _HISTORY_INTERVALS * now.interval_s
     prices: dict[str, dict[str, list[float]]] = {}
     for market in now.markets:
         by_resource = prices.setdefault(market.name, {})
-        for point in price_store.history(connection, market.name, since_s):
+        points = price_store.history(connection, market.name, since_s)
+        for point in price_store.spaced(points, now.interval_s):
             by_resource.setdefault(point.resource, []).append(point.price)
     return prices
 

@@ -11,7 +11,7 @@ a jump.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -22,15 +22,17 @@ from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import period_store
 from merkatd.scheduler.base.settings import Rhythm
 
-MOMENT_S = 5.0
-"""The seconds by which a wall clock may gain on the monotonic clock between two observations."""
+MOMENT_S, MOMENT_EACH_S = 5.0, 60.0
+"""The seconds by which a wall clock may gain on the monotonic clock in each such time, also if it
+has many observations."""
 SLEWED = 0.1
 """The part of the time between two observations that it may gain too: slewing gains at most
 1/12."""
 PERIODS, LONGEST_S = 10, 1_800.0
 """The patience with a new time: this number of intervals, and at most this number of seconds."""
-_PAST = 400
-"""An upper bound of the periods in that time, even if all begin as early as possible."""
+_PAST = 4_000
+"""The most observations that are read after a start: more than a second apart, they cover twice
+that time."""
 
 _log = Logger()
 
@@ -52,6 +54,8 @@ class Belief:
     """The wall clock's lead over the believed time; 0 if the wall clock is believed."""
     since_s: float = 0.0
     """The monotonic clock's time since which the wall clock has had this lead."""
+    gained_s: float = field(default=0.0, compare=False)
+    """The seconds that the wall clock has gained lately, and that were believed."""
 
 
 def next_belief(before: Belief | None, wall_s: float, steady_s: float, held_s: float) -> Belief:
@@ -61,15 +65,19 @@ def next_belief(before: Belief | None, wall_s: float, steady_s: float, held_s: f
     passed_s = max(steady_s - before.steady_s, 0.0)
     time_s = before.time_s + passed_s
     ahead_s = wall_s - time_s
-    moment_s = MOMENT_S + SLEWED * passed_s
+    before_s = max(before.gained_s - MOMENT_S * passed_s / MOMENT_EACH_S, 0.0)
+    moment_s = MOMENT_S - before_s + SLEWED * passed_s
     if ahead_s <= moment_s:
-        return Belief(steady_s, wall_s)
-    if before.ahead_s == 0.0 or abs(ahead_s - before.ahead_s) > moment_s:
-        return Belief(steady_s, time_s, ahead_s, steady_s)
+        gained_s = before_s + max(ahead_s - SLEWED * passed_s, 0.0)
+        return Belief(steady_s, wall_s, gained_s=gained_s)
+    further_s = ahead_s - before.ahead_s
+    if before.ahead_s == 0.0 or abs(further_s) > moment_s:
+        return Belief(steady_s, time_s, ahead_s, steady_s, before_s)
     if steady_s - before.since_s >= held_s:
         return Belief(steady_s, wall_s)
+    gained_s = before_s + max(further_s - SLEWED * passed_s, 0.0)
     # The same lead as before, to the last digit, so that announced deadlines stay the same.
-    return Belief(steady_s, wall_s - before.ahead_s, before.ahead_s, before.since_s)
+    return Belief(steady_s, wall_s - before.ahead_s, before.ahead_s, before.since_s, gained_s)
 
 
 def first_belief(past: Sequence[float], wall_s: float, steady_s: float, held_s: float) -> Belief:

@@ -52,8 +52,9 @@ class Rhythm:
 
     interval_s: float = 60.0
     """The time from the start of one period to the start of the next."""
-    least_interval_s: float = 5.0
-    """The least time between the starts of two periods, if an event starts the second one early."""
+    least_interval_s: float = 1.0
+    """The least time between the starts of two periods, if an event starts the second one early.
+    The pause after a period is also at least as long as the period was, up to an interval."""
     settle_s: float = 5.0
     """The daemon draws no conclusion from an unchanged VM until this time after it sent a step,
     because OpenNebula answers before the VM's state changes."""

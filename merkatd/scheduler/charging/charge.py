@@ -8,6 +8,7 @@ also changes the supply, pays renewals and replenishes budgets if they are due.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import ALL_GOODS
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.charged_records import ChargeInput
+from merkatd.scheduler.charging.charged_span import ChargedSpan
 from merkatd.scheduler.charging.charged_time import (
     begun_anew_by,
     columns_of,
@@ -38,12 +40,11 @@ from merkatd.scheduler.charging.charged_time import (
 )
 from merkatd.scheduler.charging.continued_periods import go_on
 from merkatd.scheduler.charging.owed_amounts import (
+    costs,
     idle,
     in_a_market,
     most_owed,
-    owed_for,
     resting_costs,
-    whole,
     with_use,
 )
 from merkatd.scheduler.charging.unlimited_time import owed_before_limits
@@ -242,7 +243,9 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
     rows = np.flatnonzero(in_a_market(arrays, world.markets) & (longest + rested > 0))
     elapsed = seconds.ran[rows] / world.rhythm.interval_s
     by_good = seconds.by_good[rows] / world.rhythm.interval_s
-    owed = owed_for(arrays, rows, by_good, world.markets)
+    rhythm, length_s = world.rhythm, passed_s(world, seen, period, end)
+    span = ChargedSpan(period.observed_s, rhythm.interval_s, rhythm.most_periods_charged)
+    owed = span.owed(costs(arrays, rows, world.markets), seconds.by_good[rows])
     given = held_memory.amounts_given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
@@ -264,12 +267,14 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
         used = core_periods(
             arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s, limited, gone
         )
-        owed, given = with_use(arrays, rows, owed, given, used, elapsed)
+        owed, given = with_use(
+            arrays, rows, owed, given, used, elapsed, partial(span.owed_for_all, seconds=length_s)
+        )
         owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
     owed = owed + owed_before_limits(books, period, (end, after), arrays, rows, elapsed)
     if rested.any():
-        off = rested[rows] / world.rhythm.interval_s
-        owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
+        off_s = rested[rows][:, np.newaxis]
+        owed = owed + span.owed(resting_costs(arrays, rows, world.markets), off_s)
         never = (longest[rows] <= 0)[:, np.newaxis]
         given = np.where(never, held_memory.kept_at_rest(arrays)[rows], given)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
@@ -281,7 +286,7 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
         allocation=_in_order(given, arrays),
         seconds=longest[rows],
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
-        intervals=passed_s(world, seen, period, end) / world.rhythm.interval_s,
+        intervals=length_s / rhythm.interval_s,
     )
     result = ledger.settle_bill(connection, bill, at_s)
     period_store.charged(connection, period.number, at_s)

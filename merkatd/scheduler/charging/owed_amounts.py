@@ -4,7 +4,7 @@ The same arithmetic gives the highest possible charge, which the decision reserv
 charge once each VM's running time is known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -195,13 +195,22 @@ def most_owed(
 
 
 def with_use(
-    arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: Floats
+    arrays: Mapping[str, Any],
+    rows: Ints,
+    owed: Ints,
+    given: Floats,
+    used: Floats,
+    elapsed: Floats,
+    rounded: Callable[[Floats], Ints],
 ) -> tuple[Ints, Floats]:
-    """Return owed and given amounts with the used CPU, for VMs whose use is charged."""
+    """Return owed and given amounts with the used CPU, for VMs whose use is charged.
+
+    `rounded` converts credits to whole micro-credits.
+    """
     rate = arrays["rate"][rows]
     charged = np.isfinite(rate)
     owed, given = owed.copy(), given.copy()
-    owed[charged, CPU] = whole(rate[charged] * used[charged])
+    owed[charged, CPU] = rounded(rate[charged] * used[charged])
     given[charged, CPU] = units(used[charged], elapsed[charged])
     return owed, given
 

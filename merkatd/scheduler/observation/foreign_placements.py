@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, Step
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.observation.observed import Observed
 
 OURS_S = 3600.0
 """The time for which a step in the journal explains a placement."""
-QUIET_PERIODS = 10
-"""The number of periods without a foreign placement after which the warning ends."""
+QUIET_S = 600.0
+"""The time without a foreign placement after which the warning ends."""
 
 SCHEDULER = (
     "probably an opennebula-scheduler that runs beside this daemon:"
@@ -68,11 +69,24 @@ class ForeignPlacements:
         self._places: Mapping[int, int] | None = None
         self._ours: dict[tuple[int, int], float] = {}
         self._cause: str | None = None
-        self._quiet = 0
+        self._newest_s = 0.0
+        """The time of the latest foreign placement."""
 
     def interrupt(self) -> None:
         """Compare the next observation with nothing, because this daemon did not act."""
         self._places = None
+
+    def compare(self, observed: Observed, *, acts: bool) -> None:
+        """Detect placements by other software; beside another scheduler they are expected.
+
+        `acts`: whether this daemon acts, so that no other scheduler should.
+        """
+        if not acts:
+            self.interrupt()
+            return
+        vms = observed.snapshot.vms
+        managed = frozenset(vms.id[vms.market != NO_MARKET].tolist())
+        self.look(observed.observation, observed.under_way, managed)
 
     def look(self, seen: Observation, steps: Iterable[Step], managed: frozenset[int]) -> None:
         """Compare an observation with the previous one.
@@ -104,12 +118,11 @@ class ForeignPlacements:
         self.deployments += deployed
         self.migrations += len(placements) - deployed
         if not placements:
-            self._quiet += 1
-            if self.why is not None and self._quiet >= QUIET_PERIODS:
-                _log.info("No foreign placement of a VM for {count} periods", count=self._quiet)
+            if self.why is not None and abs(seen.at_s - self._newest_s) >= QUIET_S:
+                _log.info("No foreign placement of a VM for {quiet:.0f} s", quiet=QUIET_S)
                 self.why = self._cause = None
             return
-        self._quiet = 0
+        self._newest_s = seen.at_s
         cause = _likely(seen, placements)
         placement = placements[0]
         did = "was deployed on" if placement.deployed else "was migrated to"

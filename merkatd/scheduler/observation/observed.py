@@ -66,6 +66,8 @@ class CloudReading:
 
 
 SAMPLES = 12
+_NEARLY = 0.1
+"""A tolerance in intervals: real intervals differ."""
 CPU, MEMORY = "cpu", "memory"
 
 
@@ -84,14 +86,26 @@ class _Sample:
     """[vms, 2]: percent of a core since the previous observation, and MiB; NaN if unknown."""
 
 
+def _units_since(before: _Sample, at_s: float, vm: Ints, cpu_s: Floats) -> Floats:
+    """[vms]: the percent of a core that VMs have used since a sample; NaN if unknown."""
+    rise = cpu_s - values_of(before.vm, before.cpu_s, vm, np.nan)
+    rise[np.isnan(rise) | (rise < 0)] = np.nan
+    units: Floats = rise * UNITS_PER_CORE / (at_s - before.at_s)
+    return units
+
+
 class RecentUse:
-    """The use in the last few observations."""
+    """The use in the last few intervals.
+
+    Early periods observe more often. Two samples that together last an interval at most become one,
+    so that the samples cover as many intervals as without early periods.
+    """
 
     def __init__(self, most: int = SAMPLES) -> None:
         self._samples: deque[_Sample] = deque(maxlen=most)
 
-    def met(self, seen: Observation, use: GuestUse) -> None:
-        """Store the use of an observation."""
+    def met(self, seen: Observation, use: GuestUse, each_s: float = 0.0) -> None:
+        """Store the use of an observation; samples that last `each_s` together become one."""
         before = self._samples[-1] if self._samples else None
         if before is not None and seen.at_s == before.at_s:
             return
@@ -105,9 +119,12 @@ class RecentUse:
         vm, cpu_s = use.vm_id[known], use.cpu_s[known]
         units = np.full(len(vm), np.nan)
         if before is not None:
-            rise = cpu_s - values_of(before.vm, before.cpu_s, vm, np.nan)
-            rise[np.isnan(rise) | (rise < 0)] = np.nan
-            units = rise * UNITS_PER_CORE / (seen.at_s - before.at_s)
+            units = _units_since(before, seen.at_s, vm, cpu_s)
+        earlier = self._samples[-2] if len(self._samples) > 1 else None
+        if earlier is not None and seen.at_s - earlier.at_s <= each_s * (1 + _NEARLY):
+            together = _units_since(earlier, seen.at_s, vm, cpu_s)
+            units = np.where(np.isnan(together), units, together)
+            self._samples.pop()
         used = np.stack([units, use.used_mib[known]], axis=1)
         self._samples.append(_Sample(seen.at_s, vm, host[known], there, cpu_s, used))
 

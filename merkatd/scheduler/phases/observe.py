@@ -55,6 +55,20 @@ async def read_cloud(context: PeriodContext) -> CloudReading:
     return CloudReading(started_s, observation, use, wishes)
 
 
+async def look_only(context: PeriodContext, why: str) -> None:
+    """Check whether a standby daemon could take over; the observation is neither stored nor used.
+
+    Raise CloudUnreachableError.
+    """
+    looked = await read_cloud(context)
+    _log.info(
+        "Standing by; observed {vms} VMs on {hosts} hosts: {why}",
+        vms=len(looked.observation.vm_id),
+        hosts=len(looked.observation.host_id),
+        why=why,
+    )
+
+
 def observed_from(
     context: PeriodContext,
     period: int,
@@ -114,7 +128,8 @@ async def observe(context: PeriodContext) -> Observed:
     # A request that ends while the cloud is read may have an effect that the reading missed.
     in_flight = frozenset(context.in_flight)
     looked = await read_cloud(context)
-    await context.executor.run(partial(context.recent.met, looked.observation, looked.use))
+    each_s = context.rhythm.interval_s
+    await context.executor.run(partial(context.recent.met, looked.observation, looked.use, each_s))
     stored = await context.database.run(
         lambda connection: _store(connection, context, looked, began, in_flight)
     )

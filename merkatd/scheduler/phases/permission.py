@@ -35,6 +35,8 @@ class Permission:
 
 
 EVERYTHING_PERMITTED = Permission()
+_NEARLY = 0.9
+"""The part of an interval that counts as a whole one: real intervals differ."""
 
 
 def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
@@ -61,22 +63,28 @@ def with_fewer_moves(observed: Observed, plan: Plan, leave: Permission) -> Obser
 
 
 class QuietPeriods:
-    """The count of quiet periods: after a start, a pause, or a change of mode to on."""
+    """The count of quiet periods: after a start, a pause, or a change of mode to on.
+
+    A period that begins within an interval after one that was counted counts for nothing.
+    """
 
     def __init__(self) -> None:
         self._was: Mode | None = None
         self._done = 0
+        self._counted_s: float | None = None
 
     def begin(self, mode: Mode) -> bool:
         """Begin a period of this mode; return whether it is the first one."""
         fresh = mode is not self._was
         if fresh:
-            self._was, self._done = mode, 0
+            self._was, self._done, self._counted_s = mode, 0, None
         return fresh
 
-    def end(self) -> None:
-        """Count a finished period."""
-        self._done += 1
+    def end(self, begun_s: float, interval_s: float) -> None:
+        """Count a finished period that began then."""
+        if self._counted_s is None or not 0.0 < begun_s - self._counted_s < _NEARLY * interval_s:
+            self._done += 1
+            self._counted_s = begun_s
 
     def interrupt(self) -> None:
         """Restart the count, because no period could begin."""

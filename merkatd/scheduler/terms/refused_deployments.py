@@ -33,7 +33,7 @@ pay it: an owner could move the payer's credits elsewhere, instead of lowering t
 
 A VM that keeps waiting goes to the host that made room, if that host may still take it. Otherwise
 an owner could change the VM's rank before each period, so that two equal hosts make room for it in
-turn, and it never comes. This ends after some periods, because the guests of a host may be slow to
+turn, and it never comes. This ends after ten intervals, because the guests of a host may be slow to
 give memory back, while another host has room.
 """
 
@@ -62,8 +62,8 @@ FREE = 3
 """The number of an owner's VMs that can be refused in that time before its other VMs wait."""
 
 
-MOST_PERIODS_AT_A_HOST = 10
-"""The most periods for which a VM waits for the room of the same host alone."""
+MOST_INTERVALS_AT_A_HOST = 10
+"""The most intervals for which a VM waits for the room of the same host alone."""
 _MOST_INTERVALS = 3.0
 """The most intervals between two periods in which an owner can withdraw a VM."""
 _MUCH_LESS = 0.5
@@ -81,8 +81,8 @@ class _Expected(NamedTuple):
     """The bid as far as its payer could pay it."""
     most_mib: float
     claim: Mapping[str, float]
-    periods: int
-    """The number of periods for which this host has made room."""
+    since_s: float
+    """The time since which this host makes room."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class RefusedDeployments:
 
     def expect(self, observed: Observed, coming: Mapping[int, int]) -> None:
         """Take note of the hosts that make room for waiting VMs, by VM id."""
-        vms, expected = observed.snapshot.vms, {}
+        vms, expected, at_s = observed.snapshot.vms, {}, observed.observation.at_s
         for vm, host in coming.items():
             row = observed.snapshot.vm_row(vm)
             if vms.state[row] == VmState.PENDING:
@@ -139,9 +139,9 @@ class RefusedDeployments:
                     bid=self._bids.get(vm, tuple(vms.bid[row].tolist())),
                     most_mib=float(vms.cap[row, MEMORY]),
                     claim=_claim(observed, vm),
-                    periods=before.periods + 1 if before and before.host == host else 1,
+                    since_s=before.since_s if before and before.host == host else at_s,
                 )
-        self._expected, self._expected_s = expected, observed.observation.at_s
+        self._expected, self._expected_s = expected, at_s
 
     def _note_withdrawn(self, observed: Observed, interval_s: float) -> Mapping[int, int]:
         """Count the VMs that their owners have withdrawn since hosts began to make room.
@@ -163,7 +163,8 @@ class RefusedDeployments:
         return {
             vm: expectation.host
             for vm, expectation in expected.items()
-            if vm not in owners and expectation.periods <= MOST_PERIODS_AT_A_HOST
+            if vm not in owners
+            and _is_within(at_s, expectation.since_s, (MOST_INTERVALS_AT_A_HOST + 0.5) * interval_s)
         }
 
     def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:

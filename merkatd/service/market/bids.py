@@ -81,7 +81,10 @@ class BidService:
                 bid_store.record_bids(connection, [bid])
             return change
 
-        return _outcome(view, row, await world.database.run(write))
+        change = await world.database.run(write)
+        if change.new != change.old:
+            self._scheduler.wake_for(caller.uid)
+        return _outcome(view, row, change)
 
 
 @dataclass(frozen=True, slots=True)
