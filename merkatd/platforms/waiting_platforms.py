@@ -6,11 +6,12 @@ A period reviews platforms before it decides, with the prices of the period befo
 whose conditions are met by the new prices would start an interval later. After each period the
 manager compares the conditions of all waiting platforms with the prices that the period announced.
 If they are met for a platform for which they were not met before, the next period follows at once.
-The next period also follows at once if VMs of a platform have ended while others wait. A platform
-that has stated its limit order counts as one that could start, so that its order takes part at
-once. And the next period starts at the time for which a platform waits: its `not_before`, its
-`latest`, its deadline, the last moment at which it can still meet its deadline, the end of its rest
-after a suspension, or the next attempt to create a VM that OpenNebula refused.
+The next period also follows at once if VMs of a platform have ended while others wait. A patient
+platform counts as one that could start once its VMs are created, and once it has stated its limit
+order: so it takes part in the market some seconds after its submission. And the next period starts
+at the time for which a platform waits: its `not_before`, its `latest`, its deadline, the last
+moment at which it can still meet its deadline, the end of its rest after a suspension, or the next
+attempt to create a VM that OpenNebula refused.
 
 Example: platform 7 accepts a price of 0.02 for memory. Period 40 announces 0.018. Period 41 starts
 a second later, and starts platform 7.
@@ -39,7 +40,12 @@ from merkatd.platforms.lifecycle.start_conditions import (
     judge_start,
 )
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, WAITING, PlatformState
+from merkatd.platforms.lifecycle.transitions import (
+    COMING,
+    UP_OR_COMING,
+    WAITING,
+    PlatformState,
+)
 from merkatd.scheduler.base.early_periods import AwaitedTime
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
@@ -61,8 +67,8 @@ class ReviewTimes:
 class Awaited:
     """What platforms wait for."""
 
-    startable: Mapping[int, int]
-    """The owners of waiting platforms that could start at the new prices, by platform."""
+    startable: Mapping[tuple[int, str], int]
+    """The owners of waiting platforms that could start at the new prices, by platform and state."""
     freed: frozenset[int]
     """The owners of platforms whose VMs have ended, if other platforms wait."""
     times: Sequence[AwaitedTime]
@@ -83,14 +89,14 @@ def awaited_by_platforms(
     living = platform_store.living(connection)
     apart = SeparateWork(connection)
     view = _AfterPeriod(connection, context, announcement, now)
-    startable: dict[int, int] = {}
+    startable: dict[tuple[int, str], int] = {}
     times: list[AwaitedTime] = []
     for platform in living:
         offered = apart.look(platform.id, partial(view.judge, platform), None)
         if offered is None:
             continue
         if offered.starts:
-            startable[platform.id] = platform.owner
+            startable[platform.id, platform.state] = platform.owner
         ahead = ((at_s, at_s - now.now_s) for at_s in offered.times if at_s > reviewed.now_s)
         times += _soon(ahead, platform.owner, context)
     times += _retries(connection, context, living, reviewed, now)
@@ -140,7 +146,8 @@ class _AfterPeriod:
         )
         times = [terms.deadline_s]
         if platform.state not in _WAITS:
-            return _Judged(False, _known(times))
+            # The VMs of a patient platform may exist now, so that it can state its order.
+            return _Judged(terms.patient and platform.state in COMING, _known(times))
         if terms.deadline_s is not None:
             times.append(terms.deadline_s - (terms.ideal_s or 0.0))
         times += [terms.not_before_s, terms.latest_s]
