@@ -14,11 +14,11 @@ from merkatd.protocol.platform_messages import (
     ActionOutcome,
     Amounts,
     Assignment,
-    Claim,
     GiveUp,
     News,
     ProgressReport,
     SetBids,
+    SetLimit,
     SetSize,
     SuspendPlatform,
     WorkDone,
@@ -76,9 +76,9 @@ class Controller:
         wish = SetSize(cluster=cluster, count=count, victims=tuple(victims), reason=reason)
         return await self._act(wish)
 
-    async def claim(self, price: float, units: float) -> ActionOutcome:
-        """Publish a demand for CPU up to a price, without the platform's name."""
-        return await self._act(Claim(price=price, units=units))
+    async def set_limit(self, limit: float, reason: str = "") -> ActionOutcome:
+        """Set the most credits per period for all VMs together, if they run in a limit order."""
+        return await self._act(SetLimit(limit=limit, reason=reason))
 
     async def suspend(self, reason: str = "") -> ActionOutcome:
         """Suspend the platform until the daemon resumes it at a lower price."""

@@ -80,10 +80,13 @@ CREATE TABLE limit_orders (
 	since_s DOUBLE,
 	cost DOUBLE,
 	why MEDIUMTEXT NOT NULL,
+	platform BIGINT,
 	CONSTRAINT pk_limit_orders PRIMARY KEY (id)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE INDEX ix_limit_orders_owner ON limit_orders (owner);
+
+CREATE UNIQUE INDEX ix_limit_orders_platform ON limit_orders (platform);
 
 CREATE TABLE notes (
 	id BIGINT NOT NULL AUTO_INCREMENT,
@@ -275,8 +278,6 @@ CREATE TABLE platforms (
 	report MEDIUMTEXT,
 	memory MEDIUMTEXT,
 	performance DOUBLE,
-	claim_price DOUBLE,
-	claim_units DOUBLE,
 	CONSTRAINT pk_platforms PRIMARY KEY (id),
 	CONSTRAINT uq_platforms_token UNIQUE (token),
 	CONSTRAINT fk_platforms_account FOREIGN KEY(account) REFERENCES accounts (id)
@@ -430,4 +431,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0015');
+INSERT INTO alembic_version VALUES ('0016');

@@ -88,6 +88,10 @@ class Iterative(Controller):
         """Return the reason of a bid, for the tenant."""
         return f"an iteration takes {judged.value:.3g} s, the target is {judged.reference:.3g} s"
 
+    def summary(self, decision_input: DecisionInput, spare_s: float) -> str:
+        """Describe the progress, for the tenant."""
+        return progress_text(decision_input, spare_s)
+
     @property
     def steps(self) -> int:
         """Return the number of iterations (n_steps)."""
@@ -118,8 +122,7 @@ class Iterative(Controller):
         if news.state == _SUSPENDING or not has_market(news):  # its VMs no longer bid
             return
         await self._replace(news)
-        vms = bidding(news.vms)
-        if not vms:
+        if not (vms := bidding(news.vms)):
             return
         market = market_without(news)
         standings = self._standings(vms, market, news)
@@ -240,8 +243,8 @@ class Iterative(Controller):
 
     async def _given_up(self, decision_input: DecisionInput) -> bool:
         """Give up if the deadline stays out of reach; return whether it did."""
-        hopeless = self.gives_up and decision_input.hopeless
-        if self._in_a_row(_LOST, decision_input.news, holds=hopeless) < LAST_HOPE - NEARLY:
+        lost, news = self.gives_up and decision_input.hopeless, decision_input.news
+        if self._in_a_row(_LOST, news, holds=lost) < LAST_HOPE - NEARLY:
             return False
         await self.give_up(why_too_late(decision_input))
         return True
@@ -255,9 +258,8 @@ class Iterative(Controller):
         if dear < PATIENCE - NEARLY and not (dear and decision_input.overspent):
             return True
         self.memory[_DEAR] = 0, news.at_s
-        await self.suspend(
-            f"its spending limit buys {decision_input.part:.0%} of its VMs' full size"
-        )
+        bought = f"{decision_input.part:.0%} of its VMs' full size"
+        await self.suspend(f"its spending limit buys {bought}")
         return False
 
     def _in_a_row(self, name: str, news: News, *, holds: bool) -> float:
@@ -300,28 +302,26 @@ class Iterative(Controller):
 
     async def _tell(self, decision_input: DecisionInput) -> None:
         """Report the progress, always with finished and remaining work, which the daemon needs."""
-        work, left_s = decision_input.work, decision_input.left_s
-        usable_s = decision_input.usable_s
+        work, usable_s = decision_input.work, decision_input.usable_s
         known: dict[str, float | None] = {
             "done": work.done / max(work.steps, 1) if decision_input.seen else None,
             "work_left_s": work.ideal_s if decision_input.sure else None,
         }
-        if not decision_input.measured:
-            await self.report(**known, text="no iteration has been seen yet")
-            return
-        if not decision_input.held:
-            await self.report(**known, text="none of its VMs runs yet, or they have no allocation")
+        if not (decision_input.measured and decision_input.held):
+            idle = "none of its VMs runs yet, or they have no allocation"
+            text = idle if decision_input.measured else "no iteration has been seen yet"
+            await self.report(**known, text=text)
             return
         pace_s = decision_input.pace_s
         needs_s = work.left * pace_s
-        spare_s = left_s - needs_s
+        spare_s = decision_input.left_s - needs_s
         await self.report(
             **known,
             on_track=spare_s >= 0,
             projected_end_s=self.now_s + needs_s,
             performance=pace_s,
             reference=None if self.deadline_s is None else reference_s(work, usable_s),
-            text=progress_text(decision_input, spare_s),
+            text=self.summary(decision_input, spare_s),
         )
 
     def _parts(self) -> Parts:

@@ -74,6 +74,12 @@ class Platform:
     """The cost of a period in which its VMs get all they can use, at these prices."""
     bids: float | None = None
     """The sum of its VMs' bids for a period."""
+    limit: float | None = None
+    """The most that its limit order pays for a period, or would pay now."""
+    order_cost: float | None = None
+    """What its limit order pays for a period."""
+    limit_to_start: float | None = None
+    """The least limit with which its order would run now, if hosts have room."""
     outlook: str | None = None
     takes: str | None = None
     vms: Sequence[PlatformVm] = ()

@@ -158,5 +158,7 @@ class FleetCounts:
     """The number of VMs that run, wait for a host or are being created."""
     left: int
     """The number of VMs that are not gone."""
+    pending: int = 0
+    """The number of VMs that wait for a host."""
     trouble: str = ""
     """Why VMs can't be created; empty if they can."""

@@ -7,7 +7,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from merkatd.cluster import VmState
-from merkatd.cluster.columns import row_of
+from merkatd.cluster.columns import NO_ROW, row_of
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
@@ -15,12 +15,18 @@ from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import budget_store
 from merkatd.database.ledger.budget_store import BudgetRow
-from merkatd.database.scheduler import price_store
+from merkatd.database.scheduler import limit_order_store, price_store
+from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.market_view import market_view
-from merkatd.platforms.lifecycle.claims import claim_of, claims_of
+from merkatd.platforms.lifecycle.controller_failures import trouble_of
 from merkatd.platforms.lifecycle.funds import wanted_amounts
 from merkatd.platforms.lifecycle.new_vms import OUT_OF_SIGHT
-from merkatd.platforms.lifecycle.platform_template import NO_CONTROLLER
+from merkatd.platforms.lifecycle.platform_orders import books_of, order_status
+from merkatd.platforms.lifecycle.platform_template import (
+    NO_CONTROLLER,
+    PATIENT,
+    PlatformTemplate,
+)
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
@@ -28,7 +34,7 @@ from merkatd.protocol.platform_messages import (
     MOST_EARLY,
     UNBUYABLE_PRICE,
     Assignment,
-    Claim,
+    BookOrder,
     MarketNow,
     PlatformStatus,
     VmNow,
@@ -67,8 +73,9 @@ def news_of(
         return PeriodNews()
     apart = SeparateWork(connection)
     attended = attended_platforms(connection, living, announcement, context, apart)
-    claims = claims_of(connection, living, announcement, context, apart=apart)
-    now = markets_now(connection, announcement, context.markets, context.rhythm.interval_s, claims)
+    orders = limit_order_store.living(connection)
+    books = books_of(announcement.seen.snapshot, announcement.prices, orders)
+    now = markets_now(connection, announcement, context.markets, context.rhythm.interval_s, books)
     return PeriodNews(attended, now, apart.failed)
 
 
@@ -91,14 +98,16 @@ def attended_platforms(
     for member in PLATFORM_VMS.living(connection):
         members.get(member.platform, []).append(member)
     held = {budget.application: budget for budget in budget_store.open_ones(connection)}
+    orders = limit_order_store.of_platforms(connection)
     ahead_s = context.believed.ahead_s
 
     def look(platform: PlatformRow) -> ControlledPlatform | None:
         template = parsed(platform.template)
-        if template.controller == NO_CONTROLLER:
+        if not _needs_controller(platform, template):
             return None
         budget = None if platform.account is None else held.get(platform.account)
-        standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)
+        order = orders.get(platform.id)
+        standing = _standing(platform, members[platform.id], budget, order, announcement, ahead_s)
         assignment = _assignment(platform, standing, context)
         return ControlledPlatform(assignment, standing, template.grace_s)
 
@@ -106,6 +115,22 @@ def attended_platforms(
         platform.id: apart.look(platform.id, partial(look, platform), None) for platform in attended
     }
     return {platform: news for platform, news in news_of_platform.items() if news is not None}
+
+
+def _needs_controller(platform: PlatformRow, template: PlatformTemplate) -> bool:
+    """Return whether a platform's controller must run now.
+
+    While a patient platform waits for its order there is nothing to control. But a controller that
+    failed must work again before its order can run.
+    """
+    if template.controller == NO_CONTROLLER:
+        return False
+    if template.controller != PATIENT:
+        return True
+    state = PlatformState(platform.state)
+    if state is PlatformState.QUEUED:
+        return bool(trouble_of(platform))
+    return state in {PlatformState.RUNNING, PlatformState.SUSPENDING}
 
 
 def _assignment(
@@ -142,6 +167,7 @@ def _standing(
     platform: PlatformRow,
     members: Sequence[PlatformMember],
     budget: BudgetRow | None,
+    order: LimitOrder | None,
     announcement: Announcement,
     ahead_s: float,
 ) -> PlatformStatus:
@@ -157,7 +183,7 @@ def _standing(
         deadline_s=None if platform.deadline_s is None else platform.deadline_s + ahead_s,
         performance=wanted_performance(platform),
         sizes=platform.sizes,
-        claim=claim_of(platform),
+        order=order_status(order),
     )
 
 
@@ -173,7 +199,7 @@ def markets_now(
     announcement: Announcement,
     markets: Sequence[MarketRules],
     interval_s: float,
-    claims: Mapping[str, tuple[Claim, ...]],
+    books: Mapping[str, tuple[BookOrder, ...]],
 ) -> list[MarketNow]:
     """Return the news of each market."""
     snapshot = announcement.seen.snapshot
@@ -196,7 +222,7 @@ def markets_now(
                 capacity=_amounts(names, market_view(snapshot, row).total.tolist()),
                 reserve=_amounts(names, market.pricing.reserve_prices(names).tolist()),
                 past={name: tuple(last[-HISTORY_PERIODS:]) for name, last in past.items()},
-                claims=claims.get(market.name, ()),
+                orders=books.get(market.name, ()),
             )
         )
     return vms_shown
@@ -234,9 +260,12 @@ def _state(observed: Observed, row: int) -> str:
     """Return a VM's state for its controller.
 
     Two states count as powered off in the market. A VM without a guest yet, whose disks are copied
-    or which boots, is "busy". A VM to which OpenNebula has lost contact is "unknown".
+    or which boots, is "busy". A VM to which OpenNebula has lost contact is "unknown". A VM that
+    waits with its limit order takes no part in the market, and is pending.
     """
     state, shown = VmState(int(observed.snapshot.vms.state[row])), observed.observation
+    if observed.snapshot.vms.order[row] != NO_ROW and shown.vm_state[row] == VmState.PENDING:
+        state = VmState.PENDING
     if state is VmState.POWERED_OFF and shown.vm_state[row] != state:
         state = VmState.BUSY
     unknown = state is VmState.POWERED_OFF and shown.vm_words[row] == OUT_OF_SIGHT

@@ -1,7 +1,7 @@
 """A controller's actions, each carried out once and only on the controller's own platform."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from typing import Final
 
@@ -12,11 +12,9 @@ from merkatd.currency import MICRO
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
-from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler import bid_store, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.lifecycle.controller_failures import recover
-from merkatd.platforms.lifecycle.funds import usable_by_all
-from merkatd.platforms.lifecycle.start_conditions import CPU
 from merkatd.platforms.lifecycle.template_reader import parsed
 from merkatd.platforms.lifecycle.transitions import (
     ATTENDED,
@@ -31,10 +29,10 @@ from merkatd.protocol.platform_messages import (
     Action,
     ActionOutcome,
     Amounts,
-    Claim,
     GiveUp,
     ProgressReport,
     SetBids,
+    SetLimit,
     SetSize,
     SuspendPlatform,
     WorkDone,
@@ -152,26 +150,22 @@ def _size(
     )
 
 
-def _claim(
-    connection: sa.Connection, platform: PlatformRow, action_id: str, action: Claim, at_s: float
+def _limit(
+    connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetLimit, at_s: float
 ) -> None:
-    full = usable_by_all(platform, parsed(platform.template)).get(CPU, 0.0)
-    if not 0 <= action.units <= full * (1 + 1e-9):
-        raise ControllerActionError(
-            f"a claim must be from 0 to {full:g} units of CPU, the full size of its VMs"
-            f" (got {action.units!r})"
-        )
+    order = limit_order_store.of_platforms(connection, platform.id).get(platform.id)
+    if order is None:
+        raise ControllerActionError(f"platform {platform.id} has no limit order: its VMs bid")
     budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
     has = 0.0 if budget is None else budget.balance / MICRO
-    if not 0 <= action.price * action.units <= max(has, 0.0) * (1 + 1e-9):
+    if not 0 < action.limit <= has * (1 + 1e-9):
         raise ControllerActionError(
-            f"a claim must cost from 0 to {has:g} credits, its balance, per period (got"
-            f" {action.units:g} units up to a price of {action.price:g})"
+            f"a limit must be above 0 and at most {has:g} credits, its balance (got"
+            f" {action.limit!r})"
         )
-    claim = {"claim_price": action.price, "claim_units": action.units}
-    platform_store.change(connection, platform.id, **claim)
-    text = f"{action.units:g} units of CPU up to a price of {action.price:.3g}"
-    platform_store.replace_action(connection, _doing(platform, action_id, "claim", text, at_s))
+    limit_order_store.change(connection, replace(order, limit=action.limit))
+    text = action.reason or f"at most {action.limit:.4g} credits per period"
+    platform_store.replace_action(connection, _doing(platform, action_id, "limit", text, at_s))
 
 
 def _report(
@@ -227,7 +221,7 @@ def _doing(
 _TAKE: Final[Mapping[type, Callable[..., None]]] = {
     SetBids: _bids,
     SetSize: _size,
-    Claim: _claim,
+    SetLimit: _limit,
     ProgressReport: _report,
     SuspendPlatform: _pass(Event.SUSPEND, PlatformState.FAILED),
     WorkDone: _pass(Event.STOP, PlatformState.DONE),
@@ -236,7 +230,7 @@ _TAKE: Final[Mapping[type, Callable[..., None]]] = {
 _WORD: Final[Mapping[type, str]] = {
     SetBids: "bids",
     SetSize: "size",
-    Claim: "claim",
+    SetLimit: "limit",
     ProgressReport: "report",
     SuspendPlatform: "suspend",
     WorkDone: "done",

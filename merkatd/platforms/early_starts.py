@@ -24,8 +24,8 @@ class EarlyStarts:
 
     def __init__(self) -> None:
         self._reviewed: ReviewTimes | None = None
-        self._startable: AbstractSet[int] = frozenset()
-        """The platforms that could start at the prices of the last period."""
+        self._startable: AbstractSet[tuple[int, str]] = frozenset()
+        """The platforms that could start at the prices of the last period, and their states."""
         self._bids: dict[int, Mapping[int, Amounts]] = {}
         """The bids that the controller of each platform has set last."""
 
@@ -46,7 +46,6 @@ class EarlyStarts:
             awaited_by_platforms,
             context=world,
             announcement=announcement,
-            published=published,
             reviewed=self._reviewed,
             now=ReviewTimes(world.now(), world.believed.now(world)),
         )

@@ -24,7 +24,6 @@ from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import ControlledPlatform, news_of
 from merkatd.platforms.controller_actions import act
 from merkatd.platforms.early_starts import EarlyStarts
-from merkatd.platforms.lifecycle.claims import books_of
 from merkatd.platforms.lifecycle.controller_failures import record_end, record_monitor_end
 from merkatd.platforms.lifecycle.funds import read_all
 from merkatd.platforms.lifecycle.period_review import ReviewInput, review_platforms
@@ -32,12 +31,13 @@ from merkatd.platforms.lifecycle.template_checks import CheckedTemplate, SiteOff
 from merkatd.platforms.processes.process_files import remove_old_logs
 from merkatd.platforms.tenant_orders import Submission, Update
 from merkatd.protocol.message_limits import check_memory
-from merkatd.protocol.platform_messages import Action, ActionOutcome, Controllers, MarketNow
+from merkatd.protocol.platform_messages import Action, ActionOutcome, Controllers
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
+from merkatd.scheduler.terms.ordered_vms import takes_orders
 
 _log = Logger()
 
@@ -70,7 +70,6 @@ class Manager:
         self._running: dict[int, ControlledPlatform] = {}
         self._turn = DeferredLock()
         self._closed = False
-        self._published: Sequence[MarketNow] = ()
         self._early = EarlyStarts()
         self._has_read = False
         """Whether the templates of all living platforms were read since the daemon leads."""
@@ -104,7 +103,7 @@ class Manager:
             markets=world.markets,
             entropy=self._rng.bytes(32),
             handed=self._handed,
-            books=books_of(self._published),
+            advance_periods=world.rhythm.most_periods_charged,
             new_vms=world.rhythm.new_vms,
         )
         self._early.note_review(now.at_s, now.now_s)
@@ -136,7 +135,6 @@ class Manager:
         news = await world.database.read(partial(news_of, world, announcement))
         now, markets, failed = news.attended, news.markets, news.failed
         world.troubles.note(TroubleKind.PLATFORM, "announced", failed)
-        self._published = markets
         # The processes of a platform that fails go on unchanged.
         for platform in self._running.keys() - now.keys() - failed.keys():
             self._end(platform)
@@ -252,6 +250,7 @@ class Manager:
         return SiteOffer(
             kinds=self._controllers.kinds(),
             markets=[market.name for market in world.markets],
+            order_markets=[market.name for market in world.markets if takes_orders(market)],
             goods=world.goods.resources,
         )
 

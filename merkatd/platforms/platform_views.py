@@ -1,7 +1,7 @@
 """Views of a platform for tenants: its progress, its costs, the conditions of its start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from typing import Any
 
@@ -14,13 +14,16 @@ from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.database.ledger import entry_store
 from merkatd.database.ledger.entry_store import TransactionKind
-from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler import limit_order_store, period_store, price_store
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import vms_now
-from merkatd.platforms.lifecycle.claims import book_without, capacities
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
+from merkatd.platforms.lifecycle.funds import usable_by_all
+from merkatd.platforms.lifecycle.platform_orders import capacities
 from merkatd.platforms.lifecycle.start_conditions import StartAnswer
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
+from merkatd.platforms.lifecycle.transitions import PlatformState
+from merkatd.platforms.order_quotes import limit_to_start
 from merkatd.protocol.platform_messages import VmNow
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
@@ -119,6 +122,14 @@ class PlatformDetails(PlatformSummary):
     full_cost: float | None
     """The cost of a period if its VMs get all that they can use."""
     bids: float
+    limit: float | None
+    """The most credits per period that its limit order states, or would state now; None if its VMs
+    bid."""
+    order_cost: float | None
+    """The credits per period that its limit order pays; None if it has none."""
+    limit_to_start: float | None
+    """The least limit with which its order would run now, if hosts have room; None if it runs, or
+    if no limit is enough."""
     outlook: str
     """The decision at these prices if it were to start now."""
     takes: str
@@ -151,15 +162,19 @@ def platform_view(
         context.money.replenishment_s,
         context.markets,
         context.believed.now(context),
-        book_without(connection, platform, latest, context),
         None if latest is None else capacities(latest.seen.snapshot, context.markets),
     )
     judged = outlook.judged
+    order = limit_order_store.of_platforms(connection, platform.id).get(platform.id)
+    stated = order if order is not None and order.vms else None
+    short = summary(connection, platform)
+    if platform.state == PlatformState.QUEUED and stated is not None and stated.why:
+        short = replace(short, why=stated.why)  # newer than the platform's own row
     market = market_of(template, context.markets).name
     members = PLATFORM_VMS.living(connection, platform.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return _with(
-        summary(connection, platform),
+        short,
         unattended=context.troubles.why(TroubleKind.PLATFORM, platform.id),
         market=market,
         give_up=template.goal.give_up,
@@ -167,6 +182,11 @@ def platform_view(
         prices={} if prices is None else _finite(prices.get(market, {})),
         full_cost=outlook.full_cost if isfinite(outlook.full_cost) else None,
         bids=sum(sum(vm.bid.values()) for vm in seen.values() if vm.state in _BIDDING),
+        limit=outlook.limit if stated is None else stated.limit,
+        order_cost=None if stated is None else stated.cost,
+        limit_to_start=None
+        if latest is None or outlook.limit is None or (stated is not None and stated.runs)
+        else _limit_to_start(connection, platform, context, latest),
         outlook=str(judged.answer),
         takes="" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
         vms=[
@@ -175,6 +195,25 @@ def platform_view(
             if each.vm is not None
         ],
         actions=[_doing(each) for each in platform_store.recent(connection, platform.id, NEWEST)],
+    )
+
+
+def _limit_to_start(
+    connection: sa.Connection,
+    platform: PlatformRow,
+    context: PeriodContext,
+    latest: Announcement,
+) -> float | None:
+    template = parsed(platform.template)
+    market = market_of(template, context.markets)
+    orders = limit_order_store.living(connection)
+    return limit_to_start(
+        latest.seen.snapshot,
+        context.markets.index(market),
+        market,
+        latest.prices.get(market.name, {}),
+        usable_by_all(platform, template),
+        [order for order in orders if order.platform != platform.id],
     )
 
 
@@ -197,6 +236,9 @@ def partial_view(
         prices={},
         full_cost=None,
         bids=0.0,
+        limit=None,
+        order_cost=None,
+        limit_to_start=None,
         outlook=str(StartAnswer.WAIT),
         takes="",
         vms=[

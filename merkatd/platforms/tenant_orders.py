@@ -15,6 +15,7 @@ from merkatd.fleets.vm_template_source import vm_template
 from merkatd.fleets.vm_template_text import Ask, TemplateError, canonical, size, template_problem
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
+from merkatd.platforms.lifecycle.platform_orders import reserve_of
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate, TemplateTime
 from merkatd.platforms.lifecycle.start_conditions import (
     MarketOffer,
@@ -22,6 +23,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
     StartVerdict,
     cost_of_all,
     judge_start,
+    limit_of,
 )
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import (
@@ -32,9 +34,8 @@ from merkatd.platforms.lifecycle.transitions import (
     PlatformState,
     record_transition,
 )
-from merkatd.policies.patience import ClaimBook
 from merkatd.protocol.platform_messages import MOST_VMS
-from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.base.settings import ALL_GOODS, MarketRules
 
 
 async def fetched_vm_templates(
@@ -258,6 +259,8 @@ class Outlook:
     judged: StartVerdict
     full_cost: float
     """Credits per period for the full size of its VMs."""
+    limit: float | None = None
+    """The limit that a patient platform would state now; None for others."""
 
 
 def outlook(
@@ -268,7 +271,6 @@ def outlook(
     replenishment_s: float,
     markets: Sequence[MarketRules],
     now_s: float,
-    book: ClaimBook | None = None,
     capacity: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Outlook:
     """Return whether a platform could start or go on at present prices, and the missing needs."""
@@ -280,12 +282,13 @@ def outlook(
         now_s=now_s,
         interval_s=interval_s,
         prices=None if prices is None else prices.get(market.name),
-        capacity=(capacity or {}).get(market.name),
-        book=book,
+        capacity=None if capacity is None else capacity.get(market.name),
+        reserve=reserve_of(market, ALL_GOODS),
     )
     over = PlatformState(platform.state) in {*ENDS, PlatformState.STOPPING}
     verdict = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
-    return Outlook(verdict, cost_of_all(terms, offer))
+    limit = limit_of(terms, offer) if terms.patient and not over else None
+    return Outlook(verdict, cost_of_all(terms, offer), limit)
 
 
 def _check_processes(

@@ -6,10 +6,12 @@ A period reviews platforms before it decides, with the prices of the period befo
 whose conditions are met by the new prices would start an interval later. After each period the
 manager compares the conditions of all waiting platforms with the prices that the period announced.
 If they are met for a platform for which they were not met before, the next period follows at once.
-The next period also follows at once if VMs of a platform have ended while others wait. And it
-starts at the time for which a platform waits: its `not_before`, its `latest`, its deadline, the
-last moment at which it can still meet its deadline, the end of its rest after a suspension, or the
-next attempt to create a VM that OpenNebula refused.
+The next period also follows at once if VMs of a platform have ended while others wait. A patient
+platform counts as one that could start once its VMs are created, and once it has stated its limit
+order: so it takes part in the market some seconds after its submission. And the next period starts
+at the time for which a platform waits: its `not_before`, its `latest`, its deadline, the last
+moment at which it can still meet its deadline, the end of its rest after a suspension, or the next
+attempt to create a VM that OpenNebula refused.
 
 Example: platform 7 accepts a price of 0.02 for memory. Period 40 announces 0.018. Period 41 starts
 a second later, and starts platform 7.
@@ -28,9 +30,9 @@ from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import budget_store
 from merkatd.database.ledger.budget_store import BudgetRow
 from merkatd.fleets.fleet import FleetView
-from merkatd.platforms.lifecycle.claims import books_of, capacities
 from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
 from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
+from merkatd.platforms.lifecycle.platform_orders import capacities
 from merkatd.platforms.lifecycle.start_conditions import (
     MarketOffer,
     StartAnswer,
@@ -38,13 +40,17 @@ from merkatd.platforms.lifecycle.start_conditions import (
     judge_start,
 )
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, WAITING, PlatformState
-from merkatd.protocol.platform_messages import MarketNow
+from merkatd.platforms.lifecycle.transitions import (
+    COMING,
+    UP_OR_COMING,
+    WAITING,
+    PlatformState,
+)
 from merkatd.scheduler.base.early_periods import AwaitedTime
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 
-_WAITS = frozenset({*WAITING, PlatformState.SUSPENDED})
+_WAITS = frozenset({*WAITING, PlatformState.QUEUED, PlatformState.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,8 @@ class ReviewTimes:
 class Awaited:
     """What platforms wait for."""
 
-    startable: Mapping[int, int]
-    """The owners of waiting platforms that could start at the new prices, by platform."""
+    startable: Mapping[tuple[int, str], int]
+    """The owners of waiting platforms that could start at the new prices, by platform and state."""
     freed: frozenset[int]
     """The owners of platforms whose VMs have ended, if other platforms wait."""
     times: Sequence[AwaitedTime]
@@ -73,7 +79,6 @@ def awaited_by_platforms(
     connection: sa.Connection,
     context: PeriodContext,
     announcement: Announcement,
-    published: Sequence[MarketNow],
     reviewed: ReviewTimes,
     now: ReviewTimes,
 ) -> Awaited:
@@ -83,15 +88,15 @@ def awaited_by_platforms(
     """
     living = platform_store.living(connection)
     apart = SeparateWork(connection)
-    view = _AfterPeriod(connection, context, announcement, published, now)
-    startable: dict[int, int] = {}
+    view = _AfterPeriod(connection, context, announcement, now)
+    startable: dict[tuple[int, str], int] = {}
     times: list[AwaitedTime] = []
     for platform in living:
         offered = apart.look(platform.id, partial(view.judge, platform), None)
         if offered is None:
             continue
         if offered.starts:
-            startable[platform.id] = platform.owner
+            startable[platform.id, platform.state] = platform.owner
         ahead = ((at_s, at_s - now.now_s) for at_s in offered.times if at_s > reviewed.now_s)
         times += _soon(ahead, platform.owner, context)
     times += _retries(connection, context, living, reviewed, now)
@@ -117,13 +122,11 @@ class _AfterPeriod:
         connection: sa.Connection,
         context: PeriodContext,
         announcement: Announcement,
-        published: Sequence[MarketNow],
         now: ReviewTimes,
     ) -> None:
         self._context = context
         self._prices = announcement.prices
         self._now_s = now.now_s
-        self._books = books_of(published)
         self._capacities = capacities(announcement.seen.snapshot, context.markets)
         self._budgets: Mapping[int, BudgetRow] = {
             budget.application: budget for budget in budget_store.open_ones(connection)
@@ -140,11 +143,11 @@ class _AfterPeriod:
             interval_s=context.rhythm.interval_s,
             prices=self._prices.get(market.name),
             capacity=self._capacities.get(market.name),
-            book=self._books.get(market.name),
         )
         times = [terms.deadline_s]
         if platform.state not in _WAITS:
-            return _Judged(False, _known(times))
+            # The VMs of a patient platform may exist now, so that it can state its order.
+            return _Judged(terms.patient and platform.state in COMING, _known(times))
         if terms.deadline_s is not None:
             times.append(terms.deadline_s - (terms.ideal_s or 0.0))
         times += [terms.not_before_s, terms.latest_s]

@@ -4,17 +4,20 @@ An application of fixed size gains nothing from a part of its need: it runs at f
 waits. Its highest price is what it can pay for a unit if all its money goes into the remaining
 work. While there is time, it spreads its money over all the remaining time (as in section 3.1.1).
 It offers even less while its deadline is further away than its horizon. So applications with near
-deadlines run first, and all of them can meet their deadlines. Of the others, it sees only the
-published book: the number of units claimed above a price.
+deadlines run first, and all of them can meet their deadlines.
+
+The daemon states it as the limit of an order (`most_credits`). In the simulation, applications see
+each other only by a published book: the number of units claimed above a price.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from merkatd.policies.deadline import Funds
 from merkatd.policies.suspension import REST
 
+_ROUNDING = 1e-6
 Claim = tuple[float, float]
 """The highest price that an application pays, and the number of units that it wants."""
 
@@ -59,25 +62,47 @@ def need_of(purse: Funds, units: float, capacity: float, work_s: float, left_s: 
     )
 
 
-def offered(need: CpuNeed, purse: Funds, period_s: float, temper: PatienceSettings) -> float:
-    """Return the price that a waiting application offers.
+def share_of(bundle: Mapping[str, float], capacity: Mapping[str, float]) -> float:
+    """Return the largest part of a good's capacity that a bundle takes, at most 1."""
+    parts = (
+        amount / capacity[name] if capacity.get(name, 0.0) > 0 else 1.0
+        for name, amount in bundle.items()
+        if amount > 0
+    )
+    return min(max(parts, default=0.0), 1.0)
 
-    Its present credits must pay for a whole rest, or for its remaining work if that is shorter.
-    Future replenishments don't count: with them, it would have to yield before its rest is over.
-    """
-    periods = min(max(need.work_s / period_s, 1.0), REST)
-    has = purse.credits / (need.units * periods)
-    return max(min(limit_price(need, period_s, temper), has), 0.0)
 
-
-def claim_while_running(
-    limit: float, purse: Funds, units: float, temper: PatienceSettings
+def most_credits(
+    purse: Funds,
+    share: float,
+    least: float,
+    work_s: float,
+    left_s: float,
+    period_s: float,
+    temper: PatienceSettings,
 ) -> float:
-    """Return the price that a running application claims.
+    """Return the most credits per period that an application pays for all it needs.
 
-    It is its limit times `running_factor`, but at most what its credits pay for one period.
+    `share` is the part of the market that it needs, and `least` the cost at the reserve prices.
+    Prices never fall below these: if it can pay `least` for all its work, it waits for nothing
+    less. Its present credits must pay for a whole rest, or for its remaining work if that is
+    shorter. Future replenishments don't count: with them, it would have to stop before its rest is
+    over.
     """
-    return max(min(limit * temper.running_factor, purse.credits / max(units, 1.0)), 0.0)
+    if left_s <= 0 or share <= 0:
+        return 0.0
+    need = need_of(purse, 1.0, 1.0 / share, work_s, left_s)  # a unit is all that it needs
+    works = max(work_s / period_s, 1.0)
+    limit = limit_price(need, period_s, temper)
+    least *= 1.0 + _ROUNDING
+    if least * works <= need.means:
+        limit = max(limit, least)
+    return max(min(limit, purse.credits / min(works, REST)), 0.0)
+
+
+def funded_s(limit: float, purse: Funds, work_s: float, period_s: float) -> float:
+    """Return for how much of its remaining work an application can pay its limit now."""
+    return min(work_s, purse.credits / limit * period_s) if limit > 0 else 0.0
 
 
 def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> float:

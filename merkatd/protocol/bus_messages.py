@@ -9,7 +9,7 @@ from typing import Any
 
 from merkatd.protocol import platform_messages
 
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def news_of(
 Action = (
     platform_messages.SetBids
     | platform_messages.SetSize
-    | platform_messages.Claim
+    | platform_messages.SetLimit
     | platform_messages.SuspendPlatform
     | platform_messages.WorkDone
     | platform_messages.GiveUp
@@ -123,7 +123,7 @@ Heard = Welcome | Beaten | Latest | Stored | Refused | platform_messages.ActionO
 ACTIONS: dict[str, type] = {
     "set_bids": platform_messages.SetBids,
     "set_size": platform_messages.SetSize,
-    "claim": platform_messages.Claim,
+    "set_limit": platform_messages.SetLimit,
     "suspend": platform_messages.SuspendPlatform,
     "done": platform_messages.WorkDone,
     "give_up": platform_messages.GiveUp,

@@ -46,13 +46,12 @@ class SetSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A demand for CPU up to a price, which the whole market sees without its owner."""
+class SetLimit:
+    """Set the limit of the platform's limit order from the next period on."""
 
-    price: float
-    """Credits per unit and period."""
-    units: float
-    """Percent of a core, for all VMs together."""
+    limit: float
+    """The most credits per period for all its VMs together."""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,7 @@ class ProgressReport:
     """A summary for people."""
 
 
-Action = SetBids | SetSize | Claim | SuspendPlatform | WorkDone | GiveUp | ProgressReport
+Action = SetBids | SetSize | SetLimit | SuspendPlatform | WorkDone | GiveUp | ProgressReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +184,30 @@ class VmNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderStatus:
+    """A platform's limit order after the last period."""
+
+    limit: float
+    """The most credits per period for all its VMs together."""
+    runs: bool
+    cost: float | None
+    """The credits per period that it pays; None if it took part in no market."""
+    why: str = ""
+    """Why it waits; empty if it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookOrder:
+    """A limit order as the whole market sees it, without its owner."""
+
+    height: float
+    """The multiple of the market's prices that its limit pays; at most `UNBUYABLE_PRICE`."""
+    bundle: Amounts
+    """The full size of its VMs together, in units by resource."""
+    runs: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarketNow:
     """A market after the last period; all its platforms get the same message."""
 
@@ -202,8 +225,8 @@ class MarketNow:
     past: Mapping[str, tuple[float, ...]]
     """Prices of the last `HISTORY_PERIODS` periods by resource, an interval apart, oldest first,
     with the present."""
-    claims: tuple[Claim, ...] = ()
-    """All claims in ascending order of price, including those derived for VMs without a claim."""
+    orders: tuple[BookOrder, ...] = ()
+    """All limit orders, from the highest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +248,8 @@ class PlatformStatus:
     performance: float | None
     sizes: Mapping[str, int]
     """The intended number of VMs, by cluster."""
-    claim: Claim | None = None
-    """The platform's own latest claim, which is among the market's."""
+    order: OrderStatus | None = None
+    """Its limit order, if its kind states one; it is among the market's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,3 +206,55 @@ def test_the_count_of_an_owner_is_exact_for_two_at_once(file_engine: sa.Engine) 
     state(1)
     other.join(30.0)
     assert sorted(counts) == [0, 1]
+
+
+def of_platform(connection: sa.Connection, platform: int, vms: Iterable[int] = ()) -> LimitOrder:
+    """Store the limit order of a platform."""
+    return limit_order_store.add(
+        connection,
+        owner=ANN,
+        vms=vms,
+        limit=3.5,
+        least_run_s=600.0,
+        factor=2.0,
+        stated_s=10.0,
+        platform=platform,
+    )
+
+
+def test_the_order_of_a_platform_may_have_no_vms(connection: sa.Connection) -> None:
+    """It takes part in no period then, and stays until it is withdrawn."""
+    empty, full = of_platform(connection, 7), of_platform(connection, 8, [5, 6])
+    own = stored(connection, [1])
+    assert limit_order_store.living(connection) == (full, own)
+    assert limit_order_store.of_platforms(connection) == {7: empty, 8: full}
+    assert limit_order_store.of_platforms(connection, 8) == {8: full}
+    limit_order_store.remove_vms(connection, [1, 5, 6])
+    assert limit_order_store.living(connection) == ()
+    assert limit_order_store.of_platforms(connection) == {7: empty, 8: replace(full, vms=())}
+    limit_order_store.withdraw(connection, [empty.id, full.id])
+    assert count(connection) == (0, 0)
+
+
+def test_a_platforms_vms_change(connection: sa.Connection) -> None:
+    """The outcome stays while some VMs do; an order that was or becomes empty does not run."""
+    order = of_platform(connection, 7, [5, 6])
+    outcome = OrderOutcome(order.id, True, 1.5, "")
+    limit_order_store.record_outcomes(connection, [outcome], 20.0)
+    runs = limit_order_store.of_platforms(connection)[7]
+    assert (runs.runs, runs.since_s) == (True, 20.0)
+    for vms in ([6, 9], [], [3], [3]):
+        runs = limit_order_store.set_vms(connection, runs, vms)
+        assert runs.vms == tuple(vms)
+        assert limit_order_store.of_platforms(connection)[7] == runs
+        assert (runs.runs, runs.cost) == ((True, 1.5) if 9 in vms else (False, None))
+        if not vms:  # the outcome of a period that had read the VMs before
+            limit_order_store.record_outcomes(connection, [outcome], 30.0)
+    assert count(connection) == (1, 1)
+
+
+def test_a_vm_of_another_order_can_not_join(connection: sa.Connection) -> None:
+    """The period is repeated, and finds the other order."""
+    stored(connection, [5])
+    with pytest.raises(LostRaceError):
+        limit_order_store.set_vms(connection, of_platform(connection, 7), [5])

@@ -17,7 +17,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
 )
 from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import ClaimBook, limit_price, need_of
+from merkatd.policies.patience import limit_price, need_of
 from merkatd.policies.suspension import REST
 from tests.platforms.site import VM, template
 
@@ -134,18 +134,26 @@ def test_a_platform_waits_for_its_least_part(kind: str) -> None:
     assert terms("deadline").least_part is None
 
 
-def test_a_patient_platforms_price_is_known_in_markets_with_claims() -> None:
-    """It is all its credits over its work, and zero without a book, a deadline or work."""
+def test_a_patient_platforms_limit_is_its_credits_over_its_work() -> None:
+    """It takes half of the market: its limit is that of the policy, for all that it needs."""
     asked = terms(slo='[slo]\nideal_run = "1h"')
-    with_book = replace(offer(), book=ClaimBook(800.0))
-    assert limit_of(asked, with_book) == pytest.approx(
-        limit_price(need_of(PURSE, 400.0, 800.0, 3_600.0, 6_000.0), INTERVAL_S, TEMPER)
-    )
-    assert limit_of(asked, with_book) > 0
-    assert limit_of(asked, offer()) == 0.0
-    assert limit_of(terms(), with_book) == 0.0
-    assert limit_of(replace(asked, deadline_s=None), with_book) == 0.0
-    assert limit_of(replace(asked, full={}), with_book) == 0.0
+    price = limit_price(need_of(PURSE, 400.0, 800.0, 3_600.0, 6_000.0), INTERVAL_S, TEMPER)
+    assert limit_of(asked, offer()) == pytest.approx(400.0 * price)
+    assert limit_of(asked, offer()) * 60 < PURSE.credits
+    whole = terms("patient", slo='[slo]\nideal_run = "100m"')
+    assert limit_of(whole, offer()) == pytest.approx(10.0 * 3_600.0 / 6_000.0)
+    assert limit_of(terms(), offer()) == limit_of(whole, offer())
+    assert limit_of(replace(asked, deadline_s=None), offer()) == 0.0
+    assert limit_of(replace(asked, full={}), offer()) == 0.0
+    assert limit_of(asked, replace(offer(), capacity=None)) == 0.0
+
+
+def test_a_patient_platform_waits_for_no_price() -> None:
+    """Its limit order does, and needs no rest between two runs."""
+    asked = terms("patient", slo='[slo]\nideal_run = "1h"', since_s=NOW_S)
+    assert judge_start(asked, offer(1e6)).answer is StartAnswer.START
+    late = terms("patient", slo='[slo]\nideal_run = "2h"')
+    assert judge_start(late, offer()).answer is StartAnswer.CANCEL
 
 
 def test_a_platform_rests_after_a_suspension() -> None:

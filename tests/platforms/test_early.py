@@ -10,7 +10,7 @@ from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,
-    Claim,
+    Kinds,
     ProgressReport,
     SetBids,
     SetSize,
@@ -22,6 +22,7 @@ from merkatd.scheduler.phases.announce import Announcement
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.period_view import prepare
 from tests.platforms.site import BOB, Site, platforms_at, template
+from tests.platforms.test_queued import MARKET
 from tests.served import services_at
 
 SOON_S = 1.6
@@ -121,7 +122,7 @@ def test_a_bid_starts_a_period(site: RunningSite) -> None:
 
 
 def test_a_controllers_actions_start_periods(site: RunningSite) -> None:
-    """Repeated bids, reports and claims wait for the next period."""
+    """Repeated bids, and reports wait for the next period."""
     platform = site.submit()
     site.run(120.0)
     site.settle()
@@ -132,7 +133,6 @@ def test_a_controllers_actions_start_periods(site: RunningSite) -> None:
         (news, 0),
         (SetBids(bids={first: {"cpu": 3.0}}), 1),
         (ProgressReport(done=0.5), 0),
-        (Claim(price=0.01, units=100.0), 0),
         (SetSize(cluster="nodes", count=3), 1),
         (SuspendPlatform(), 1),
     ]
@@ -145,6 +145,27 @@ def test_a_controllers_actions_start_periods(site: RunningSite) -> None:
     site.settle()
     assert site.act(platform, WorkDone(), "done").accepted
     assert site.run(SOON_S) == 1
+
+
+def test_a_patient_platform_takes_part_within_seconds() -> None:
+    """Its VMs are created, its order is stated, and its VMs are deployed, a second apart."""
+    site = RunningSite(markets=(MARKET,))
+    site.notes.offered = Kinds(("patient",), ("steps",))
+    site.begin()
+    site.settle()
+    platform = site.submit(
+        controller='[controller]\nkind = "patient"',
+        slo='[slo]\ndeadline = "4h"\nideal_run = "1h"',
+    )
+    site.scheduler.wake()
+    site.run(3 * SOON_S)
+    assert site.state_of(platform) == "queued"
+    assert {site.state(vm) for vm in site.vms(platform)} == {"RUNNING"}
+    site.settle()
+    assert site.state_of(platform) == "running"
+    assert site.run(300.0) == 5
+    site.result(site.stopped())
+    site.close()
 
 
 def test_a_failing_controller_starts_a_period(site: RunningSite) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.api.values.plain_values import members
-from merkatd.commands.platform_command import lines_of
+from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.platforms.platform_views import PlatformDetails, platform_view
 from merkatd.protocol.platform_messages import ProgressReport, SetBids
 from tests.platforms.site import Site
@@ -50,7 +50,7 @@ def test_its_vms_bid_nothing_and_its_tenant_gets_the_reason(site: Site) -> None:
     row = row_of(site, platform)
     assert row.trouble == WHY
     assert row.bids == 0
-    text = " ".join(lines_of(members(row), None))
+    text = " ".join(platform_lines(members(row), None))
     assert f"Its controller fails: {WHY}. Its VMs bid nothing until it works again." in text
 
 

@@ -10,9 +10,9 @@ from merkatd.platforms.announcements import vms_now
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,
-    Claim,
     ProgressReport,
     SetBids,
+    SetLimit,
     SetSize,
     SuspendPlatform,
     WorkDone,
@@ -160,10 +160,7 @@ class TestLife:
             SetBids(bids={site.vms(own)[0]: {"cpu": float("nan")}}),
             SetBids(bids={site.vms(own)[0]: {"gold": 1.0}}),
             ProgressReport(performance=float("inf")),
-            Claim(price=1.0, units=1e6),
-            Claim(price=1e9, units=100.0),
-            Claim(price=-1.0, units=100.0),
-            Claim(price=float("nan"), units=100.0),
+            SetLimit(limit=1.0),
         )
         for number, action in enumerate(actions):
             outcome = site.act(own, action, str(number))
@@ -171,17 +168,6 @@ class TestLife:
             assert outcome.why
         assert site.doings(own)[0].refused
         assert not site.act(999, WorkDone()).accepted
-
-    def test_a_claim_is_limited_to_usable_and_affordable_units(self, site: Site) -> None:
-        """The whole usable amount is accepted, and one unit more is not."""
-        own = site.submit()
-        site.until(own, "running")
-        assert site.act(own, Claim(price=1.0, units=400.0), "all").accepted
-        assert site.doings(own)[0].text == "400 units of CPU up to a price of 1"
-        assert site.act(own, Claim(price=0.0, units=0.0), "none").accepted
-        beyond = site.act(own, Claim(price=1.0, units=401.0), "more")
-        assert not beyond.accepted
-        assert "from 0 to 400 units of CPU" in beyond.why
 
     def test_a_platform_suspended_by_its_controller_is_resumed_by_the_manager(
         self, site: Site

@@ -7,7 +7,7 @@ from math import inf, isclose
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
 from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.platforms.lifecycle.fleet_plan import (
     FleetChange,
@@ -131,7 +131,11 @@ class TestLife:
             if after in ENDS:
                 assert state is PlatformState.STOPPING or state in WAITING
             if after is PlatformState.RUNNING:
-                assert state in {PlatformState.STARTING, PlatformState.RESUMING}
+                assert state in {
+                    PlatformState.STARTING,
+                    PlatformState.QUEUED,
+                    PlatformState.RESUMING,
+                }
             state = after
 
     def test_every_state_can_be_reached_and_stopped(self) -> None:
@@ -229,6 +233,34 @@ class TestFleet:
             )
         elif state in {*ENDS, PlatformState.STOPPING}:
             assert kept == []
+
+    @given(fleets(), st.sampled_from(PlatformState))
+    def test_vms_in_a_limit_order_are_saved_and_never_ended_while_they_wait(
+        self, fleet: tuple[list[PlatformMember], PlatformFleetView], state: PlatformState
+    ) -> None:
+        """Until the platform ends, a pending VM may have run before, and its order resumes it."""
+        known, seen = fleet
+        saved = {vm for vm, state in seen.states.items() if state is VmState.ABSENT}
+        sight = replace(seen, stopped=saved, saved=saved)
+        members = [one for one in known if one.key not in lost_members(known, sight)]
+        sizes = Counter(one.cluster for one in members if not one.leaving)
+        found = fleet_change(
+            state,
+            sizes,
+            members,
+            sight,
+            new=new_member,
+            make=make_create,
+            may_resume=True,
+            room=100,
+            ordered=True,
+        )
+        leaving = {one.vm for one in members if one.leaving}
+        if state not in {*ENDS, PlatformState.STOPPING}:
+            ended = {step.vm for step in found.steps if isinstance(step, Terminate)}
+            assert ended <= leaving
+        assert not any(isinstance(step, Suspend) for step in found.steps)
+        assert not saved & {step.vm for step in found.steps if isinstance(step, Resume)}
 
     @given(fleets(), st.integers(0, 3))
     def test_creations_respect_the_room(

@@ -1,16 +1,8 @@
-"""When platforms start: prices, times, deadlines and claims."""
+"""When platforms start: prices, times and deadlines."""
 
-from typing import Any
-
-import pytest
-
-from merkatd.database.base.transactions import LostRaceError
-from merkatd.platforms import manager
-from merkatd.platforms.lifecycle.period_review import PlatformReview, review_platforms
 from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.tenant_orders import Update
-from merkatd.protocol.platform_messages import Kinds
-from tests.platforms.site import BOB, VM, Site
+from tests.platforms.site import BOB, Site
 
 
 def test_a_platform_is_postponed_while_prices_are_too_high(site: Site) -> None:
@@ -64,26 +56,3 @@ def test_a_passed_deadline_ends_a_platform(site: Site) -> None:
     assert "has passed" in site.platform(own).why
     assert site.platform(other).state == "running"
     assert site.notes.news[-1].deadline_s == site.platform(other).deadline_s
-
-
-def test_a_retried_review_counts_a_claim_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A platform with 8 of 12 cores starts, though its first review is rolled back."""
-    reviews = []
-
-    def review(*given: Any, **named: Any) -> PlatformReview:
-        reviews.append(review_platforms(*given, **named))
-        if len(reviews) == 1:
-            raise LostRaceError
-        return reviews[-1]
-
-    site.notes.offered = Kinds(("patient",), ("steps",))
-    platform = site.submit(
-        controller='[controller]\nkind = "patient"',
-        slo='[slo]\ndeadline = "1h"\nideal_run = "20m"',
-        cluster=f'[[cluster]]\nname = "nodes"\ninitial = 4\ntemplate = """\n{VM}"""',
-    )
-    site.periods(1)  # it announces the claims of all others
-    monkeypatch.setattr(manager, "review_platforms", review)
-    site.periods(1)
-    assert len(reviews) == 2
-    assert site.platform(platform).claim_units == 800.0

@@ -7,9 +7,9 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.api.values.plain_values import members
-from merkatd.commands.platform_command import lines_of
+from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.platforms import announcements, tenant_orders
-from merkatd.platforms.lifecycle import claims, funds, period_review
+from merkatd.platforms.lifecycle import funds, period_review
 from merkatd.platforms.platform_views import PlatformDetails
 from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import TroubleKind
@@ -67,7 +67,6 @@ def troubles(site: Site) -> Mapping[int, str]:
         (period_review, "record_transition"),
         *[
             (period_review, "terms_of"),
-            (period_review, "claimed_at_start"),
             (period_review, "without_refused"),
             (period_review, "bids_by_cluster"),
         ]
@@ -118,8 +117,8 @@ def test_its_tenant_gets_the_reason_and_the_log_has_one_traceback(
     assert "bids_by_cluster" in event["log_failure"].getTraceback()
     row = row_of(site, broken)
     assert row.unattended == WHY
-    text = " ".join(lines_of(members(row), None))
-    assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in text
+    said = " ".join(platform_lines(members(row), None))
+    assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in said
     assert row_of(site, other).unattended is None
 
 
@@ -149,12 +148,16 @@ def test_unshowable_parts_of_a_platform_are_left_out(site: Site, failing: Failin
     failing.at(tenant_orders, "terms_of")
     row = row_of(site, platform)
     assert (row.state, row.unattended, len(row.vms)) == ("running", WHY, 2)
-    assert lines_of(members(row), None)
+    assert platform_lines(members(row), None)
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(announcements, "_standing"), (announcements, "_assignment"), (claims, "claim_of")],
+    [
+        (announcements, "_standing"),
+        (announcements, "_assignment"),
+        (announcements, "_needs_controller"),
+    ],
 )
 def test_other_controllers_get_their_news(
     site: Site, failing: Failing, module: Any, name: str
@@ -174,8 +177,7 @@ def test_other_controllers_get_their_news(
     heard = [message.platform for message in site.notes.news]
     assert heard.count(other) == 4
     assert troubles(site) == {broken: WHY}
-    if module is announcements:
-        assert broken not in heard
+    assert broken not in heard
 
 
 def test_a_controller_that_cannot_start_does_not_stop_others(

@@ -128,6 +128,24 @@ def test_a_gang_without_room_waits_whole_and_says_so(site: Site) -> None:
     assert site.limit_order(order).why == why
 
 
+def test_an_order_whose_vms_boot_keeps_its_room_and_pays(site: Site) -> None:
+    """A lower order does not start meanwhile, although no guest runs yet."""
+    settings = site.cloud.world.settings
+    delays = replace(settings.delays, by_state={**settings.delays.by_state, Lcm.BOOT: 300.0})
+    site.cloud.world.settings = replace(settings, delays=delays)
+    first, second = site.vms("ann"), site.vms("bob")
+    higher, lower = site.state_order(first, 9.0), site.state_order(second, 3.0)
+    site.periods(1)
+    before = site.balances()
+    for _ in range(3):
+        site.periods(1)
+        assert (site.states(first), site.states(second)) == (["BOOT"] * 3, ["PENDING"] * 3)
+        assert (site.limit_order(higher).runs, site.limit_order(lower).runs) == (True, False)
+    assert before[site.ann] - site.balances()[site.ann] == pytest.approx(3 * 3.0, abs=0.1)
+    site.periods(3)
+    assert site.states(first) == ["RUNNING"] * 3
+
+
 def test_in_its_least_run_an_order_counts_with_its_factor(site: Site) -> None:
     """After ten minutes its limit of 3 no longer keeps it beside one of 5."""
     first = site.vms("ann")

@@ -501,3 +501,27 @@ def test_a_daemon_without_a_period_states_nothing() -> None:
     for call in ((SET, [0], 3.5), ("merkat.order.list",), ("merkat.order.book",)):
         assert asked.call(SESSION, *call)[1] == Code.ACTION
     frontend.close()
+
+
+def test_the_order_of_a_platform_is_changed_by_its_platform_only(asked: Interfaces) -> None:
+    """Its owner can list it; other tenants do not learn of the platform."""
+
+    def store(connection: sa.Connection) -> LimitOrder:
+        return limit_order_store.add(
+            connection,
+            owner=owner_of(asked, 0),
+            vms=[0],
+            limit=3.0,
+            least_run_s=0.0,
+            factor=2.0,
+            stated_s=0.0,
+            platform=7,
+        )
+
+    order = write(asked, store)
+    for method, more in ((CHANGE, ({"limit": 4.0},)), (DELETE, ())):
+        text, code = asked.call(ANN, method, order.id, *more)
+        assert f"Limit order {order.id} belongs to platform 7" in text
+        assert code
+        assert "platform" not in asked.call(BOB, method, order.id, *more)[0]
+    assert stored(asked) == (order,)

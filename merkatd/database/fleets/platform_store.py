@@ -122,8 +122,6 @@ class PlatformColumns(TypedColumns):
     report: Named[str | None] = Column(LONG_TEXT)
     memory: Named[str | None] = Column(LONG_TEXT)
     performance: Named[float | None] = Column(sa.Double())
-    claim_price: Named[float | None] = Column(sa.Double())
-    claim_units: Named[float | None] = Column(sa.Double())
 
 
 PLATFORMS = table(
@@ -172,10 +170,6 @@ class PlatformRow:
     """Data that its controller stores for its next start."""
     performance: float | None = None
     """The performance to reach, if its tenant changed the template's."""
-    claim_price: float | None = None
-    """The highest CPU price at which it wants to run, if its controller made a claim."""
-    claim_units: float | None = None
-    """The amount of CPU that its controller claimed."""
 
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
@@ -189,11 +183,6 @@ _GET = _EVERY.where(PLATFORMS.c.id == sa.bindparam("its_id"))
 _LOCK = _GET.with_for_update()
 _SUBMITTED = _EVERY.where(PLATFORMS.c.token == sa.bindparam("its_token"))
 _OF_IDS = _EVERY.where(PLATFORMS.c.id.in_(sa.bindparam("ids", expanding=True)))
-_CLAIMED_SINCE = (
-    sa.select(PLATFORMS.c.owner, sa.func.count())
-    .where(PLATFORMS.c.started_s >= sa.bindparam("since_s"), PLATFORMS.c.claim_units.is_not(None))
-    .group_by(PLATFORMS.c.owner)
-)
 
 
 def add(connection: sa.Connection, platform: PlatformRow) -> PlatformRow:
@@ -234,12 +223,6 @@ def living(
     if owner is None:
         return _selected(connection, _LOCK_LIVING if lock else _LIVING)
     return _selected(connection, _LOCK_LIVING_OF if lock else _LIVING_OF, its_owner=owner)
-
-
-def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
-    """Return how many platforms with a claim started since then, by owner."""
-    rows = connection.execute(_CLAIMED_SINCE, {"since_s": since_s})
-    return Counter({row.owner: row[1] for row in rows})
 
 
 def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:

@@ -1,6 +1,7 @@
 """The tables of limit orders: VMs that run together while they cost at most a limit.
 
-A VM is in at most one limit order. An order without VMs is deleted, so each stored order has some.
+A VM is in at most one limit order. An order without VMs is deleted. Only the order of a platform
+stays until its platform ends: it has no VMs while they are not to run.
 """
 
 import math
@@ -30,6 +31,7 @@ class LimitOrderColumns(TypedColumns):
     since_s: Named[float | None] = Column(sa.Double())
     cost: Named[float | None] = Column(sa.Double())
     why: Named[str] = Column(LONG_TEXT)
+    platform: Named[int | None] = Column(sa.BigInteger())
 
 
 class LimitOrderVmColumns(TypedColumns):
@@ -44,6 +46,7 @@ LIMIT_ORDERS = table(
     "limit_orders",
     LimitOrderColumns,
     sa.Index(None, "owner"),
+    sa.Index(None, "platform", unique=True),
     sqlite_autoincrement=True,
 )
 LIMIT_ORDER_VMS = table("limit_order_vms", LimitOrderVmColumns, sa.Index(None, "limit_order"))
@@ -56,7 +59,7 @@ class LimitOrder:
     id: int
     owner: int
     vms: tuple[int, ...]
-    """The ids of its VMs, ascending."""
+    """The ids of its VMs, ascending; only the order of a platform may have none."""
     limit: float
     """The most credits a period for all its VMs together."""
     least_run_s: float = 0.0
@@ -70,9 +73,12 @@ class LimitOrder:
     cost: float | None = None
     """The credits a period that it pays, or would pay; None if unknown."""
     why: str = ""
+    platform: int | None = None
+    """The platform that states it, if any."""
 
     def __post_init__(self) -> None:
-        if not self.vms or any(a >= b for a, b in zip(self.vms, self.vms[1:], strict=False)):
+        lacks = not self.vms and self.platform is None
+        if lacks or any(a >= b for a, b in zip(self.vms, self.vms[1:], strict=False)):
             raise self._wrong("vms", "different ids in ascending order", self.vms)
         if not (math.isfinite(self.limit) and self.limit > 0):
             raise self._wrong("limit", "a finite number above 0", self.limit)
@@ -110,6 +116,7 @@ def add(
     least_run_s: float,
     factor: float,
     stated_s: float,
+    platform: int | None = None,
 ) -> LimitOrder:
     """Store a limit order of VMs that are in no other, and return it."""
     order = LimitOrder(
@@ -120,18 +127,45 @@ def add(
         least_run_s=least_run_s,
         factor=factor,
         stated_s=stated_s,
+        platform=platform,
     )
     row = {"owner": owner, **_terms(order), "stated_s": stated_s, "runs": False, "why": ""}
-    given = connection.execute(sa.insert(LIMIT_ORDERS).values(**row)).inserted_primary_key
+    query = sa.insert(LIMIT_ORDERS).values(**row, platform=platform)
+    given = connection.execute(query).inserted_primary_key
     if given is None:
         raise LookupError(f"the database assigned no id to a limit order of user {owner}")
     stored = replace(order, id=int(given[0]))
-    rows = [{"vm": vm, "limit_order": stored.id} for vm in order.vms]
+    _add_vms(connection, stored.id, order.vms)
+    return stored
+
+
+def _add_vms(connection: sa.Connection, order: int, vms: Iterable[int]) -> None:
+    rows = [{"vm": vm, "limit_order": order} for vm in vms]
+    if not rows:
+        return
     try:
         connection.execute(sa.insert(LIMIT_ORDER_VMS), rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction put a VM into a limit order") from error
-    return stored
+
+
+def set_vms(connection: sa.Connection, order: LimitOrder, vms: Iterable[int]) -> LimitOrder:
+    """Replace the VMs of a platform's limit order, and return it.
+
+    An order that had no VMs, or has none now, does not run, whatever was its last outcome.
+    """
+    new = tuple(sorted(vms))
+    if new == order.vms:
+        return order
+    for some in chunks(sorted(set(order.vms) - set(new))):
+        connection.execute(sa.delete(LIMIT_ORDER_VMS).where(LIMIT_ORDER_VMS.c.vm.in_(some)))
+    _add_vms(connection, order.id, sorted(set(new) - set(order.vms)))
+    if new and order.vms:
+        return replace(order, vms=new)
+    none: dict[str, Any] = {"runs": False, "since_s": None, "cost": None, "why": ""}
+    query = sa.update(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id == order.id)
+    connection.execute(query.values(none))
+    return replace(order, vms=new, **none)
 
 
 def change(connection: sa.Connection, order: LimitOrder) -> None:
@@ -157,6 +191,22 @@ def living(connection: sa.Connection, owner: int | None = None) -> tuple[LimitOr
         vms = vms.where(LIMIT_ORDER_VMS.c.limit_order.in_(ids))
     rows = connection.execute(query.order_by(LIMIT_ORDERS.c.id)).all()
     return tuple(_orders(rows, connection.execute(vms)))
+
+
+def of_platforms(connection: sa.Connection, platform: int | None = None) -> dict[int, LimitOrder]:
+    """Return the limit orders of all platforms, or of one, by platform.
+
+    A transaction that changes one must have locked its platform before.
+    """
+    query = sa.select(LIMIT_ORDERS).where(LIMIT_ORDERS.c.platform.is_not(None))
+    ids = sa.select(LIMIT_ORDERS.c.id).where(LIMIT_ORDERS.c.platform.is_not(None))
+    if platform is not None:
+        query = query.where(LIMIT_ORDERS.c.platform == platform)
+        ids = ids.where(LIMIT_ORDERS.c.platform == platform)
+    rows = connection.execute(query).all()
+    vms = connection.execute(_VMS.where(LIMIT_ORDER_VMS.c.limit_order.in_(ids))) if rows else ()
+    found = _orders(rows, vms, even_empty=True)
+    return {order.platform: order for order in found if order.platform is not None}
 
 
 def of_vms(connection: sa.Connection, vms: Iterable[int]) -> dict[int, LimitOrder]:
@@ -207,7 +257,10 @@ def lost_vms(
 
 
 def remove_vms(connection: sa.Connection, vms: Iterable[int]) -> None:
-    """Remove VMs from their limit orders, and delete the orders that have none left."""
+    """Remove VMs from their limit orders, and delete the orders that have none left.
+
+    Orders of platforms are kept.
+    """
     touched: set[int] = set()
     for some in chunks(sorted(vms)):
         rows = LIMIT_ORDER_VMS.c.vm.in_(some)
@@ -216,6 +269,8 @@ def remove_vms(connection: sa.Connection, vms: Iterable[int]) -> None:
     for some in chunks(sorted(touched)):
         left = sa.select(LIMIT_ORDER_VMS.c.limit_order)
         kept = set(connection.scalars(left.where(LIMIT_ORDER_VMS.c.limit_order.in_(some))))
+        platforms = sa.select(LIMIT_ORDERS.c.id).where(LIMIT_ORDERS.c.platform.is_not(None))
+        kept |= set(connection.scalars(platforms.where(LIMIT_ORDERS.c.id.in_(some))))
         withdraw(connection, set(some) - kept)
 
 
@@ -246,16 +301,18 @@ _OWNERS = sa.select(LIMIT_ORDER_VMS.c.vm, LIMIT_ORDERS.c.owner).join(
 )
 
 
-def _orders(rows: Iterable[Any], vms: Iterable[Any]) -> Iterator[LimitOrder]:
+def _orders(
+    rows: Iterable[Any], vms: Iterable[Any], *, even_empty: bool = False
+) -> Iterator[LimitOrder]:
     by_order: dict[int, list[int]] = {}
     for vm, order in vms:
         by_order.setdefault(order, []).append(vm)
     for row in rows:
-        if row.id in by_order:
+        if even_empty or row.id in by_order:
             yield LimitOrder(
                 id=row.id,
                 owner=row.owner,
-                vms=tuple(by_order[row.id]),
+                vms=tuple(by_order.get(row.id, ())),
                 limit=row.limit_credits,
                 least_run_s=row.least_run_s,
                 factor=row.factor,
@@ -264,6 +321,7 @@ def _orders(rows: Iterable[Any], vms: Iterable[Any]) -> Iterator[LimitOrder]:
                 since_s=row.since_s,
                 cost=row.cost,
                 why=row.why,
+                platform=row.platform,
             )
 
 

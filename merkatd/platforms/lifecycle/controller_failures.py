@@ -1,4 +1,7 @@
-"""Failures of controllers: the reason for the tenant, and bids of 0 until the controller works."""
+"""Failures of controllers: the reason for the tenant, and bids of 0 until the controller works.
+
+A limit order keeps its limit for `LASTING_S`, as its VMs would be saved and started again.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,11 +24,21 @@ from merkatd.platforms.lifecycle.transitions import (
 )
 
 _CONTROLLER: Final = "controller"
+_SINCE: Final = "trouble_s"
+"""The key of a report under which the time of the first of the present failures is stored."""
+LASTING_S: Final = 600.0
+"""The time after which a failure lasts: the limit of the platform's order falls to nothing."""
 
 
 def trouble_of(platform: PlatformRow) -> str:
     """Return why the platform's controller fails now; empty if it works."""
     return str((platform.report or {}).get(TROUBLE) or "")
+
+
+def is_lasting(platform: PlatformRow, at_s: float) -> bool:
+    """Return whether the platform's controller has failed for `LASTING_S`."""
+    since_s = (platform.report or {}).get(_SINCE)
+    return bool(trouble_of(platform)) and abs(at_s - float(since_s or 0.0)) >= LASTING_S
 
 
 def fail(
@@ -37,7 +50,8 @@ def fail(
     """
     doing = PlatformAction(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
     platform_store.add_action(connection, doing)
-    report = {**(platform.report or {}), TROUBLE: why}
+    since_s = (platform.report or {}).get(_SINCE) or at_s
+    report = {**(platform.report or {}), TROUBLE: why, _SINCE: since_s}
     platform_store.change(connection, platform.id, report=report)
     nothing = dict.fromkeys(goods, 0.0)
     members = PLATFORM_VMS.living(connection, platform.id)
@@ -97,5 +111,5 @@ def monitor_failed(
 def recover(connection: sa.Connection, platform: PlatformRow) -> None:
     """Clear the failure: the controller acts again."""
     if trouble_of(platform):
-        report = {**(platform.report or {}), TROUBLE: None}
+        report = {**(platform.report or {}), TROUBLE: None, _SINCE: None}
         platform_store.change(connection, platform.id, report=report)

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 
-from merkatd.cluster import BIDDING, Create, Resume, Step, Suspend, VmState
+from merkatd.cluster import BIDDING, Create, Resume, Step, Stop, Suspend, VmState
 from merkatd.database.fleets.fleet_store import PlatformMember, Refusals
 from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts, FleetView
 from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, PlatformState
@@ -23,6 +23,8 @@ class PlatformFleetView(FleetView):
     """OpenNebula's state names of VMs that have failed or are on hold, by id."""
     stopped: AbstractSet[int] = frozenset()
     """Ids of VMs that are off and no longer have a host."""
+    saved: AbstractSet[int] = frozenset()
+    """Those of them that are saved with their memory."""
 
     def rest(self, refused: Refusals) -> int:
         """Return the number of intervals before the next attempt: 1, then 2, 4, ..."""
@@ -57,6 +59,7 @@ def counts(members: Sequence[PlatformMember], sight: PlatformFleetView) -> Fleet
         kept=Counter(member.cluster for member in kept),
         active=len(active),
         left=len(members),
+        pending=sum(sight.state_of(member) is VmState.PENDING for member in active),
         trouble=next((refusals.why for refusals in refused if refusals.times >= MOST_REFUSALS), ""),
     )
 
@@ -72,11 +75,14 @@ def fleet_change(
     may_resume: bool,
     room: int,
     replaced: AbstractSet[str] = frozenset(),
+    ordered: bool = False,
 ) -> FleetChange:
     """Return the changes that bring the VMs to the platform's state and sizes.
 
     `new` returns a further member of a cluster, `make` the step that creates its VM. At most
-    `room` VMs are created. `replaced` are the keys of failed VMs that are replaced.
+    `room` VMs are created. `replaced` are the keys of failed VMs that are replaced. `ordered` VMs
+    run in a limit order: it starts them, also from their saved state. If their platform is
+    suspended, pending ones stay, as they may have run before, and running ones leave their hosts.
     """
     kept = [member for member in members if not member.leaving and member.key not in replaced]
     add: list[PlatformMember] = []
@@ -91,7 +97,7 @@ def fleet_change(
         leaving = [
             member
             for member in kept
-            if sight.state_of(member) is VmState.PENDING or member.vm is None
+            if member.vm is None or (not ordered and sight.state_of(member) is VmState.PENDING)
         ]
     going = (
         {member.key for member in leaving}
@@ -105,9 +111,14 @@ def fleet_change(
     if state in UP_OR_COMING:
         to_make = (member for member in staying if _is_to_make(member, sight))
         steps += [make(member) for member in islice(to_make, max(room, 0))]
-        steps += [_resume(member, sight) for member in staying if may_resume]
+        kept_saved = sight.saved if ordered else frozenset()
+        steps += [
+            _resume(member, sight)
+            for member in staying
+            if may_resume and member.vm not in kept_saved
+        ]
     else:
-        steps += [_take_down(member, sight) for member in staying]
+        steps += [_take_down(member, sight, ordered=ordered) for member in staying]
     return FleetChange(
         add=tuple(add),
         leave=tuple(member.key for member in leaving),
@@ -161,10 +172,11 @@ def _resume(member: PlatformMember, sight: PlatformFleetView) -> Step | None:
     return Resume(period=sight.period, vm=member.vm, reason="its platform goes on")
 
 
-def _take_down(member: PlatformMember, sight: PlatformFleetView) -> Step | None:
+def _take_down(member: PlatformMember, sight: PlatformFleetView, *, ordered: bool) -> Step | None:
     if member.vm is None or sight.state_of(member) is not VmState.RUNNING:
         return None
-    return Suspend(period=sight.period, vm=member.vm, reason="its platform is suspended")
+    kind = Stop if ordered else Suspend
+    return kind(period=sight.period, vm=member.vm, reason="its platform is suspended")
 
 
 def _end(member: PlatformMember, sight: PlatformFleetView, state: PlatformState) -> Step | None:

@@ -12,9 +12,9 @@ from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
-from merkatd.database.scheduler import bid_store, period_store, price_store
+from merkatd.database.scheduler import bid_store, limit_order_store, period_store, price_store
+from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.fleets.fleet import read_fleet_view
-from merkatd.platforms.lifecycle.claims import capacities, claimed_at_start
 from merkatd.platforms.lifecycle.failed_vms import (
     failing_now,
     failures_of,
@@ -37,7 +37,14 @@ from merkatd.platforms.lifecycle.new_vms import (
     failing,
     member_factory,
 )
-from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms, limit_of
+from merkatd.platforms.lifecycle.platform_orders import (
+    capacities,
+    keep_order,
+    keep_running_vms,
+    order_input,
+    reserve_of,
+)
+from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import (
     ENDS,
@@ -50,11 +57,11 @@ from merkatd.platforms.lifecycle.transitions import (
     record_transition,
 )
 from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import ClaimBook
-from merkatd.protocol.platform_messages import Amounts, Claim
+from merkatd.protocol.platform_messages import Amounts
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.creation_turns import CreationRoom
+from merkatd.scheduler.terms.ordered_vms import SAVED
 
 _HISTORY_INTERVALS = 10
 
@@ -74,8 +81,8 @@ class ReviewInput:
     """Random bytes of this period, from which VMs' creation keys are derived."""
     handed: Callable[[str], Mapping[str, str]]
     """A function from a creation key to the SSH attributes of a VM with a monitor."""
-    books: Mapping[str, ClaimBook]
-    """The claims at the end of the last period, by market; starts in this period are added."""
+    advance_periods: float
+    """The number of periods that an account must be able to pay in advance."""
     new_vms: int
     """The most VMs of each owner that may be created in the period."""
 
@@ -88,11 +95,14 @@ class _ReviewState:
     prices: Mapping[str, Amounts] | None
     capacities: Mapping[str, Amounts]
     """The total capacity of each market's hosts."""
+    resources: Sequence[str]
     past: Mapping[str, Mapping[str, list[float]]]
     members: Mapping[int, list[PlatformMember]]
     numbers: Mapping[int, int]
     failures: Mapping[tuple[int, str], Sequence[float]]
     """The times of recent VM failures, by platform and cluster."""
+    orders: Mapping[int, LimitOrder]
+    """The limit orders by platform."""
     room: CreationRoom
     """The number of VMs that each owner may still create in this period."""
 
@@ -124,33 +134,17 @@ def review_platforms(
         living |= {platform.id: platform for platform in platform_store.of_ids(connection, late)}
     if not living:
         return PlatformReview()
-    # Starts in this review change the books. Copies keep the originals for a retried transaction.
-    now = replace(now, books={market: book.copy() for market, book in now.books.items()})
     scene = _scene(connection, observed, present, [*living.values()], now)
     apart = SeparateWork(connection)
     # The controller may have bid for them since the observation; afterwards it can't.
     bid_store.forget_controllers_bids(connection, scene.sight.given_away)
     steps: list[Step] = []
-    for platform, asking in _in_turn(apart, connection, living.values(), scene, now):
+    for platform, asking in _asking(apart, connection, living.values(), scene, now):
         work = partial(_review_one, connection, platform, asking, scene, now)
-        done = apart.run(platform.id, work, _NOTHING)
-        scene.room.count(platform.owner, done.steps)
-        steps += done.steps
-        if done.claim is not None and asking is not None and asking.offer.book is not None:
-            asking.offer.book.claim(done.claim.price, done.claim.units)
+        done: Sequence[Step] = apart.run(platform.id, work, ())
+        scene.room.count(platform.owner, done)
+        steps += done
     return PlatformReview(steps, apart.failed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """The result of the review of one platform."""
-
-    steps: Sequence[Step] = ()
-    claim: Claim | None = None
-    """The new claim of a patient platform that starts or resumes now."""
-
-
-_NOTHING = _Done()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,22 +154,16 @@ class _StartRequest:
     purse: Funds
     terms: Terms
     offer: MarketOffer
-    limit: float
-    """The price that a patient platform offers for room in the book; 0 for others."""
 
 
-def _in_turn(
+def _asking(
     apart: SeparateWork,
     connection: sa.Connection,
     living: Iterable[PlatformRow],
     scene: _ReviewState,
     now: ReviewInput,
 ) -> list[tuple[PlatformRow, _StartRequest | None]]:
-    """Return the platforms in the order of review: higher offers for room in the book come first.
-
-    Platforms that are ending have no start request: they end even if reading their terms would
-    fail.
-    """
+    """Return the platforms and their start requests; None for those that end in any case."""
     asking: list[tuple[PlatformRow, _StartRequest | None]] = []
     for platform in living:
         if PlatformState(platform.state) in {PlatformState.STOPPING, *ENDS}:
@@ -186,7 +174,7 @@ def _in_turn(
         )
         if request is not None:
             asking.append((platform, request))
-    return sorted(asking, key=lambda pair: (-(pair[1].limit if pair[1] else 0.0), pair[0].id))
+    return sorted(asking, key=lambda pair: pair[0].id)
 
 
 def _start_request(
@@ -195,16 +183,16 @@ def _start_request(
     template = parsed(platform.template)
     budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
     purse = platform_funds(budget, now.replenishment_s)
-    market = market_of(template, now.markets).name
+    market = market_of(template, now.markets)
     offer = MarketOffer(
         now_s=now.now_s,
         interval_s=now.interval_s,
-        prices=None if scene.prices is None else scene.prices.get(market),
-        capacity=scene.capacities.get(market),
-        book=now.books.get(market),
+        prices=None if scene.prices is None else scene.prices.get(market.name),
+        capacity=scene.capacities.get(market.name),
+        reserve=reserve_of(market, scene.resources),
+        advance_periods=now.advance_periods,
     )
-    terms = terms_of(platform, template, purse)
-    return _StartRequest(purse, terms, offer, limit_of(terms, offer) if terms.patient else 0.0)
+    return _StartRequest(purse, terms_of(platform, template, purse), offer)
 
 
 def _scene(
@@ -235,15 +223,18 @@ def _scene(
         given_away=view.given_away,
         failed={vm: word for (vm, state), word in words if failing(state, word)},
         stopped=frozenset(vm for (vm, _), word in words if word in OFF_THEIR_HOSTS),
+        saved=frozenset(vm for (vm, _), word in words if word == SAVED),
     )
     return _ReviewState(
         sight=sight,
         prices=None if newest is None else price_store.load_prices(connection, newest),
         capacities=capacities(observed.snapshot, now.markets),
+        resources=observed.snapshot.resources,
         past=_past(connection, now),
         members=members,
         numbers=PLATFORM_VMS.highest_numbers(connection),
         failures=fleet_store.failures(connection, now.at_s - WINDOW_S),
+        orders=limit_order_store.of_platforms(connection),
         room=CreationRoom(now.new_vms),
     )
 
@@ -266,13 +257,13 @@ def _review_one(
     asking: _StartRequest | None,
     scene: _ReviewState,
     now: ReviewInput,
-) -> _Done:
+) -> Sequence[Step]:
     known = scene.members[platform.id]
     gone = set(lost_members(known, scene.sight))
     PLATFORM_VMS.mark_gone(connection, gone, now.at_s)
     members = [member for member in known if member.key not in gone]
     if asking is None:
-        return _Done(_end_one(connection, platform, members, scene, now))
+        return _end_one(connection, platform, members, scene, now)
     if any(member.vm is not None for member in known if member.key in gone):
         # A VM has gone and left room: retry refused creations at once.
         scene = replace(scene, sight=replace(scene.sight, refused={}))
@@ -288,8 +279,11 @@ def _end_one(
 ) -> Sequence[Step]:
     """Return the steps that end a platform's VMs; its terms don't matter any more."""
     if not members:
-        record_transition(connection, platform, LifecycleEvent(event=Event.GONE, why=""), now.at_s)
-    result = ending(PlatformState(platform.state), members, scene.sight)
+        gone = LifecycleEvent(event=Event.GONE, why="")
+        platform = record_transition(connection, platform, gone, now.at_s)
+    state, order = PlatformState(platform.state), scene.orders.get(platform.id)
+    keep_running_vms(connection, state, order, members, scene.sight)
+    result = ending(state, members, scene.sight)
     PLATFORM_VMS.mark_leaving(connection, result.leave)
     return result.steps
 
@@ -301,11 +295,12 @@ def _go_on(
     members: Sequence[PlatformMember],
     scene: _ReviewState,
     now: ReviewInput,
-) -> _Done:
+) -> Sequence[Step]:
     sight, template = scene.sight, parsed(platform.template)
     purse, terms, offer = asking.purse, asking.terms, asking.offer
     market = market_of(template, now.markets)
     counted, failures = counts(members, sight), failures_of(platform, scene.failures)
+    order = scene.orders.get(platform.id)
     standing = PlatformInput(
         state=PlatformState(platform.state),
         held=platform.held,
@@ -314,12 +309,15 @@ def _go_on(
         over_budget=template.over_budget,
         counts=counted,
         failing=failing_now(members, sight, failures, now.at_s),
+        has_run=platform.report is not None,
+        order=order_input(order, platform.sizes, members, terms) if terms.patient else None,
     )
     platform = record_transition(connection, platform, next_event(standing, offer), now.at_s)
-    platform, claim = claimed_at_start(connection, platform, standing.state, terms, offer)
     platform, members = without_refused(
         connection, platform, template, members, counted, sight, now.at_s
     )
+    if terms.patient:
+        keep_order(connection, platform, order, members, sight, terms, offer, now.at_s)
     bids: Mapping[str, Mapping[str, float]] = {}
     if PlatformState(platform.state) in UP_OR_COMING:
         bids = bids_by_cluster(
@@ -328,7 +326,7 @@ def _go_on(
             offer.prices,
             scene.past.get(market.name, {}),
             market.default_bid,
-            most_per_vm(platform, purse, now.now_s, now.interval_s),
+            0.0 if terms.patient else most_per_vm(platform, purse, now.now_s, now.interval_s),
         )
     result = fleet_change(
         PlatformState(platform.state),
@@ -344,7 +342,8 @@ def _go_on(
         replaced=record_replacements(
             connection, platform, members, sight, failures, now.at_s, now.interval_s
         ),
+        ordered=terms.patient,
     )
     PLATFORM_VMS.add(connection, result.add)
     PLATFORM_VMS.mark_leaving(connection, result.leave)
-    return _Done(result.steps, claim)
+    return result.steps

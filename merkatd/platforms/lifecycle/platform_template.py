@@ -11,7 +11,7 @@ from merkatd.protocol.platform_messages import Amounts, ClusterTerms, MonitorTer
 NO_CONTROLLER = "none"
 """The controller kind of a platform whose tenant bids by hand."""
 PATIENT = "patient"
-"""The controller kind that starts, runs and resumes its platform by the book of claims."""
+"""The controller kind of a platform whose VMs run in a limit order."""
 PARTIAL = "partial_deadline"
 """The controller kind for work whose finished part has value: it runs until its deadline."""
 

@@ -6,18 +6,17 @@ as well: it says whether a platform can pay for the part that it needs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil, inf
 
 from merkatd.base.quantities import LATEST_S, amount_text, duration_text, utc_text
 from merkatd.policies.deadline import Funds
 from merkatd.policies.horizontal import Prices
-from merkatd.policies.patience import ClaimBook, PatienceSettings, may_start, need_of, offered
+from merkatd.policies.patience import PatienceSettings, most_credits, share_of
 from merkatd.policies.suspension import Case, can_pay, cost, payable_part, rest_left_s, spending
 from merkatd.protocol.platform_messages import Amounts
 
-CPU = "cpu"
 TEMPER = PatienceSettings()
 _JUST, _LONGEST = 1e-10, 1e9
 """The relative precision of the least deadline, and its limit as a multiple of the ideal run."""
@@ -55,7 +54,7 @@ class Terms:
     """The full size of all its VMs together: units by resource."""
     purse: Funds
     patient: bool = False
-    """Whether it waits for room in the book of claims instead of an affordable price."""
+    """Whether it starts at once and states a limit order instead of waiting for a price."""
     least_part: float | None = None
     """The part of its VMs' full size that it needs, if its kind tracks an allocation."""
     suspended_s: float | None = None
@@ -72,8 +71,10 @@ class MarketOffer:
     """The prices of the platform's market; None before the first period."""
     capacity: Amounts | None = None
     """The capacity of the platform's market; None if unknown: its own bids then move no price."""
-    book: ClaimBook | None = None
-    """The book of its market as last published."""
+    reserve: Amounts = field(default_factory=dict)
+    """The reserve prices of its market."""
+    advance_periods: float = 1.0
+    """The number of periods that an account must be able to pay in advance."""
 
 
 def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
@@ -81,7 +82,7 @@ def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
 
     Conditions that waiting can't fulfil come first.
     """
-    for check in (_in_time, _check_latest, _check_not_before, *_PRICED):
+    for check in (too_late, _check_latest, _check_not_before, *_PRICED):
         verdict = check(terms, offer)
         if verdict is not None:
             return verdict
@@ -153,20 +154,29 @@ def case_of(terms: Terms, offer: MarketOffer, left_s: float | None = None) -> Ca
 
 
 def limit_of(terms: Terms, offer: MarketOffer) -> float:
-    """Return the highest price of CPU that a patient platform offers now; 0 if unknown."""
-    units = terms.full.get(CPU, 0.0)
-    if offer.book is None or terms.deadline_s is None or terms.ideal_s is None or units <= 0:
+    """Return the limit that a patient platform states now; 0 if unknown, or without credits.
+
+    As long as the time for its work is unknown, it plans to work until its deadline.
+    """
+    if offer.capacity is None or terms.deadline_s is None:
         return 0.0
     left_s = terms.deadline_s - offer.now_s
-    need = need_of(terms.purse, units, offer.book.capacity, terms.ideal_s, left_s)
-    return offered(need, terms.purse, offer.interval_s, TEMPER)
+    work_s = left_s if terms.ideal_s is None else terms.ideal_s
+    share = share_of(terms.full, offer.capacity)
+    least = least_cost(terms, offer)
+    return most_credits(terms.purse, share, least, work_s, left_s, offer.interval_s, TEMPER)
+
+
+def least_cost(terms: Terms, offer: MarketOffer) -> float:
+    """Return the credits per period for the full size of its VMs at the reserve prices."""
+    return sum(offer.reserve.get(name, 0.0) * amount for name, amount in terms.full.items())
 
 
 def _begin_s(terms: Terms, offer: MarketOffer) -> float:
     return max(offer.now_s, terms.not_before_s or offer.now_s)
 
 
-def _in_time(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
+def too_late(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     """Cancel if less time than the ideal run is left: waiting can't help."""
     if terms.deadline_s is None:
         return None
@@ -243,26 +253,9 @@ def _last_moment(terms: Terms, offer: MarketOffer) -> bool:
     return terms.deadline_s - offer.now_s <= (terms.ideal_s or 0.0)
 
 
-def _roomy(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
-    if not terms.patient:
-        return None
-    if offer.book is None:
-        return StartVerdict(StartAnswer.WAIT, "no claims are known yet", "the end of a period")
-    limit, units = limit_of(terms, offer), terms.full.get(CPU, 0.0)
-    if may_start(offer.book, limit, units):
-        return None
-    room = max(offer.book.room_above(limit), 0.0)
-    why = (
-        f"it offers {amount_text(limit)} per unit of CPU and period now, and claims at this price"
-        f" or above leave {room:g} of the {units:g} units it needs"
-    )
-    needs = "free capacity, or time: it offers more as its deadline approaches"
-    if terms.purse.renewal > 0:
-        needs += ", if it has the credits for ten periods"
-    return StartVerdict(StartAnswer.WAIT, why, needs)
-
-
 def _rested(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
+    if terms.patient:  # its limit order has a least run instead
+        return None
     left_s = rest_left_s(case_of(terms, offer))
     if left_s == 0.0:
         return None
@@ -272,7 +265,7 @@ def _rested(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
 
 
 def _affordable(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
-    if terms.patient:  # its offer is already limited by its credits
+    if terms.patient:  # its limit order is already bounded by its credits
         return None
     case = case_of(terms, offer)
     if can_pay(case):
@@ -302,4 +295,4 @@ def _too_dear_in_time(terms: Terms, offer: MarketOffer, case: Case) -> StartVerd
     return StartVerdict(StartAnswer.WAIT, why, needs + _what_deadline(terms, offer))
 
 
-_PRICED = (_check_prices_known, _check_ceilings, _roomy, _rested, _affordable)
+_PRICED = (_check_prices_known, _check_ceilings, _rested, _affordable)

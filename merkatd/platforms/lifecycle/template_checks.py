@@ -11,6 +11,7 @@ from merkatd.base.toml_reader import listed
 from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.platforms.lifecycle.platform_template import (
     NO_CONTROLLER,
+    PATIENT,
     PlatformTemplate,
     VirtualCluster,
 )
@@ -36,6 +37,8 @@ class SiteOffer:
 
     kinds: Kinds
     markets: Sequence[str]
+    order_markets: Sequence[str]
+    """The markets with limit orders."""
     goods: Sequence[str]
 
 
@@ -76,9 +79,22 @@ def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
         yield from unserved(template.parameters, monitors, MONITORS)
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)
+    if template.controller == PATIENT:
+        yield from _patient_problems(template, offered)
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
     for at, cluster in enumerate(template.clusters, start=1):
         yield from _cluster_problems(f"cluster[{at}]", cluster, offered)
+
+
+def _patient_problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
+    if template.goal.deadline is None:
+        yield f"slo.deadline is missing: kind `{PATIENT}` needs a deadline"
+    market = template.market or next(iter(offered.markets), "")
+    if market in offered.markets and market not in offered.order_markets:
+        yield (
+            f"controller.kind `{PATIENT}` needs a market with limit orders (got market"
+            f" {market!r}); accepted markets: {listed(offered.order_markets) or 'none'}"
+        )
 
 
 def _too_heavy(template: PlatformTemplate) -> Iterator[str]:

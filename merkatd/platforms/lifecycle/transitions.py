@@ -3,6 +3,10 @@
 A platform waits (submitted, postponed) until its conditions are met; then it starts and runs. It is
 suspended and resumed, through suspending and resuming, as often as prices and its controller
 demand. In the end it stops, and is done, cancelled or failed once all its VMs are gone.
+
+A patient platform states a limit order once all its VMs exist. It is queued while the order waits,
+at first and whenever the order is displaced, and runs while the order runs. Its VMs are then
+pending or saved, and stay so: the order starts them again.
 """
 
 from collections.abc import Mapping
@@ -23,6 +27,8 @@ from merkatd.platforms.lifecycle.start_conditions import (
     StartAnswer,
     Terms,
     judge_start,
+    least_cost,
+    too_late,
 )
 
 
@@ -32,6 +38,8 @@ class PlatformState(StrEnum):
     SUBMITTED = "submitted"
     POSTPONED = "postponed"
     STARTING = "starting"
+    QUEUED = "queued"
+    """All its VMs exist, and wait for room in the market."""
     RUNNING = "running"
     SUSPENDING = "suspending"
     SUSPENDED = "suspended"
@@ -50,6 +58,8 @@ class Event(StrEnum):
     START = "start"
     UP = "up"
     """The least number of VMs runs in each cluster."""
+    QUEUE = "queue"
+    """Its VMs wait for room in the market, as its limit order does not run."""
     SUSPEND = "suspend"
     DOWN = "down"
     """No VM of the platform runs any more."""
@@ -61,17 +71,30 @@ class Event(StrEnum):
 
 ENDS = (PlatformState.DONE, PlatformState.CANCELLED, PlatformState.FAILED)
 WAITING = (PlatformState.SUBMITTED, PlatformState.POSTPONED)
-UP_OR_COMING = (PlatformState.STARTING, PlatformState.RUNNING, PlatformState.RESUMING)
+UP_OR_COMING = (
+    PlatformState.STARTING,
+    PlatformState.QUEUED,
+    PlatformState.RUNNING,
+    PlatformState.RESUMING,
+)
+COMING = (PlatformState.STARTING, PlatformState.QUEUED, PlatformState.RESUMING)
+"""The states before its VMs run."""
 ATTENDED = (*UP_OR_COMING, PlatformState.SUSPENDING)
-"""The states in which its controller and its monitors run."""
+"""The states in which its controller may act."""
 _LEADS: Mapping[tuple[PlatformState, Event], PlatformState] = {
     (PlatformState.SUBMITTED, Event.WAIT): PlatformState.POSTPONED,
     (PlatformState.POSTPONED, Event.WAIT): PlatformState.POSTPONED,
     (PlatformState.SUBMITTED, Event.START): PlatformState.STARTING,
     (PlatformState.POSTPONED, Event.START): PlatformState.STARTING,
     (PlatformState.STARTING, Event.UP): PlatformState.RUNNING,
+    (PlatformState.QUEUED, Event.UP): PlatformState.RUNNING,
     (PlatformState.RESUMING, Event.UP): PlatformState.RUNNING,
+    (PlatformState.STARTING, Event.QUEUE): PlatformState.QUEUED,
+    (PlatformState.RESUMING, Event.QUEUE): PlatformState.QUEUED,
+    (PlatformState.RUNNING, Event.QUEUE): PlatformState.QUEUED,
+    (PlatformState.QUEUED, Event.WAIT): PlatformState.QUEUED,
     (PlatformState.STARTING, Event.SUSPEND): PlatformState.SUSPENDING,
+    (PlatformState.QUEUED, Event.SUSPEND): PlatformState.SUSPENDING,
     (PlatformState.RUNNING, Event.SUSPEND): PlatformState.SUSPENDING,
     (PlatformState.RESUMING, Event.SUSPEND): PlatformState.SUSPENDING,
     (PlatformState.SUSPENDING, Event.DOWN): PlatformState.SUSPENDED,
@@ -112,6 +135,17 @@ class LifecycleEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderInput:
+    """The facts about a patient platform's limit order that decide its next event."""
+
+    complete: bool
+    """Whether all VMs of the platform exist."""
+    runs: bool
+    why: str
+    """Why the order waits, as far as known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformInput:
     """The facts that decide a platform's next event."""
 
@@ -125,6 +159,10 @@ class PlatformInput:
     counts: FleetCounts
     failing: str = ""
     """The reason why failed VMs are no longer replaced; empty if they are."""
+    has_run: bool = False
+    """Whether its controller has reported yet."""
+    order: OrderInput | None = None
+    """None for platforms that bid."""
 
 
 def next_event(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
@@ -142,12 +180,43 @@ def next_event(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
 
 def _moving(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
     """Return the next event of a platform that has started and does not end."""
-    if now.state in {PlatformState.STARTING, PlatformState.RESUMING} and _is_up(now):
+    if now.state in COMING and (_is_up(now) or _runs_without_the_rest(now)):
         return LifecycleEvent(event=Event.UP, why="enough of its VMs run")
-    if now.state is PlatformState.SUSPENDING and now.counts.active == 0:
+    if now.state is PlatformState.SUSPENDING and _is_down(now):
         return LifecycleEvent(event=Event.DOWN, why="")
+    if now.order is not None:
+        event = _queued(now, now.order, offer)
+        if event is not None:
+            return event
     if now.state is PlatformState.SUSPENDED and not now.held:
         return _suspended(now, offer)
+    return None
+
+
+_QUEUED_NEEDS = "free capacity, or time: it offers more as its deadline approaches"
+
+
+def _queued(now: PlatformInput, order: OrderInput, offer: MarketOffer) -> LifecycleEvent | None:
+    """Return the next event of a platform whose VMs wait for its limit order."""
+    if now.state is PlatformState.RUNNING:
+        displaced = not order.runs and _is_down(now)
+        return LifecycleEvent(event=Event.QUEUE, why=order.why) if displaced else None
+    if now.state not in COMING:
+        return None
+    terms = now.terms
+    if now.has_run and terms.ideal_s is not None:
+        # Work since the last report may have taken a period off the rest.
+        terms = replace(terms, ideal_s=max(terms.ideal_s - offer.interval_s, 0.0))
+    hopeless = too_late(terms, offer)
+    if hopeless is not None:
+        ending = PlatformState.FAILED if now.has_run else PlatformState.CANCELLED
+        return LifecycleEvent(
+            event=Event.STOP, why=hopeless.why, needs=hopeless.needs, ending=ending
+        )
+    if now.state is PlatformState.QUEUED:
+        return LifecycleEvent(event=Event.WAIT, why=order.why, needs=_QUEUED_NEEDS)
+    if order.complete:
+        return LifecycleEvent(event=Event.QUEUE, why=order.why, needs=_QUEUED_NEEDS)
     return None
 
 
@@ -180,17 +249,36 @@ def _is_up(now: PlatformInput) -> bool:
     return all(now.counts.running.get(name, 0) >= least for name, least in now.least.items())
 
 
+def _runs_without_the_rest(now: PlatformInput) -> bool:
+    """Return whether all VMs run that its limit order can start; others may be off.
+
+    Its controller must run, as it replaces these.
+    """
+    running = sum(now.counts.running.values())
+    return now.order is not None and now.order.runs and 0 < running == now.counts.active
+
+
+def _is_down(now: PlatformInput) -> bool:
+    """Return whether no VM runs, or is about to; VMs that wait for their order stay pending."""
+    waiting = 0 if now.order is None else now.counts.pending
+    return now.counts.active == waiting
+
+
 def _ending(now: PlatformInput, offer: MarketOffer) -> str | None:
     """Return why a platform must end; None if it goes on."""
     deadline_s = now.terms.deadline_s
     if deadline_s is not None and offer.now_s >= deadline_s:
         return f"its deadline, {utc_text(deadline_s)}, has passed"
-    spent = now.terms.purse.credits < _LEAST_CREDITS and now.state in UP_OR_COMING
+    least = _LEAST_CREDITS
+    if now.order is not None:  # its VMs have their full size, or nothing
+        least = max(least, least_cost(now.terms, offer) * offer.advance_periods)
+    spent = now.terms.purse.credits < least and now.state in UP_OR_COMING
     if spent and now.over_budget is BudgetPolicy.STOP:
         return "its budget is used up"
     if now.state is PlatformState.STARTING and now.counts.trouble:
         return f"its VMs can't be created: {now.counts.trouble}"
-    if now.state is PlatformState.STARTING and now.failing:
+    never_ran = now.state is PlatformState.QUEUED and not now.has_run
+    if (now.state is PlatformState.STARTING or never_ran) and now.failing:
         return f"its VMs fail one after the other: {now.failing}"
     return None
 
@@ -228,17 +316,12 @@ def record_transition(
         "started_s": at_s if what.event is Event.START else platform.started_s,
     }
     platform_store.change(connection, platform.id, **values)
-    text = (
-        why
-        if state != PlatformState.POSTPONED or not what.needs
-        else f"{why}; needed: {what.needs}"
+    is_postponed = state is PlatformState.POSTPONED and what.needs
+    text = f"{why}; needed: {what.needs}" if is_postponed else why
+    done = PlatformAction(
+        platform=platform.id, at_s=at_s, who=who, what=str(state), text=text, action=action
     )
-    platform_store.add_action(
-        connection,
-        PlatformAction(
-            platform=platform.id, at_s=at_s, who=who, what=str(state), text=text, action=action
-        ),
-    )
+    platform_store.add_action(connection, done)
     if state in ENDS and platform.account is not None:
         ledger.end_application(connection, platform.account, at_s)
     return replace(platform, **values)

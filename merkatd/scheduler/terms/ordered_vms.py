@@ -1,10 +1,14 @@
 """VMs in limit orders: their bids are parts of their order's limit.
 
+A pending VM of a platform that runs its VMs in a limit order waits until it is in that order: the
+order has all VMs of the platform, or none.
+
 An order takes part in a market with those of its VMs that run or wait there. So the funds of its
 payer lower its limit as they lower bids (`affordability.py`), and a charge is at most the limit.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,6 +17,7 @@ import sqlalchemy as sa
 from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome
+from merkatd.database.fleets import fleet_store
 from merkatd.database.scheduler import limit_order_store, price_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.price import PriceRule
@@ -45,6 +50,8 @@ class StatedOrders:
     orders: Sequence[LimitOrder] = ()
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By market and resource."""
+    unordered: AbstractSet[int] = frozenset()
+    """The ids of VMs that wait until their platform states its order."""
 
 
 NO_ORDERS = StatedOrders()
@@ -55,7 +62,7 @@ def read_orders(connection: sa.Connection) -> StatedOrders:
     orders = limit_order_store.living(connection)
     newest = price_store.newest(connection) if orders else None
     prices = {} if newest is None else price_store.load_prices(connection, newest)
-    return StatedOrders(orders, prices)
+    return StatedOrders(orders, prices, fleet_store.unordered_vms(connection))
 
 
 def takes_orders(market: MarketRules) -> bool:
@@ -71,6 +78,8 @@ def with_stated_orders(
     grouped: Collection[int] = (),
 ) -> Snapshot:
     """Return the cloud with its limit orders; `grouped` VMs bid for their group and are in none."""
+    if stated.unordered:
+        snapshot = _without_waiting(snapshot, stated.unordered)
     if not stated.orders:
         return snapshot
     vms = snapshot.vms
@@ -107,6 +116,13 @@ def with_stated_orders(
         ),
         markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
     )
+
+
+def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:
+    """Return the cloud in which these VMs, as far as they are pending, get no host."""
+    state = snapshot.vms.state.copy()
+    state[is_one_of(snapshot.vms.id, vms) & (state == VmState.PENDING)] = VmState.ABSENT
+    return replace(snapshot, vms=replace(snapshot.vms, state=state))
 
 
 def as_bids(snapshot: Snapshot) -> Snapshot:

@@ -227,6 +227,9 @@ class LimitOrderService:
         if caller.uid != order.owner:
             for vm in order.vms:
                 await self._rights.require_vm(caller, vm, order.owner, MANAGE)
+        if order.platform is not None:
+            whose = f"Limit order {id_} belongs to platform {order.platform}"
+            raise ConflictError(f"{whose}: it follows the platform's budget and deadline")
         return order
 
     def _acted(self, view: PeriodView, order: LimitOrder, *, changed: bool) -> ListedOrder:

@@ -176,13 +176,22 @@ def progress_facts(
             "Spent and left",
             f"{credits_text(row.spent)} and {credits_text(row.balance)} credits",
         ),
-        ("Bids", f"{credits_text(row.bids)} a period"),
+        ("Bids", f"{credits_text(row.bids)} a period")
+        if row.limit is None
+        else ("Limit order", _limit_order(row)),
         ("Cost at full use", f"{credits_text(row.full_cost)} a period at present prices"),
         (
             "At these prices",
             [_OUTLOOK[row.outlook], f": {row.takes}" if row.takes else ""],
         ),
     ]
+
+
+def _limit_order(row: PlatformDetails) -> str:
+    pays = f", pays {credits_text(row.order_cost)} now" if row.order_cost else ""
+    starts = row.limit_to_start
+    pays = pays if starts is None else f", would start with {credits_text(starts)}"
+    return f"at most {credits_text(row.limit)} a period{pays}"
 
 
 def _slack(slack_s: float) -> str:

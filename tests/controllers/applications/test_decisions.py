@@ -17,7 +17,14 @@ from merkatd.policies.deadline import Funds
 from merkatd.policies.patience import PatienceSettings, limit_price, need_of
 from merkatd.policies.suspension import REST
 from merkatd.protocol.bus_messages import Measured, Remember, Stored
-from merkatd.protocol.platform_messages import ActionOutcome, Claim, SetBids, SuspendPlatform
+from merkatd.protocol.platform_messages import (
+    ActionOutcome,
+    OrderStatus,
+    ProgressReport,
+    SetBids,
+    SetLimit,
+    SuspendPlatform,
+)
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0
@@ -27,6 +34,8 @@ FULL_COST = 100.0 * 0.01 + 512.0 * 0.001
 """The credits for a period with all that the VM can use."""
 UNITS = 100.0
 """The CPU that the VM can use."""
+CAPACITY = 150.0
+"""The CPU of the market of a patient platform."""
 
 
 class Platform:
@@ -71,17 +80,16 @@ class Platform:
             asyncio.run(self._controller.take(seen))
             asyncio.run(self._controller.take(latest))
 
-    def read(self, claims: list[Claim], own: Claim | None, capacity: float) -> None:
-        """Send one period's news with the market's book of claims."""
-        prices = {"cpu": 0.01, "memory": 0.001}
+    def read(self, order: OrderStatus | None, period: int = 1, credits_: float = 1_000.0) -> None:
+        """Send one period's news with the platform's limit order."""
         latest = news(
+            period=period,
             deadline_s=self._deadline_s,
-            balance=1_000.0,
-            claim=own,
-            capacity={"cpu": capacity, "memory": 1e6},
-            prices=prices,
+            balance=credits_,
+            order=order,
+            capacity={"cpu": CAPACITY, "memory": 1e6},
+            prices={"cpu": 0.01, "memory": 0.001},
         )
-        latest = replace(latest, market=replace(latest.market, claims=tuple(claims)))
         asyncio.run(self._controller.take(latest))
 
 
@@ -150,9 +158,6 @@ def test_completed_work_needs_no_pace() -> None:
 
 
 class TestPatience:
-    CAPACITY = 150.0
-    """Room for one of two VMs at full speed."""
-
     @pytest.fixture
     def platform(self) -> Platform:
         """Return a platform with time to spare."""
@@ -160,33 +165,43 @@ class TestPatience:
 
     @property
     def offered(self) -> float:
-        """Return the platform's offer for a unit of CPU while it waits."""
-        purse = Funds(credits=1_000.0)
-        need = need_of(purse, UNITS, self.CAPACITY, 600.0, LEFT_S)
-        return limit_price(need, INTERVAL_S, PatienceSettings())
+        """Return the limit of the first period: the policy's price for all units of CPU."""
+        need = need_of(Funds(credits=1_000.0), UNITS, CAPACITY, 600.0, LEFT_S)
+        return UNITS * limit_price(need, INTERVAL_S, PatienceSettings())
 
-    def test_a_running_platform_keeps_its_room(self, platform: Platform) -> None:
-        """An offer 1.5 times its own before the start does not suspend it."""
-        platform.read([Claim(price=1.5 * self.offered, units=UNITS)], None, self.CAPACITY)
+    def test_it_states_its_limit_and_bids_nothing(self, platform: Platform) -> None:
+        """The first news of a process is always answered, as the daemon then knows it works."""
+        platform.read(None)
+        assert [request.limit for request in platform.requests(SetLimit)] == [pytest.approx(self.offered)]
+        stated = platform.requests(SetLimit)[-1].limit
+        for period in (1, 1):
+            platform.read(OrderStatus(limit=stated, runs=True, cost=0.1), period)
+        assert len(platform.requests(SetLimit)) == 1
+        assert not platform.requests(SetBids)
         assert not platform.requests(SuspendPlatform)
-        (own,) = platform.requests(Claim)
-        assert own.price == pytest.approx(2.0 * self.offered)
-        platform.read([Claim(price=2.5 * self.offered, units=UNITS)], None, self.CAPACITY)
-        assert platform.requests(SuspendPlatform)
 
-    def test_its_claim_never_falls(self, platform: Platform) -> None:
-        """It keeps its claim, so that no lower offer takes its room."""
-        own = Claim(price=3.0 * self.offered, units=UNITS)
-        other = Claim(price=2.5 * self.offered, units=UNITS)
-        platform.read([own, other], own, self.CAPACITY)
-        assert not platform.requests(SuspendPlatform)
-        assert not platform.requests(Claim)
+    def test_its_limit_rises_and_never_falls_while_it_runs(self, platform: Platform) -> None:
+        """It keeps the limit with which it started, so that no lower order takes its room."""
+        platform.read(OrderStatus(limit=3.0 * self.offered, runs=True, cost=0.1))
+        assert platform.requests(SetLimit)[-1].limit == 3.0 * self.offered
+        platform.read(OrderStatus(limit=3.0 * self.offered, runs=False, cost=None), 2)
+        waits = platform.requests(SetLimit)[-1].limit
+        assert self.offered < waits < 1.1 * self.offered
 
-    def test_its_own_claim_takes_no_room_from_it(self, platform: Platform) -> None:
-        """The book contains the claim of the previous period."""
-        own = Claim(price=2.0 * self.offered, units=UNITS)
-        platform.read([own], own, self.CAPACITY)
-        assert not platform.requests(SuspendPlatform)
+    def test_its_limit_is_at_most_its_balance(self, platform: Platform) -> None:
+        """Without credits it states nothing."""
+        running = OrderStatus(limit=50.0, runs=True, cost=0.1)
+        platform.read(running, credits_=20.0)
+        assert platform.requests(SetLimit)[-1].limit == 20.0
+        platform.read(running, 2, credits_=0.0)
+        assert len(platform.requests(SetLimit)) == 1
+
+    def test_its_report_says_what_it_pays(self, platform: Platform) -> None:
+        """And the most that it would pay."""
+        platform.periods(3, 1_000.0, done=10.0)
+        platform.read(OrderStatus(limit=12.5, runs=True, cost=3.25), 4)
+        text = platform.requests(ProgressReport)[-1].text
+        assert text.endswith("; runs for at most 12.5 credits per period, pays 3.25")
 
 
 def test_a_vm_whose_bid_was_withdrawn_bids_again() -> None:

@@ -1,33 +1,26 @@
-"""Patience on the embedded cloud: full speed or none, by an anonymous book of claims."""
+"""Patience on the embedded cloud: full speed or none, by limit orders."""
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from controllers.applications.deadline_controllers import other_claims
-from merkatd.platforms.lifecycle.start_conditions import (
-    MarketOffer,
-    StartAnswer,
-    Terms,
-    judge_start,
-    limit_of,
-)
+from merkatd.market.price import PriceRule
+from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms.platform_views import PlatformDetails, platform_view
-from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import ClaimBook
-from merkatd.protocol.platform_messages import Claim, News, SetBids, SuspendPlatform
+from merkatd.protocol.platform_messages import News, ProgressReport, SetBids, SetLimit
+from merkatd.scheduler.base.settings import MarketRules
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
 
-CORES = 400.0
+MARKET = MarketRules(
+    pricing=Pricing(rule=PriceRule.CLEARING, reserve={"cpu": 0.001, "memory": 0.0001})
+)
 
 
 @pytest.fixture
 def site() -> Iterator[Live]:
     """Return a site with one host of four cores."""
-    live = Live(hosts=1)
+    live = Live(hosts=1, markets=(MARKET,))
     yield live
     live.close()
 
@@ -37,148 +30,97 @@ def news_of(site: Live, platform: int) -> News:
     return [latest for latest in site.notes.news if latest.platform == platform][-1]
 
 
+def shown(site: Live, platform: int) -> PlatformDetails:
+    """Return a platform as its tenant sees it after one more period."""
+    announcement, world = site.periods(1), site.scheduler.world
+    stored = site.platform(platform)
+    row: PlatformDetails = site.read(lambda c: platform_view(c, stored, world, announcement))
+    return row
+
+
 def test_two_platforms_that_fit_run_at_full_speed(site: Live) -> None:
-    """Each claims its price, reads other claims, and bids for its maximum."""
+    """They bid nothing, pay the reserve price, and see both orders without names."""
     first, second = submitted(site, 4_800.0, "patient"), submitted(site, 4_000.0, "patient")
     for platform in (first, second):
         site.until(platform, "running")
     site.periods(3)
     for platform in (first, second):
-        vms = news_of(site, platform).vms
-        assert [vm.allocation["cpu"] for vm in vms] == pytest.approx([100.0, 100.0], abs=1.0)
-        assert site.requests(platform, SetBids)[-1].reason.startswith("full speed")
-    claims = news_of(site, first).market.claims
-    assert [claim.units for claim in claims] == [200.0, 200.0]
-    assert claims[0].price < claims[1].price
-    prices = [message.price for message in site.requests(first, Claim)]
-    assert claims[0].price in prices
-    assert prices == sorted(prices)
+        latest = news_of(site, platform)
+        assert [vm.allocation["cpu"] for vm in latest.vms] == pytest.approx([100.0] * 2, abs=1.0)
+        assert not site.requests(platform, SetBids)
+        assert latest.order is not None
+        assert latest.order.runs
+        assert latest.order.cost == pytest.approx(0.2 + 0.2048)
+        limits = [message.limit for message in site.requests(platform, SetLimit)]
+        assert limits == sorted(limits)
+    higher, lower = news_of(site, first).market.orders
+    assert higher.bundle == lower.bundle == {"cpu": 200.0, "memory": 2048.0}
+    assert higher.height > lower.height > 1.0
+    report = site.requests(first, ProgressReport)[-1].text
+    assert "runs for at most" in report
+    assert report.endswith("credits per period, pays 0.4048")
 
 
 def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Live) -> None:
-    """Three request six of four cores; the suspended one is resumed."""
+    """Three request six of four cores; the displaced one goes on with its data."""
     far, near = submitted(site, 9_000.0, "patient"), submitted(site, 3_000.0, "patient")
     for platform in (far, near):
         site.until(platform, "running")
-    site.periods(2)
+    site.periods(3)
+    vms = site.vms(far)
     urgent = submitted(site, 1_000.0, "patient")
     site.until(urgent, "running")
-    site.until(far, "suspended")
-    assert "leave" in site.requests(far, SuspendPlatform)[-1].reason
-    assert not site.requests(near, SuspendPlatform)
-    assert not site.requests(urgent, SuspendPlatform)
-    site.periods(1)
-    assert "claims at this price or above leave" in site.platform(far).why
+    queued = site.until(far, "queued")
+    assert far not in site.notes.running
+    assert site.vms(far) == vms
+    site.periods(2)
+    assert {site.state(vm) for vm in vms} == {"PENDING"}
+    assert "waits: its limit is" in site.platform(far).why
+    assert queued.needs == "free capacity, or time: it offers more as its deadline approaches"
     states = [finished(site, platform, 200)[0] for platform in (urgent, near, far)]
     assert states == ["done", "done", "done"]
+    what = [doing.what for doing in reversed(site.doings(far))]
+    states = [word for word in what if word in {"starting", "queued", "running", "stopping"}]
+    assert states == ["starting", "queued", "running", "queued", "running", "stopping"]
 
 
 def test_a_platform_waits_for_room_and_reports_it(site: Live) -> None:
-    """Earlier platforms with higher prices keep it waiting as long as it can."""
+    """Earlier platforms with higher limits keep it waiting as long as they can."""
     hurried = [submitted(site, 1_300.0, "patient") for _ in range(2)]
     for platform in hurried:
         site.until(platform, "running")
     patient = submitted(site, 6_000.0, "patient")
+    site.until(patient, "queued")
     site.periods(2)
-    waits = site.platform(patient)
-    assert waits.state == "postponed"
-    assert "leave 0 of the 200 units it needs" in waits.why
-    assert waits.needs == "free capacity, or time: it offers more as its deadline approaches"
+    details = shown(site, patient)
+    assert "waits: its limit is" in details.why
+    assert details.limit is not None
+    assert details.order_cost == 0.0
     assert finished(site, hurried[0])[0] == "done"
     site.until(patient, "running")
 
 
-def test_manual_bids_are_in_the_book_at_the_present_price(site: Live) -> None:
-    """They are one entry: cheap bids are outbid, and high ones delay the platform."""
+def test_dear_bids_delay_a_platform_and_cheap_ones_do_not(site: Live) -> None:
+    """Bids and orders are in one market."""
     crowd(site, 4)
     site.periods(2)
     platform = submitted(site, 3_000.0, "patient")
     site.until(platform, "running")
     site.periods(3)
-    claims = news_of(site, platform).market.claims
-    own = {message.price for message in site.requests(platform, Claim)}
-    others = [claim for claim in claims if claim.price not in own]
-    assert len(others) == 1
-    assert others[0].price == pytest.approx(news_of(site, platform).prices["cpu"])
-    assert sum(claim.units for claim in claims) == pytest.approx(CORES, rel=0.01)
-
+    assert [vm.allocation["cpu"] for vm in news_of(site, platform).vms] == [100.0, 100.0]
     crowd(site, 4, bid=50_000.0)
-    site.periods(2)
+    site.until(platform, "queued")
     outbid = submitted(site, 6_000.0, "patient")
-    site.periods(3)
-    assert site.platform(outbid).state == "postponed"
+    site.periods(6)
+    assert site.platform(outbid).state == "queued"
 
 
-def test_an_own_claim_counts_once_even_if_partly_listed() -> None:
-    """The book lists the units that its VMs received."""
-    others = Claim(price=1.0, units=400.0)
-    for units in (800.0, 300.0):
-        book = (Claim(price=2.0, units=units), others)
-        assert other_claims(book, Claim(price=2.0, units=800.0)) == [others]
-    assert other_claims((others,), Claim(price=2.0, units=800.0)) == [others]
-
-
-def test_patience_needs_a_deadline(site: Live) -> None:
-    """A platform without one fails at once."""
-    platform = site.submit(
-        controller='[controller]\nkind = "patient"\nparameters = { steps = 4 }',
-    )
-    site.until(platform, "failed")
-    assert "slo.deadline is missing" in site.platform(platform).why
-
-
-def test_after_a_restart_the_book_is_read_again(site: Live) -> None:
-    """The new daemon has no claims before its first period; running platforms continue."""
-    near = submitted(site, 2_400.0, "patient")
-    site.until(near, "running")
-    site.periods(2)
-    site.start_daemon()
-    waits = submitted(site, 4_000.0, "patient")
-    site.periods(1)
-    assert site.platform(waits).why == "no claims are known yet"
-    site.until(waits, "running")
-    assert [claim.units for claim in news_of(site, near).market.claims] == [200.0, 200.0]
-    assert site.platform(near).state == "running"
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(0.001, 10.0), st.floats(1.0, 400.0)), max_size=8),
-    st.floats(700.0, 20_000.0),
-)
-def test_a_platform_starts_if_the_book_leaves_room(
-    claims: list[tuple[float, float]], left_s: float
-) -> None:
-    """The simulation has the same rule, and there is no other condition."""
-    book = ClaimBook(CORES, claims)
-    terms = Terms(
-        deadline_s=left_s,
-        ideal_s=600.0,
-        price_ceiling={},
-        full={"cpu": 200.0},
-        purse=Funds(credits=5_000.0),
-        patient=True,
-    )
-    offer = MarketOffer(now_s=0.0, interval_s=60.0, prices={"cpu": 99.0}, book=book)
-    judgement = judge_start(terms, offer)
-    roomy = book.room_above(limit_of(terms, offer)) >= 200.0
-    assert judgement.answer is (StartAnswer.START if roomy else StartAnswer.WAIT)
-    assert bool(judgement.needs) is not roomy
-
-
-def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
-    """A running platform shows other claims, a waiting one the reason."""
-    runs = submitted(site, 4_000.0, "patient")
-    site.until(runs, "running")
-    crowd(site, 4, bid=50_000.0)
-    waits = submitted(site, 6_000.0, "patient")
-    announcement = [site.period() for _ in range(3)][-1]
-
-    def details(platform: int) -> PlatformDetails:
-        stored, world = site.platform(platform), site.scheduler.world
-        row: PlatformDetails = site.read(lambda c: platform_view(c, stored, world, announcement))
-        return row
-
-    assert details(waits).outlook == "wait"
-    assert "leave" in details(waits).takes
-    assert "no claims are known" not in details(runs).takes
+def test_after_a_restart_platforms_go_on(site: Live) -> None:
+    """All is in the database: a daemon that is killed in any period goes on."""
+    near, far = submitted(site, 2_400.0, "patient"), submitted(site, 9_000.0, "patient")
+    urgent = submitted(site, 1_500.0, "patient")
+    for _ in range(12):
+        site.periods(1)
+        site.start_daemon()
+    states = [finished(site, platform, 200)[0] for platform in (urgent, near, far)]
+    assert states == ["done", "done", "done"]

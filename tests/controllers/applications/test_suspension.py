@@ -82,7 +82,7 @@ OFFLINE, ENABLED = 2, 0
 
 def test_a_market_without_a_host_in_sight_suspends_no_platform() -> None:
     """OpenNebula sees no host for some periods, after a failure of its monitoring."""
-    site = Live(hosts=2)
+    site = Live(hosts=2, markets=(MARKETS[PriceRule.CLEARING],))
     try:
         kinds = ("deadline", "full_performance", "patient")
         platforms = {kind: submitted(site, kind, 5_000.0, "") for kind in kinds}

@@ -18,8 +18,8 @@ _SHORT = {
     "name": "The platform's name.",
     "owner": "The id of its tenant.",
     "controller": "The kind of its controller.",
-    "state": "submitted, postponed, starting, running, suspending, suspended, resuming, stopping,"
-    " done, cancelled or failed.",
+    "state": "submitted, postponed, starting, queued, running, suspending, suspended, resuming,"
+    " stopping, done, cancelled or failed.",
     "why": "The reason for its state.",
     "needs": "The condition for leaving this state.",
     "held": "Whether an order suspended it: then only an order resumes it.",
@@ -53,6 +53,11 @@ _LONG = _SHORT | {
     "prices": "A struct with the price of a unit for a period, by resource.",
     "full_cost": "The cost of a period at these prices if its VMs get all that they can use.",
     "bids": "The sum of its VMs' bids for a period.",
+    "limit": "The most that its limit order pays for a period, or would pay if it were stated now;"
+    " left out if its VMs bid.",
+    "order_cost": "The cost of a period of its limit order, 0 while it waits.",
+    "limit_to_start": "The least limit with which its order would run now, if hosts have room for"
+    " its VMs; left out if it runs, or if no limit is enough.",
     "outlook": "The decision at these prices if it were to start now: start, wait or cancel.",
     "takes": "The reason not to start now, and the condition for a start; empty if it would start.",
     "vms": "Its VMs, each a struct:",
