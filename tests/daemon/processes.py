@@ -93,7 +93,7 @@ class Program:
 
     def until_output(self, text: str) -> None:
         """Wait for a text; raise AssertionError if the process ends without it."""
-        until(lambda: text in self.output() or not self.running, f"{text!r} said")
+        until(lambda: text in self.output() or not self.running, f"the text {text!r}")
         assert text in self.output(), self.output()
 
     def kill(self) -> None:

@@ -66,7 +66,6 @@ def _run_on_terminal(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str]) -> int:
     """Run a command with its temporary files in a folder."""
-    os.environ["NUMBA_DISABLE_JIT"] = "1"
     tempfile.tempdir = words[0]
     return cli.main(words[1:])
 

@@ -72,7 +72,7 @@ def test_a_hanging_host_is_no_longer_counted_after_its_removal() -> None:
     adapter = LibvirtHypervisors(
         time.reactor,
         lambda place: f"qemu:///{place.id}",
-        LibvirtSettings(call_limit_s=0.2),
+        LibvirtSettings(call_limit_s=1.0),
         opened=lambda address, keepalive: (first if address.endswith("0") else other).open(
             address, keepalive
         ),
