@@ -17,7 +17,8 @@ from merkatd.api.metrics.reactor_metrics import ReactorHolds
 from merkatd.config.loader import parse
 from merkatd.daemon.assembly import start
 from tests.daemon.large import ADMIN
-from tests.embedded.scale_probe import reactor, reference_s
+from tests.embedded.scale_probe import reactor
+from tests.machine_speed import reference_s
 
 if TYPE_CHECKING:
     from merkatd.scheduler.phases.announce import Announcement

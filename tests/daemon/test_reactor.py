@@ -13,14 +13,13 @@ import pytest
 from tests.daemon import large
 from tests.embedded.process import ROOT, remote
 from tests.lengths import shorten
+from tests.machine_speed import QUIET_S
 
 HOSTS, VMS = shorten(large.HOSTS, large.HOSTS // 10), shorten(large.VMS, large.VMS // 10)
 PENDING = VMS // 40
 PERIODS = shorten(5, 2)
-HELD_MS = shorten(50, 12)
-"""The longest block of the reactor in a period, in milliseconds."""
-REFERENCE_S = 0.04
-"""The reference time of the machine for which this limit holds."""
+HELD_MS = shorten(50, 15)
+"""The longest block of the reactor in a period of a quiet machine, in milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -56,5 +55,5 @@ def test_the_reactor_is_not_held(measured: dict[str, Any]) -> None:
     """One period may take longer, because other programs share the machine."""
     held_s = sorted(period["held_s"] for period in measured["periods"])
     assert len(held_s) == PERIODS
-    slower = max(measured["reference_s"] / REFERENCE_S, 1.0)
+    slower = max(measured["reference_s"] / QUIET_S, 1.0)
     assert held_s[-2] <= HELD_MS / 1_000 * slower, held_s

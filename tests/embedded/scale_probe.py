@@ -18,6 +18,7 @@ from twisted.internet.threads import deferToThread
 from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.model.settings import EmbeddedSettings
 from merkatd.embedded.rpc_server import RpcServer, serve
+from tests.machine_speed import reference_s
 
 asyncioreactor.install()  # type: ignore[no-untyped-call]  # Twisted leaves it untyped
 
@@ -27,14 +28,6 @@ reactor: Any = installed
 SESSION = "oneadmin:secret"
 LONGEST_S = 120
 """Limit until all VMs run; an idle machine takes a second."""
-
-
-def reference_s() -> float:
-    """Return the CPU seconds of a fixed piece of Python, as a unit for other times."""
-    begun = time.process_time()
-    parts = [f"<{number}><![CDATA[{number * 7}]]></{number}>" for number in range(200_000)]
-    assert "".join(parts)
-    return time.process_time() - begun
 
 
 def large_cloud(hosts: int, vms: int) -> EmbeddedCloud:
