@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from merkatd.cluster.columns import Floats, Ints
-from merkatd.market.share import ENOUGH, breakpoints
+from merkatd.market.share import ENOUGH, breakpoints, narrow
 
 HIGHEST = sys.float_info.max
 """Upper bound of all bends, also for tiny bids."""
@@ -74,17 +74,15 @@ class Demand:
         bend = breakpoints(bid, floor, cap)
         rises = np.flatnonzero(bid > 0)
         owner = np.concatenate([pool, pool[rises], pool[rises]])
-        at = np.concatenate(
-            [
-                np.full(len(bid), _BEFORE_ALL),
-                bend.leaves_floor[rises],
-                bend.reaches_top[rises],
-            ]
-        )
+        bends = np.concatenate([bend.leaves_floor[rises], bend.reaches_top[rises]])
+        at = np.concatenate([np.full(len(bid), _BEFORE_ALL), bends])
         slope = np.concatenate([np.zeros(len(bid)), bid[rises], -bid[rises]])
         fixed = np.concatenate([floor, -floor[rises], bend.top[rises]])
-        order = np.lexsort((at, owner))
+        # The floors come first in each pool, so only the bends are sorted as numbers.
+        order = np.argsort(bends, kind="stable")
+        order = np.concatenate([np.arange(len(bid)), len(bid) + order])
         pools = len(capacity)
+        order = order[np.argsort(narrow(owner, pools)[order], kind="stable")]
         start = np.zeros(pools + 1, dtype=np.int64)
         np.cumsum(np.bincount(owner, minlength=pools), out=start[1:])
         return cls(

@@ -40,6 +40,9 @@ from merkatd.cluster.columns import Bools, Floats, Ints
 from merkatd.market.demand import Demand
 from merkatd.market.share import ENOUGH
 
+_AT_ONCE = 64
+"""The number of lacking orders that are compared at once with all that run."""
+
 
 class Bids(NamedTuple):
     """The proportional bids of one market, each [rows, resources]."""
@@ -107,9 +110,8 @@ class OrderBook:
         places = np.flatnonzero(walk.runs)
         rows = self._ranked[places]
         runs[rows] = True
-        bounds = [self._bound(place) for place in places.tolist()]
         cost = np.zeros(len(runs))
-        cost[rows] = self._limits_at(bounds, self.orders.bundle[rows])
+        cost[rows] = self._limits_at(self._bounds(places), self.orders.bundle[rows])
         np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
         placeless = np.zeros(len(runs), dtype=bool)
         placeless[self._ranked[walk.placeless]] = True
@@ -122,7 +124,7 @@ class OrderBook:
         `bundles` is [bundles, resources]. The limit is infinite if no limit is enough. For an order
         that waits this is the limit that it lacks.
         """
-        return self._limits_at([self._bound_of_another(bundle) for bundle in bundles], bundles)
+        return self._limits_at(self._bounds_of_others(bundles), bundles)
 
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
@@ -206,66 +208,68 @@ class OrderBook:
         lacking = np.flatnonzero(~self._walk.runs & ~self._walk.placeless)
         return int(lacking[0]) if len(lacking) else len(self._heights)
 
-    def _bound(self, place: int) -> "_Bound":
-        """Return the order or the bids that stop the order at this place at a lower height.
+    def _bounds(self, places: Ints) -> "_Bounds":
+        """Return the orders or the bids that stop the orders at these places at lower heights.
 
         Down to the first order that lacks room, all orders run with it, so they do without it.
+        Below, each order does without it what it does beside it, down to the first that lacks room
+        beside it only, or to the first place at which bids leave less than orders use.
         """
-        goods, bundle = range(len(self.capacity)), self._bundles[place]
-        start, placeless = max(self._first_lacking, place + 1), self._walk.placeless
-        used = list(self._walk.before[start])  # by the orders above and this one
-        for at in range(start, len(self._heights)):
-            room, other = self._rooms[at], self._bundles[at]
-            if any(used[good] > room[good] for good in goods):
+        walk, count = self._walk, len(self._heights)
+        before, room, bundle = self._used_above, self._room, self._bundle
+        begin = np.maximum(places + 1, self._first_lacking)
+        end = _next(np.any(before[:-1] > room, axis=1))[begin]
+        stops = np.full(len(places), count)
+        lacking = np.flatnonzero(~walk.runs & ~walk.placeless)
+        left = np.arange(len(places))
+        for first in range(0, len(lacking), _AT_ONCE):
+            others = lacking[first : first + _AT_ONCE]
+            left = left[end[left] > others[0]]
+            if not len(left):
                 break
-            without = (used[good] - bundle[good] + other[good] for good in goods)
-            if not placeless[at] and all(
-                units <= limit for units, limit in zip(without, room, strict=True)
-            ):
-                used = [used[good] + other[good] for good in goods]
-                if any(used[good] > room[good] for good in goods):
-                    return _Bound(self._heights[at], None)
-        return _Bound(0.0, used)
+            at = others[np.newaxis]
+            fits = (at >= begin[left, np.newaxis]) & (at < end[left, np.newaxis])
+            for good in range(len(self.capacity)):
+                without = before[others, good] - bundle[places[left], good, np.newaxis]
+                fits &= without + bundle[others, good] <= room[others, good]
+            stopped = fits.any(axis=1)
+            stops[left[stopped]] = others[fits[stopped].argmax(axis=1)]
+            left = left[~stopped]
+        return _Bounds(np.append(self._heights, 0.0)[stops], stops == count, before[end])
 
-    def _bound_of_another(self, bundle: Floats) -> "_Bound":
-        """Return the order or the bids that stop an order which is not among those that run.
+    def _bounds_of_others(self, bundles: Floats) -> "_Bounds":
+        """Return the orders or the bids that stop orders which are not among those that run.
 
         Orders that lack room without it lack it beside it, too.
         """
-        before, room = self._used_above, self._room_left
-        stopped_by_bids: Bools = np.any(bundle > room, axis=1)
-        beside = room - self._of_running
-        stops: Bools = stopped_by_bids | (np.any(bundle > beside, axis=1) & self._walk.runs)
-        if not stops.any():
-            return _Bound(0.0, (before[-1] + bundle).tolist())
-        at = int(np.argmax(stops))
-        if stopped_by_bids[at]:
-            return _Bound(0.0, (before[at] + bundle).tolist())
-        return _Bound(self._heights[at], None)
+        before, left = self._used_above, self._room - self._used_above[:-1]
+        beside = np.where(self._walk.runs[:, np.newaxis], left - self._bundle, left)
+        stops = np.full(len(bundles), len(left))
+        for good, units in enumerate(bundles.T):
+            least = np.minimum.accumulate(beside[:, good])
+            np.minimum(stops, np.searchsorted(-least, -units, side="right"), out=stops)
+        by_bids = (bundles > np.vstack([left, np.full(len(self.capacity), -np.inf)])[stops]).any(
+            axis=1
+        )
+        return _Bounds(np.append(self._heights, 0.0)[stops], by_bids, before[stops] + bundles)
 
     @cached_property
     def _used_above(self) -> Floats:
         return np.array(self._walk.before)
 
     @cached_property
-    def _room_left(self) -> Floats:
-        """Return [ranked orders, resources]: the room beside bids and the orders above."""
-        left: Floats = np.array(self._rooms).reshape(-1, len(self.capacity))
-        return left - self._used_above[:-1]
+    def _room(self) -> Floats:
+        return np.array(self._rooms).reshape(-1, len(self.capacity))
 
     @cached_property
-    def _of_running(self) -> Floats:
-        """Return [ranked orders, resources]: the bundles of those that run, else 0."""
-        bundles = np.array(self._bundles).reshape(-1, len(self.capacity))
-        return np.where(self._walk.runs[:, np.newaxis], bundles, 0.0)
+    def _bundle(self) -> Floats:
+        return self.orders.bundle[self._ranked]
 
-    def _limits_at(self, bounds: list["_Bound"], bundles: Floats) -> Floats:
+    def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
-        heights = np.array([bound.height for bound in bounds])
-        by_bids = [at for at, bound in enumerate(bounds) if bound.used is not None]
-        used = np.array([bounds[at].used for at in by_bids]).reshape(-1, len(self.capacity))
+        heights, by_bids = np.where(bounds.by_bids, 0.0, bounds.height), bounds.by_bids
         for good, weight in enumerate(self.weights.tolist()):
-            left = self.capacity[good] * ENOUGH - used[:, good]
+            left = self.capacity[good] * ENOUGH - bounds.used[by_bids, good]
             with np.errstate(divide="ignore"):
                 price = 1.0 / self._demand.levels(good, left)
             # At the reserve price bids ask for the most.
@@ -275,11 +279,22 @@ class OrderBook:
         return limits
 
 
-class _Bound(NamedTuple):
-    """The height of the order that stops another one, or what is used where bids stop it."""
+class _Bounds(NamedTuple):
+    """What stops each of several orders at lower heights: another order, or bids."""
 
-    height: float
-    used: list[float] | None
+    height: Floats
+    """[orders]: the height of the order that stops it."""
+    by_bids: Bools
+    """[orders]: whether bids stop it."""
+    used: Floats
+    """[orders, resources]: what orders use where bids stop it."""
+
+
+def _next(marked: Bools) -> Ints:
+    """Return [places + 1]: the first marked place from each place on, or the number of places."""
+    places = np.where(marked, np.arange(len(marked)), len(marked))
+    first: Ints = np.minimum.accumulate(np.append(places, len(marked))[::-1])[::-1]
+    return first
 
 
 class _Walk(NamedTuple):

@@ -120,7 +120,7 @@ def _bracket(
     owner = np.concatenate([pool[rows], pool[rows]])
     at = np.concatenate([bend.leaves_floor[rows], bend.reaches_top[rows]])
     order = np.argsort(at, kind="stable")
-    order = order[np.argsort(_narrow(owner, pools)[order], kind="stable")]
+    order = order[np.argsort(narrow(owner, pools)[order], kind="stable")]
     at = at[order]
     count = np.bincount(owner, minlength=pools)
     first = np.cumsum(count) - count
@@ -161,6 +161,6 @@ def _on_line(
     return np.clip(level, bracket.low, bracket.high)
 
 
-def _narrow(pool: Ints, pools: int) -> np.ndarray[tuple[int], np.dtype[np.integer]]:
+def narrow(pool: Ints, pools: int) -> np.ndarray[tuple[int], np.dtype[np.integer]]:
     """Return the same numbers in fewer bytes: numpy sorts 16-bit integers by counting."""
     return pool.astype(np.uint16) if pools <= 1 << 16 else pool

@@ -21,7 +21,8 @@ class Board:
         placed = np.flatnonzero(place != NO_HOST)
         self.count: Ints = np.bincount(place[placed], minlength=len(view.hosts))
         slots = self.count + self.count // 2 + 4
-        self._slots: Ints = slots
+        self.slots: Ints = slots
+        """[hosts]: the places for VMs in `rows`."""
         self.start: Ints = np.cumsum(slots) - slots
         self.rows: Ints = np.full(int(slots.sum()) + 16, NO_HOST)
         order = placed[np.argsort(place[placed], kind="stable")]
@@ -49,20 +50,20 @@ class Board:
         self.count[host] -= 1
 
     def _put_on(self, vm: int, host: int) -> None:
-        if self.count[host] == self._slots[host]:
-            self._widen(host)
+        if self.count[host] == self.slots[host]:
+            self.widen(host)
         at = int(np.searchsorted(self.on(host), vm))
         self.count[host] += 1
         there = self.on(host)
         there[at + 1 :] = there[at:-1].copy()
         there[at] = vm
 
-    def _widen(self, host: int) -> None:
+    def widen(self, host: int) -> None:
         """Move the host's VMs to the end of the long array, with twice as many slots."""
         there = self.on(host).copy()
         end = len(self.rows)
-        self._slots[host] = 2 * len(there) + 4
-        self.rows = np.concatenate([self.rows, np.full(int(self._slots[host]), NO_HOST)])
+        self.slots[host] = 2 * len(there) + 4
+        self.rows = np.concatenate([self.rows, np.full(int(self.slots[host]), NO_HOST)])
         self.start[host] = end
         self.rows[end : end + len(there)] = there
 

@@ -5,20 +5,31 @@ most room stay free for other large VMs. If there is no room, other VMs may make
 that lacks least, the smallest VM that suffices moves away, or else the largest.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.market_view import MarketView
-from merkatd.placement.base.board import Board, where_floors_fit
+from merkatd.placement.base.board import Board
 from merkatd.placement.base.hard_constraints import HardConstraints
+from merkatd.placement.base.host_shelves import (
+    NEARLY,
+    Shelves,
+    fill_shelves,
+    find_fullest,
+    fits_on_shelves,
+    keep_all,
+    leave_all,
+    move_on_shelves,
+    take_all,
+)
 
-_NEARLY = 1.0 - 1e-9
-"""The part of a floor that must fit where a VM is already: sums of floors have rounding errors."""
 _TRIED = 8
 """The most hosts on which room is made for a VM."""
+
+
+_ON_SHELF = 16
+"""The hosts on a shelf, about, if their room is spread evenly."""
 
 
 class GangBoard:
@@ -28,19 +39,49 @@ class GangBoard:
         self._view = view
         self._board = board
         self._rules = rules
-        there = board.place != NO_HOST
         self._free: Floats = view.capacity.copy()
-        np.subtract.at(self._free, board.place[there], view.floor[there])
         typical = np.maximum(view.capacity.max(axis=0, initial=0.0), 1.0)
         self._size: Floats = (view.floor / typical).max(axis=1)
         self._typical = typical
+        hosts, goods = self._free.shape
+        shelves = max(hosts // _ON_SHELF, 16)
+        self._shelves = Shelves(
+            *(board.place, board.rows, board.start, board.count, board.slots, board.capacity),
+            floor=view.floor,
+            typical=typical,
+            size=self._size,
+            free=self._free,
+            room=np.zeros(hosts),
+            roomiest=np.zeros(hosts, dtype=np.int64),
+            first=np.full((shelves, goods), NO_HOST),
+            most=np.full((shelves, goods, goods), -np.inf),
+            after=np.full(hosts, NO_HOST),
+            before=np.full(hosts, NO_HOST),
+            fullest=np.full(hosts, NO_HOST),
+        )
+        fill_shelves(self._shelves)
 
     def take(self, vms: Ints) -> bool:
         """Place all these VMs; if one fits nowhere, place none."""
-        for vm in self._from_largest(vms):
+        ordered = self._from_largest(vms)
+        if not self._rules.plain[ordered].all():
+            return self._take_by_rules(vms)
+        at = 0
+        while at < len(ordered):
+            at, full = take_all(
+                self._shelves, ordered, at, self._rules.classes, self._rules.requirement
+            )
+            if at < len(ordered) and full == NO_HOST:
+                self.leave(vms)
+                return False
+            self._widen(full)
+        return True
+
+    def _take_by_rules(self, vms: Ints) -> bool:
+        for vm in self._from_largest(vms).tolist():
             host = self._fullest_that_fits(vm)
             if host == NO_HOST:
-                self.leave(vms[self._board.place[vms] != NO_HOST])
+                self.leave(vms)
                 return False
             self._move(vm, host)
         return True
@@ -51,7 +92,7 @@ class GangBoard:
         `may_leave` is [vms]: whether a VM may get another host.
         """
         before, may = self._board.place.copy(), may_leave.copy()
-        for vm in self._from_largest(vms):
+        for vm in self._from_largest(vms).tolist():
             host = self._fullest_that_fits(vm)
             if host == NO_HOST:
                 host = self._make_room(vm, may)
@@ -66,11 +107,13 @@ class GangBoard:
 
     def keep(self, vms: Ints, hosts: Ints) -> bool:
         """Place these VMs on these hosts; if one does not fit there, place none."""
-        for vm, host in zip(vms.tolist(), hosts.tolist(), strict=True):
-            if (self._free[host] < self._view.floor[vm] * _NEARLY).any():
-                self.leave(vms[self._board.place[vms] != NO_HOST])
+        at = 0
+        while at < len(vms):
+            at, full = keep_all(self._shelves, vms, hosts, at)
+            if at < len(vms) and full == NO_HOST:
+                self.leave(vms)
                 return False
-            self._move(vm, host)
+            self._widen(full)
         return True
 
     def hosts(self, vms: Ints) -> Ints:
@@ -78,14 +121,12 @@ class GangBoard:
         hosts: Ints = self._board.place[vms]
         return hosts
 
-    def leave(self, vms: Iterable[int]) -> None:
+    def leave(self, vms: Ints) -> None:
         """Take these VMs off the board."""
-        for vm in vms:
-            self._move(int(vm), NO_HOST)
+        leave_all(self._shelves, vms)
 
-    def _from_largest(self, vms: Ints) -> list[int]:
-        ordered: list[int] = vms[np.argsort(-self._size[vms], kind="stable")].tolist()
-        return ordered
+    def _from_largest(self, vms: Ints) -> Ints:
+        return vms[np.argsort(-self._size[vms], kind="stable")]
 
     def _make_room(self, vm: int, may: Bools) -> int:
         """Move VMs that may leave away from the host that lacks least; return the host."""
@@ -111,45 +152,35 @@ class GangBoard:
         """Return the smallest VM that makes room enough, or else the largest."""
         missing = np.maximum(self._view.floor[vm] - self._free[host], 0.0)
         enough = [
-            other for other in candidates if (self._view.floor[other] >= missing * _NEARLY).all()
+            other for other in candidates if (self._view.floor[other] >= missing * NEARLY).all()
         ]
         if enough:
             return min(enough, key=lambda other: (float(self._size[other]), other))
         return max(candidates, key=lambda other: (float(self._size[other]), -other))
 
     def _fits(self, vm: int, host: int) -> bool:
-        return bool(self._where_fits(vm)[host])
-
-    def _where_fits(self, vm: int) -> Bools:
-        board = self._board
-        fitting: Bools = where_floors_fit(
-            vm,
-            self._rules.allowed(vm, board.place),
-            board.rows,
-            board.start,
-            board.count,
-            board.capacity,
-            self._view.floor,
-        )
-        return fitting
+        allowed = self._rules.allowed(vm, self._board.place)[host]
+        return bool(allowed) and fits_on_shelves(self._shelves, vm, host)
 
     def _fullest_that_fits(self, vm: int, but: int = NO_HOST) -> int:
         """Return the host with the least room that suffices, but not this one; NO_HOST if none."""
-        hosts = np.flatnonzero(self._where_fits(vm))
-        hosts = hosts[hosts != but]
-        if not len(hosts):
+        allowed = self._rules.allowed(vm, self._board.place)
+        count = find_fullest(self._shelves, vm, allowed, but)
+        if not count:
             return NO_HOST
-        room = (self._free[hosts] / self._typical).max(axis=1)
-        return self._rules.preferred(vm, hosts[room == room.min()])
+        return self._rules.preferred(vm, np.sort(self._shelves.fullest[:count]))
 
     def _move(self, vm: int, host: int) -> None:
         """Move a VM from any place to any place, or off the board."""
-        floor, source = self._view.floor[vm], int(self._board.place[vm])
-        if source != NO_HOST:
-            self._free[source] += floor
+        if host != NO_HOST and self._board.count[host] == self._board.slots[host]:
+            self._widen(host)
+        move_on_shelves(self._shelves, vm, host)
+
+    def _widen(self, host: int) -> None:
+        """Provide more slots for a host's VMs."""
         if host != NO_HOST:
-            self._free[host] -= floor
-        self._board.move(vm, host)
+            self._board.widen(host)
+            self._shelves = self._shelves._replace(rows=self._board.rows)
 
     def _restore(self, place: Ints) -> None:
         """Move all VMs to these places."""

@@ -9,6 +9,8 @@ A member that is being migrated counts on its destination. Until it has left its
 must be apart from it can't move to the source either.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, RolePolicy, Snapshot
@@ -61,6 +63,24 @@ class HardConstraints:
         ELSEWHERE stands for hosts of other markets.
         """
         return self._outside
+
+    @cached_property
+    def classes(self) -> Bools:
+        """Return [requirement classes + 1, hosts]: allowed hosts; the last row is for no class."""
+        open_ = self._open[np.newaxis]
+        return open_ if self._allowed is None else np.concatenate([self._allowed, open_])
+
+    @cached_property
+    def requirement(self) -> Ints:
+        """Return [vms]: the row of `classes`."""
+        return np.where(self._requirement == NO_ROW, -1, self._requirement)
+
+    @cached_property
+    def plain(self) -> Bools:
+        """Return [vms]: whether the VM's class alone decides on its hosts, without a rank."""
+        ranked = self._rank is not None and self._requirement != NO_ROW
+        plain: Bools = ~(self.bound | self.leaving | ranked)
+        return plain
 
     def by_requirement(self, vm: int) -> Bools:
         """Return [hosts]: open, allowed by the VM's requirements, and not a host it must leave."""

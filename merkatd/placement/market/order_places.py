@@ -1,5 +1,7 @@
 """The hosts that limit orders take, from the highest order to the lowest."""
 
+from functools import cached_property
+
 import numpy as np
 
 from merkatd.cluster import Ints, Snapshot
@@ -9,6 +11,7 @@ from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.placement_problem import are_held
+from merkatd.placement.market.lone_orders import LoneOrders
 
 HOLD_S = 600.0
 """The time after a migration for which a VM makes no room for orders."""
@@ -23,10 +26,11 @@ class OrderPlaces:
         order = snapshot.vms.order[view.vms[members]]
         self.orders, self.order = np.unique(order, return_inverse=True)
         """Rows of the snapshot's orders, and the order of each member."""
-        by_order = np.argsort(self.order, kind="stable")
-        ends = np.cumsum(np.bincount(self.order, minlength=len(self.orders)))
-        self.vms: list[Ints] = np.split(members[by_order], ends[:-1])
-        """By order: the rows of its VMs in the view."""
+        waits = view.place[members] == NO_HOST
+        parts = self.order * 2 + waits
+        self._by_part = members[np.argsort(parts, kind="stable")]
+        ends = np.cumsum(np.bincount(parts, minlength=2 * len(self.orders)))
+        self._ends: list[int] = [0, *ends.tolist()]
         self.later = np.zeros(len(self.orders), dtype=bool)
         """[orders]: whether it gets its hosts only once other VMs have left."""
         self.leaving: list[int] = []
@@ -37,10 +41,18 @@ class OrderPlaces:
         self._may_leave[members] = False
         others = view.place.copy()
         others[members] = NO_HOST
+        self._rules = rules
         self._then = GangBoard(view, Board(view, others), rules)
-        self._now = GangBoard(view, Board(view, view.place), rules)
-        fixed = np.where(view.movable & ~rules.stays, NO_HOST, others)
-        self._alone = GangBoard(view, Board(view, fixed), rules)
+        self._lone = LoneOrders(view, rules, members, self.order)
+
+    @cached_property
+    def _now(self) -> GangBoard:
+        return GangBoard(self.view, Board(self.view, self.view.place), self._rules)
+
+    def _vms(self, order: int) -> tuple[Ints, Ints]:
+        """Return the rows of an order's VMs in the view: those with a host, and those without."""
+        first, waiting, end = self._ends[2 * order : 2 * order + 3]
+        return self._by_part[first:waiting], self._by_part[waiting:end]
 
     def coming(self) -> Ints:
         """Return, for each member, the host on which it starts once others have left; NO_HOST."""
@@ -49,9 +61,8 @@ class OrderPlaces:
 
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
-        vms, place = self.vms[order], self.view.place
-        there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
-        if not self._then.keep(there, place[there]):
+        there, waiting = self._vms(order)
+        if not self._then.keep(there, self.view.place[there]):
             return self._move_all(order)
         if not len(waiting):
             return True
@@ -72,28 +83,15 @@ class OrderPlaces:
         return False
 
     def exist(self, order: int) -> bool:
-        """Return whether there are hosts for the VMs of an order without all other orders.
-
-        VMs that bid may leave. So the answer does not depend on any limit.
-        """
-        vms, place = self.vms[order], self.view.place
-        there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
-        if self._alone.keep(there, place[there]):
-            exist = self._alone.take(waiting)
-            self._alone.leave(there)
-        else:
-            exist = bool(self.view.movable[there].all()) and self._alone.take(vms)
-            waiting = vms
-        if exist:
-            self._alone.leave(waiting)
-        return exist
+        """Return whether there are hosts for the VMs of an order without all other orders."""
+        return self._lone.fits(order, *self._vms(order))
 
     def _move_all(self, order: int) -> bool:
         """Take other hosts for an order whose VMs have no room where they are; return success."""
-        vms, place = self.vms[order], self.view.place
-        runs = vms[place[vms] != NO_HOST]
-        if not self.view.movable[runs].all() or not self._then.take(vms):
+        there, waiting = self._vms(order)
+        vms = np.sort(np.concatenate([there, waiting]))
+        if not self.view.movable[there].all() or not self._then.take(vms):
             return False
-        self.leaving += runs[self._then.hosts(runs) != place[runs]].tolist()
-        self.later[order] = len(runs) < len(vms)
+        self.leaving += there[self._then.hosts(there) != self.view.place[there]].tolist()
+        self.later[order] = len(waiting) > 0
         return True

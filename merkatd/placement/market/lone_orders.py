@@ -1,0 +1,99 @@
+"""Whether a limit order's VMs would fit on hosts without the other orders.
+
+# Note [Orders that surely fit]
+
+An order without room in the market raises prices only if it could ever run. A cloud may have
+thousands of such orders, and most of them fit easily. So all are tested at once first: the order
+surely fits if its running VMs have room beside the running VMs of all orders together, and if as
+many of the roomiest hosts as it has waiting VMs have room for its largest. For placing one VM after
+the other, each on the fullest host with room, then always leaves one of these hosts to the next.
+Only the other orders are placed for the test.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster.columns import NO_HOST
+from merkatd.market.market_view import MarketView
+from merkatd.placement.base.board import Board
+from merkatd.placement.base.gangs import GangBoard
+from merkatd.placement.base.hard_constraints import HardConstraints
+
+_ROOMY = 64
+"""The number of roomiest hosts that count."""
+_ERROR = 1e-6
+"""The part of a floor that must be free besides it, because of rounding errors."""
+
+
+class LoneOrders:
+    """The orders of a market, each one alone beside VMs that can't leave their hosts."""
+
+    def __init__(self, view: MarketView, rules: HardConstraints, rows: Ints, order: Ints) -> None:
+        """`rows` are the rows in the view of the VMs in orders, and `order` their orders."""
+        self._view, self._rules = view, rules
+        self._rows, self._order = rows, order
+        others = view.place.copy()
+        others[rows] = NO_HOST
+        self._fixed: Ints = np.where(view.movable & ~rules.stays, NO_HOST, others)
+
+    @cached_property
+    def _alone(self) -> GangBoard:
+        return GangBoard(self._view, Board(self._view, self._fixed), self._rules)
+
+    @cached_property
+    def _surely(self) -> list[bool]:
+        """Return, by order: whether it fits by the first test."""
+        view, rows, order = self._view, self._rows, self._order
+        floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
+        beside = view.capacity - _by_host(self._fixed, view.floor, len(view.hosts))
+        beside -= _by_host(place, floor, len(view.hosts))
+        overfull = np.append((beside < 0).any(axis=1), False)
+        odd = ~self._rules.plain[rows] | (self._rules.requirement[rows] >= 0) | overfull[place]
+        count = int(order.max(initial=-1)) + 1
+        surely = np.bincount(order, odd, count) == 0
+        waits = np.flatnonzero(place == NO_HOST)
+        waiting = np.bincount(order[waits], minlength=count)
+        roomy = np.zeros(count, dtype=np.int64)
+        largest = np.zeros((count, floor.shape[1]))
+        np.maximum.at(largest, order[waits], floor[waits])
+        for free in self._roomiest(beside):
+            roomy += (free >= largest).all(axis=1)
+        fits: list[bool] = (surely & (roomy >= waiting)).tolist()
+        return fits
+
+    def _roomiest(self, free: Floats) -> Floats:
+        """Return [hosts, resources]: what is free on the open hosts with most room."""
+        free = free[self._view.open]
+        typical = np.maximum(self._view.capacity.max(axis=0, initial=0.0), 1.0)
+        parts = (free / typical).min(axis=1)
+        roomiest: Floats = free[np.argsort(-parts, kind="stable")[:_ROOMY]]
+        return roomiest
+
+    def fits(self, order: int, there: Ints, waiting: Ints) -> bool:
+        """Return whether there are hosts for the VMs of an order without all other orders.
+
+        `there` are its VMs with a host, and `waiting` those without. VMs that bid may leave. So the
+        answer does not depend on any limit.
+        """
+        if self._surely[order]:
+            return True
+        place = self._view.place[there]
+        if self._alone.keep(there, place):
+            fits = self._alone.take(waiting)
+            self._alone.leave(there)
+        else:
+            waiting = np.sort(np.concatenate([there, waiting]))
+            fits = bool(self._view.movable[there].all()) and self._alone.take(waiting)
+        if fits:
+            self._alone.leave(waiting)
+        return fits
+
+
+def _by_host(place: Ints, amounts: Floats, hosts: int) -> Floats:
+    """Return [hosts, resources]: the amounts of all VMs on each host."""
+    there = np.flatnonzero(place != NO_HOST)
+    columns = [np.bincount(place[there], column[there], hosts) for column in amounts.T]
+    totals: Floats = np.stack(columns, axis=1)
+    return totals
