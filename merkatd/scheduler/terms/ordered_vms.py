@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import BIDDING, Floats, Orders, Resume, Snapshot, Stop, VmState
+from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, Stop, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.fleets import fleet_store
@@ -197,15 +197,26 @@ def funded_periods(snapshot: Snapshot, interval_s: float, most: float) -> Floats
     return times
 
 
-def outcomes_of_all(
-    stated: Collection[int], outcomes: Mapping[int, OrderOutcome]
-) -> list[OrderOutcome]:
-    """Return the outcomes of all stated orders, also of those that took part in no market."""
+def vms_of_undecided(snapshot: Snapshot, decision: Decision) -> Bools:
+    """[vms]: whether the VM's limit order is in a market whose strategy failed.
+
+    Such an order goes on as it is, and its least run, too.
+    """
+    failed = [row for row, name in enumerate(snapshot.markets.name) if name in decision.failed]
+    undecided: Bools = (snapshot.vms.order != NO_ROW) & is_one_of(snapshot.vms.market, failed)
+    return undecided
+
+
+def outcomes_of_all(snapshot: Snapshot, decision: Decision) -> list[OrderOutcome]:
+    """Return the outcomes of the stated orders, also of those that took part in no market."""
+    undecided = snapshot.vms.order[vms_of_undecided(snapshot, decision)]
+    stated = np.setdiff1d(snapshot.orders.id, snapshot.orders.id[undecided]).tolist()
+    outcomes = decision.orders
     why = (
         "none of its VMs runs or waits, or they may have nothing (MERKAT_MAX_CPU),"
         " or they are not all in one market with limit orders"
     )
-    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in sorted(stated)]
+    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in stated]
 
 
 def _market_of(snapshot: Snapshot, rows: np.ndarray, markets: Sequence[MarketRules]) -> int:
