@@ -1,12 +1,14 @@
-"""Running orders that a failing strategy does not decide on keep their outcome and their rights."""
+"""Limit orders beside failures and other steps: they keep their outcome, and start whole."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from merkatd.cluster import Decision
+from merkatd.cluster import Decision, Deploy, Terminate
 from merkatd.placement.registry import StrategyEntry
+from merkatd.scheduler.observation.observed import Observed
 from tests.scheduler.test_ordered_vms import Site
 
 
@@ -64,3 +66,22 @@ def test_vms_of_orders_pay_at_most_the_limit_while_the_strategy_fails(
         before = site.balances()[site.ann]
         site.periods(3)
     assert 0.0 < before - site.balances()[site.ann] <= 3 * 3.0 + 1e-6
+
+
+def test_vms_wait_with_one_of_their_order_that_has_a_proposed_step(site: Site) -> None:
+    """They start once it is gone; VMs of another order do not wait for it."""
+    gone, *others = site.vms("ann")
+    site.state_order([gone, *others], 3.0)
+    alone = site.vms("bob", 1)
+    site.state_order(alone, 3.0)
+
+    async def end(_database: object, seen: Observed) -> list[Terminate]:
+        return [Terminate(period=seen.period, vm=gone, reason="its platform ends it")]
+
+    world = site.scheduler.world
+    site.scheduler.world = replace(world, proposals=end)
+    latest = site.periods(1)
+    assert [step.vm for step in latest.decided.decision.plan.of(Deploy)] == alone
+    site.scheduler.world = world
+    site.periods(2)
+    assert site.states([*others, *alone]) == ["RUNNING"] * 3
