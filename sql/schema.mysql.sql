@@ -250,7 +250,8 @@ CREATE INDEX ix_entries_transaction_id ON entries (transaction_id);
 
 CREATE TABLE limit_order_vms (
 	vm INTEGER NOT NULL,
-	limit_order BIGINT NOT NULL,
+	limit_order BIGINT,
+	saved BOOL NOT NULL,
 	CONSTRAINT pk_limit_order_vms PRIMARY KEY (vm),
 	CONSTRAINT fk_limit_order_vms_limit_order FOREIGN KEY(limit_order) REFERENCES limit_orders (id)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;

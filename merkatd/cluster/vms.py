@@ -135,6 +135,6 @@ class Vms(Table):
     order: Ints = reference("orders", later=True)
     """Row of the VM's limit order."""
     saved: Bools = flag(default=False, later=True)
-    """Whether the VM is saved without a host, and a resumption makes it wait for one again."""
+    """Whether the scheduler has saved the VM; a resumption makes it wait for a host again."""
     starts: Bools = flag(default=False, later=True)
     """Whether the VM is in a limit order and on its host, but its guest does not compute yet."""

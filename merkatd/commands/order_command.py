@@ -234,7 +234,11 @@ soon after it.
 
 merkatd order change ID --limit CREDITS: change the limit, the time or the factor.
 
-merkatd order delete ID: delete it; the VMs' own bids count again.
+merkatd order delete ID: delete it; the VMs' own bids count again, and VMs that were suspended for
+the order are resumed.
+
+A VM that its owner stops, suspends or powers off stays so until its owner resumes it. Meanwhile the
+order runs its other VMs.
 
 merkatd order list: all limit orders. COST is what an order pays; a higher limit does not raise it.
 

@@ -35,7 +35,8 @@ from merkatd.database.ledger.usage_store import DETAILS, USES
 from merkatd.database.scheduler.bid_store import BIDS, WORDS
 from merkatd.database.scheduler.comparison_store import COMPARISONS
 from merkatd.database.scheduler.lease_store import LEASES
-from merkatd.database.scheduler.limit_order_store import LIMIT_ORDER_VMS, LIMIT_ORDERS
+from merkatd.database.scheduler.limit_order_store import LIMIT_ORDERS
+from merkatd.database.scheduler.limit_order_vm_store import LIMIT_ORDER_VMS
 from merkatd.database.scheduler.order_store import ORDERS
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.plan_store import PLANS

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from merkatd.cluster import Migrate
-from merkatd.database.scheduler import comparison_store, plan_store
+from merkatd.cluster import Deploy, Migrate, Stop
+from merkatd.database.scheduler import comparison_store, limit_order_store, plan_store
 from merkatd.database.scheduler.order_store import Mode, Order
 from merkatd.database.scheduler.plan_store import STANDING, PlanState, StoredPlan
 from merkatd.scheduler.period import Scheduler
@@ -136,7 +136,10 @@ class ModeService:
     async def approve(
         self, caller: Caller, by: str, plan: int | None, skipped: AbstractSet[int]
     ) -> StandingPlan:
-        """Approve the waiting plan without some of its steps; `plan` must be its number or None."""
+        """Approve the waiting plan without some of its steps; `plan` must be its number or None.
+
+        The VMs of a limit order start and stop together: skipping one skips them all.
+        """
         require_admin(caller, "ADMIN PLAN")
         mode = self._scheduler.mode
         if mode is not Mode.ASK:
@@ -150,7 +153,8 @@ class ModeService:
                     f" {len(waiting.steps)}"
                 )
             at_s = self._scheduler.world.now()
-            plan_store.approve(connection, waiting, frozenset(skipped), by, at_s)
+            every = frozenset(skipped) | _of_same_orders(connection, waiting, skipped)
+            plan_store.approve(connection, waiting, every, by, at_s)
 
         return await self._answered(plan, give)
 
@@ -254,3 +258,22 @@ class ModeService:
             dict(zip(seen.host_id.tolist(), seen.host_name, strict=True)),
             dict(zip(seen.vm_id.tolist(), seen.vm_name, strict=True)),
         )
+
+
+def _of_same_orders(
+    connection: sa.Connection, plan: StoredPlan, skipped: AbstractSet[int]
+) -> frozenset[int]:
+    """Return the numbers of the steps that start or stop a limit order with a skipped step."""
+    steps = {
+        number: step
+        for number, step in enumerate(plan.steps, start=1)
+        if step.kind in {Deploy.kind, Stop.kind}
+    }
+    orders = limit_order_store.of_vms(connection, {step.vm for step in steps.values()})
+    gangs = {
+        number: (step.kind, orders[step.vm].id)
+        for number, step in steps.items()
+        if step.vm in orders
+    }
+    split = {gangs[number] for number in skipped & gangs.keys()}
+    return frozenset(number for number, gang in gangs.items() if gang in split)

@@ -45,7 +45,8 @@ def upgrade() -> None:
     op.create_table(
         "limit_order_vms",
         sa.Column("vm", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("limit_order", sa.BigInteger(), nullable=False),
+        sa.Column("limit_order", sa.BigInteger(), nullable=True),
+        sa.Column("saved", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
             ["limit_order"], ["limit_orders.id"], name="fk_limit_order_vms_limit_order"
         ),

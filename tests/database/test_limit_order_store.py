@@ -13,6 +13,11 @@ from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.base.transactions import LostRaceError, is_transient
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.database.scheduler.limit_order_vm_store import (
+    LIMIT_ORDER_VMS,
+    saved_vms,
+    update_saved,
+)
 
 ANN, BOB = 2, 3
 
@@ -25,10 +30,10 @@ def stored(connection: sa.Connection, vms: Iterable[int], owner: int = ANN) -> L
 
 
 def count(connection: sa.Connection) -> tuple[int, int]:
-    """Return the numbers of rows of both tables."""
-    tables = (limit_order_store.LIMIT_ORDERS, limit_order_store.LIMIT_ORDER_VMS)
-    orders, vms = (connection.scalar(sa.select(sa.func.count()).select_from(t)) for t in tables)
-    return orders or 0, vms or 0
+    """Return the numbers of orders and of VMs in orders."""
+    orders = sa.select(sa.func.count()).select_from(limit_order_store.LIMIT_ORDERS)
+    vms = sa.select(sa.func.count(LIMIT_ORDER_VMS.c.limit_order))
+    return connection.scalar(orders) or 0, connection.scalar(vms) or 0
 
 
 def test_a_limit_order_is_stored_and_found(connection: sa.Connection) -> None:
@@ -258,3 +263,23 @@ def test_a_vm_of_another_order_can_not_join(connection: sa.Connection) -> None:
     stored(connection, [5])
     with pytest.raises(LostRaceError):
         limit_order_store.set_vms(connection, of_platform(connection, 7), [5])
+
+
+def test_a_saved_vm_keeps_its_mark_until_it_is_seen_in_another_state(
+    connection: sa.Connection,
+) -> None:
+    """Also without an order, and in the next one; a row with neither mark nor order is deleted."""
+    first = stored(connection, [1, 2, 3])
+    update_saved(connection, stopped={1, 2, 9}, kept=set())
+    assert saved_vms(connection) == {1, 2}
+    limit_order_store.withdraw(connection, [first.id])
+    update_saved(connection, stopped=set(), kept={1, 2, 3})
+    assert saved_vms(connection) == {1, 2}
+    assert limit_order_store.of_vms(connection, [1, 2, 3]) == {}
+    second = stored(connection, [2, 4])
+    assert limit_order_store.living(connection) == (second,)
+    assert saved_vms(connection) == {1, 2}
+    update_saved(connection, stopped=set(), kept={4})
+    assert saved_vms(connection) == set()
+    rows = connection.execute(sa.select(LIMIT_ORDER_VMS).order_by(LIMIT_ORDER_VMS.c.vm)).all()
+    assert [tuple(row) for row in rows] == [(2, second.id, False), (4, second.id, False)]

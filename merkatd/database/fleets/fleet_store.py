@@ -10,7 +10,8 @@ from sqlalchemy import Column, Named, TypedColumns
 from merkatd.database.base.schema import chunks, table
 from merkatd.database.fleets.member_table import FleetMember, MemberTable
 from merkatd.database.fleets.platform_store import PLATFORMS, is_in_trouble
-from merkatd.database.scheduler.limit_order_store import LIMIT_ORDER_VMS, LIMIT_ORDERS
+from merkatd.database.scheduler.limit_order_store import LIMIT_ORDERS
+from merkatd.database.scheduler.limit_order_vm_store import LIMIT_ORDER_VMS
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.step_store import STEPS, StepState
 
@@ -163,10 +164,11 @@ def unordered_vms(connection: sa.Connection) -> frozenset[int]:
 
     They run only in an order, whatever their bids, so they must wait for it.
     """
+    in_orders = sa.select(LIMIT_ORDER_VMS.c.vm).where(LIMIT_ORDER_VMS.c.limit_order.is_not(None))
     query = (
         sa.select(MEMBERS.c.vm)
         .join(LIMIT_ORDERS, LIMIT_ORDERS.c.platform == MEMBERS.c.platform)
         .where(MEMBERS.c.gone_s.is_(None), MEMBERS.c.vm.is_not(None))
-        .where(MEMBERS.c.vm.not_in(sa.select(LIMIT_ORDER_VMS.c.vm)))
+        .where(MEMBERS.c.vm.not_in(in_orders))
     )
     return frozenset(vm for vm in connection.scalars(query) if vm is not None)

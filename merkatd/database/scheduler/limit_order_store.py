@@ -15,7 +15,12 @@ from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.base.schema import LONG_TEXT, SERIAL, chunks, table
-from merkatd.database.base.transactions import LostRaceError
+from merkatd.database.scheduler.limit_order_vm_store import (
+    LIMIT_ORDER_VMS,
+    add_vms,
+    release_orders,
+    release_vms,
+)
 
 
 class LimitOrderColumns(TypedColumns):
@@ -34,13 +39,6 @@ class LimitOrderColumns(TypedColumns):
     platform: Named[int | None] = Column(sa.BigInteger())
 
 
-class LimitOrderVmColumns(TypedColumns):
-    """The columns of `limit_order_vms`."""
-
-    vm: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
-    limit_order: Named[int] = Column(sa.BigInteger(), sa.ForeignKey("limit_orders.id"))
-
-
 LIMIT_ORDERS = table(
     # A tenant's program may keep the id of an order that is gone: no other order gets it.
     "limit_orders",
@@ -49,7 +47,6 @@ LIMIT_ORDERS = table(
     sa.Index(None, "platform", unique=True),
     sqlite_autoincrement=True,
 )
-LIMIT_ORDER_VMS = table("limit_order_vms", LimitOrderVmColumns, sa.Index(None, "limit_order"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,18 +132,8 @@ def add(
     if given is None:
         raise LookupError(f"the database assigned no id to a limit order of user {owner}")
     stored = replace(order, id=int(given[0]))
-    _add_vms(connection, stored.id, order.vms)
+    add_vms(connection, stored.id, order.vms)
     return stored
-
-
-def _add_vms(connection: sa.Connection, order: int, vms: Iterable[int]) -> None:
-    rows = [{"vm": vm, "limit_order": order} for vm in vms]
-    if not rows:
-        return
-    try:
-        connection.execute(sa.insert(LIMIT_ORDER_VMS), rows)
-    except sa.exc.IntegrityError as error:
-        raise LostRaceError("another transaction put a VM into a limit order") from error
 
 
 def set_vms(connection: sa.Connection, order: LimitOrder, vms: Iterable[int]) -> LimitOrder:
@@ -157,9 +144,8 @@ def set_vms(connection: sa.Connection, order: LimitOrder, vms: Iterable[int]) ->
     new = tuple(sorted(vms))
     if new == order.vms:
         return order
-    for some in chunks(sorted(set(order.vms) - set(new))):
-        connection.execute(sa.delete(LIMIT_ORDER_VMS).where(LIMIT_ORDER_VMS.c.vm.in_(some)))
-    _add_vms(connection, order.id, sorted(set(new) - set(order.vms)))
+    release_vms(connection, set(order.vms) - set(new))
+    add_vms(connection, order.id, set(new) - set(order.vms))
     if new and order.vms:
         return replace(order, vms=new)
     none: dict[str, Any] = {"runs": False, "since_s": None, "cost": None, "why": ""}
@@ -177,8 +163,7 @@ def change(connection: sa.Connection, order: LimitOrder) -> None:
 def withdraw(connection: sa.Connection, ids: Iterable[int]) -> None:
     """Delete limit orders; the bids of their VMs count again."""
     for some in chunks(sorted(ids)):
-        of_orders = LIMIT_ORDER_VMS.c.limit_order.in_(some)
-        connection.execute(sa.delete(LIMIT_ORDER_VMS).where(of_orders))
+        release_orders(connection, some)
         connection.execute(sa.delete(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id.in_(some)))
 
 
@@ -213,8 +198,8 @@ def of_vms(connection: sa.Connection, vms: Iterable[int]) -> dict[int, LimitOrde
     """Return the limit order of each of these VMs that is in one, by VM."""
     found: dict[int, int] = {}
     for some in chunks(sorted(vms)):
-        query = sa.select(LIMIT_ORDER_VMS).where(LIMIT_ORDER_VMS.c.vm.in_(some))
-        found |= {row.vm: row.limit_order for row in connection.execute(query)}
+        rows = connection.execute(_VMS.where(LIMIT_ORDER_VMS.c.vm.in_(some)))
+        found |= {vm: order for vm, order in rows if order is not None}
     by_id = {order.id: order for order in of_ids(connection, set(found.values()))}
     return {vm: by_id[id_] for vm, id_ in found.items() if id_ in by_id}
 
@@ -261,12 +246,7 @@ def remove_vms(connection: sa.Connection, vms: Iterable[int]) -> None:
 
     Orders of platforms are kept.
     """
-    touched: set[int] = set()
-    for some in chunks(sorted(vms)):
-        rows = LIMIT_ORDER_VMS.c.vm.in_(some)
-        touched |= set(connection.scalars(sa.select(LIMIT_ORDER_VMS.c.limit_order).where(rows)))
-        connection.execute(sa.delete(LIMIT_ORDER_VMS).where(rows))
-    for some in chunks(sorted(touched)):
+    for some in chunks(sorted(release_vms(connection, vms))):
         left = sa.select(LIMIT_ORDER_VMS.c.limit_order)
         kept = set(connection.scalars(left.where(LIMIT_ORDER_VMS.c.limit_order.in_(some))))
         platforms = sa.select(LIMIT_ORDERS.c.id).where(LIMIT_ORDERS.c.platform.is_not(None))
@@ -295,7 +275,11 @@ def record_outcomes(
         connection.execute(query.values(names), changed)
 
 
-_VMS = sa.select(LIMIT_ORDER_VMS).order_by(LIMIT_ORDER_VMS.c.vm)
+_VMS = (
+    sa.select(LIMIT_ORDER_VMS.c.vm, LIMIT_ORDER_VMS.c.limit_order)
+    .where(LIMIT_ORDER_VMS.c.limit_order.is_not(None))
+    .order_by(LIMIT_ORDER_VMS.c.vm)
+)
 _OWNERS = sa.select(LIMIT_ORDER_VMS.c.vm, LIMIT_ORDERS.c.owner).join(
     LIMIT_ORDERS, LIMIT_ORDERS.c.id == LIMIT_ORDER_VMS.c.limit_order
 )

@@ -14,6 +14,7 @@ from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import bid_store, limit_order_store, period_store, price_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.database.scheduler.limit_order_vm_store import saved_vms
 from merkatd.fleets.fleet import read_fleet_view
 from merkatd.platforms.lifecycle.failed_vms import (
     failing_now,
@@ -61,7 +62,6 @@ from merkatd.protocol.platform_messages import Amounts
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.creation_turns import CreationRoom
-from merkatd.scheduler.terms.ordered_vms import SAVED
 
 _HISTORY_INTERVALS = 10
 
@@ -223,7 +223,7 @@ def _scene(
         given_away=view.given_away,
         failed={vm: word for (vm, state), word in words if failing(state, word)},
         stopped=frozenset(vm for (vm, _), word in words if word in OFF_THEIR_HOSTS),
-        saved=frozenset(vm for (vm, _), word in words if word == SAVED),
+        saved=saved_vms(connection),
     )
     return _ReviewState(
         sight=sight,

@@ -6,9 +6,17 @@ decision may use all steps; its other steps become the standing plan. The plan s
 different one results. Refused or skipped steps are not proposed again on their own. An approved
 plan is in force until all of it was sent, or until no more of it is possible. After a crash of the
 daemon the next one continues it.
+
+# Note [Room for orders in mode ask]
+
+The first decision does not see VMs that wait without an approval. So it would never save or migrate
+a VM to make room for a limit order that waits: that order starts in a later plan, when the room is
+there. The approved steps that make room are therefore judged in a decision that sees all VMs. The
+VMs of an order are approved together (`service/modes.py`). Example: order 2 displaces order 1. Plan
+5 saves the VMs of order 1. After its approval, plan 6 starts those of order 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -16,8 +24,8 @@ import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import OnHost, Step
-from merkatd.cluster.columns import row_of
+from merkatd.cluster import Decision, Migrate, OnHost, Step, Stop, VmState
+from merkatd.cluster.columns import NO_ROW, is_one_of, row_of
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import period_store, plan_store
 from merkatd.database.scheduler.order_store import Mode
@@ -78,6 +86,58 @@ async def approved_plan(context: PeriodContext) -> Approved:
     return await context.database.read(read)
 
 
+@dataclass(frozen=True, slots=True)
+class OrderRoom:
+    """Approved steps that make room for limit orders that wait."""
+
+    stops: tuple[Stop, ...] = ()
+    leaving: frozenset[int] = frozenset()
+    """The ids of VMs whose migration makes room."""
+
+    async def proposals(self, _database: object, _observed: Observed) -> Sequence[Step]:
+        """Return the stops."""
+        return self.stops
+
+    def in_scene(self, observed: Observed) -> Observed:
+        """Return the cloud in which these VMs must leave their hosts."""
+        if not self.leaving:
+            return observed
+        vms = observed.snapshot.vms
+        leaves = vms.leaves | is_one_of(vms.id, self.leaving)
+        snapshot = replace(observed.snapshot, vms=replace(vms, leaves=leaves))
+        return replace(observed, snapshot=snapshot)
+
+
+async def room_for_orders(
+    context: PeriodContext, observed: Observed, unpaid: AbstractSet[int], given: Approved
+) -> OrderRoom:
+    """Return the approved steps that make room for limit orders, if they are still right."""
+    vms, approved = observed.snapshot.vms, given.leave.approved
+    makes_room = any(step.kind in {Stop.kind, Migrate.kind} for step in given.steps)
+    if not makes_room or not ((vms.order != NO_ROW) & (vms.state == VmState.PENDING)).any():
+        return OrderRoom()
+    decision = await _decide_freely(context, observed, unpaid)
+    terms = decision.order_terms
+    leaving = frozenset(() if terms is None else vms.id[terms.leaving].tolist())
+    moves = {step.vm for step in decision.plan.of(Migrate) if plan_store.key_of(step) in approved}
+    stops = [step for step in decision.plan.of(Stop) if plan_store.key_of(step) in approved]
+    return OrderRoom(tuple(stops), leaving & moves)
+
+
+async def _decide_freely(
+    context: PeriodContext, observed: Observed, unpaid: AbstractSet[int]
+) -> Decision:
+    """Return the decision that may use all steps."""
+    label = "+".join(market.strategy for market in context.markets)
+    memory = await context.database.read(lambda connection: period_store.memory(connection, label))
+    # A fixed seed, so that the same cloud results in the same plan.
+    calm = replace(context, rng=np.random.default_rng(0))
+    decision, _ = await context.executor.run(
+        lambda: decided_unstored(calm, observed, memory, unpaid)
+    )
+    return decision
+
+
 async def propose_plan(
     context: PeriodContext,
     observed: Observed,
@@ -93,13 +153,7 @@ async def propose_plan(
     plan = given.plan
     if plan is not None and not await _over(context, observed, plan, given, decided, postponed):
         return plan
-    label = "+".join(market.strategy for market in context.markets)
-    memory = await context.database.read(lambda connection: period_store.memory(connection, label))
-    # A fixed seed, so that the same cloud results in the same plan.
-    calm = replace(context, rng=np.random.default_rng(0))
-    decision, _ = await context.executor.run(
-        lambda: decided_unstored(calm, observed, memory, unpaid)
-    )
+    decision = await _decide_freely(context, observed, unpaid)
     under_way = {step.step.vm for step in observed.verdicts.waiting} | {
         step.vm for step in decided.steps
     }

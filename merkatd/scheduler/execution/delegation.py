@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 
 from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.left_out import waiting_with, with_their_orders
 from merkatd.database.scheduler import journal
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
@@ -72,7 +73,10 @@ class PendingHandover:
 
 
 def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observed:
-    """Return the cloud in which only the requested VMs can be placed or moved."""
+    """Return the cloud in which only the requested VMs can be placed or moved.
+
+    A limit order starts only if all of its VMs that wait are requested.
+    """
     snapshot = observed.snapshot
     vms = snapshot.vms
     asked = is_one_of(vms.id, wanted.hosts)
@@ -82,6 +86,8 @@ def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observ
     else:
         inside = np.append(observed.observation.host_cluster == wanted.cluster, [False])
         kept_waiting, movable = waits, vms.movable & asked & inside[vms.host]
+    kept = frozenset(vms.id[kept_waiting].tolist())
+    kept_waiting |= is_one_of(vms.id, waiting_with(snapshot, kept))
     state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
     given = {row: _given(observed, wanted, row) for row in np.flatnonzero(asked).tolist()}
     now = replace(snapshot, vms=replace(vms, state=state, movable=movable))
@@ -169,6 +175,8 @@ async def hand_over(
         observed, wanted, [*again, *(step for step in ready if step.id not in left_out)]
     )
     left_out |= too_much
+    left_out |= _with_their_orders(observed, new, left_out)
+    fitting = [step for step in fitting if step.id not in left_out]
     if not waits():
         left_out = dict.fromkeys([step.id for step in new], "OpenNebula did not wait for the plan")
         fitting = []
@@ -183,6 +191,20 @@ async def hand_over(
         {vm: why for vm, why in reasons.items() if vm in wanted.hosts and vm not in placed},
         frozenset(left_out),
     )
+
+
+def _with_their_orders(
+    observed: Observed, new: Sequence[Deploy | Migrate], left_out: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the further deployments that wait, because others of their limit order do."""
+    starts = [step for step in new if isinstance(step, Deploy)]
+    late = {step.vm: left_out[step.id] for step in starts if step.id in left_out}
+    all_late = with_their_orders(observed.snapshot, late) if late else {}
+    return {
+        step.id: all_late[step.vm]
+        for step in starts
+        if step.vm in all_late and step.id not in left_out
+    }
 
 
 def _placements(steps: Iterable[Step]) -> list[Deploy | Migrate]:

@@ -18,8 +18,8 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import StoredPlan
 from merkatd.scheduler.base.settings import RESOURCES
-from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.execution.approval import approved_plan, propose_plan
+from merkatd.scheduler.context import PeriodContext, all_proposals
+from merkatd.scheduler.execution.approval import approved_plan, propose_plan, room_for_orders
 from merkatd.scheduler.execution.delegation import (
     NOTHING,
     HandoverRequest,
@@ -187,8 +187,10 @@ async def _with_approval(
 ) -> PeriodResult:
     """Carry out the approved steps, and propose a plan with the others."""
     seen, given = affordable.seen, await approved_plan(context)
-    scene = given.scene(seen, _wanted(asking) if context.handing else None)
-    decided = await decide(context, scene, given.unpaid(affordable.unpaid), given.leave)
+    room = await room_for_orders(context, seen, affordable.unpaid, given)
+    scene = room.in_scene(given.scene(seen, _wanted(asking) if context.handing else None))
+    world = replace(context, proposals=all_proposals(context.proposals, room.proposals))
+    decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
     decided = await _told_beside(context, decided, affordable.messages)
     done = await _done(context, seen, scene, decided, asking)
     if context.handing and asking is None and given.plan is not None:

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.left_out import waiting_with
 from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
@@ -163,11 +164,15 @@ def _must_stay(context: PeriodContext, observed: Observed, plan: Plan) -> Abstra
 
 
 def without_moving_proposed(observed: Observed, proposed: Sequence[Step]) -> Observed:
-    """Return the cloud in which no strategy places or moves a VM with a proposed step."""
+    """Return the cloud in which no strategy places or moves a VM with a proposed step.
+
+    The other VMs of a waiting limit order wait with such a VM.
+    """
     if not proposed:
         return observed
     vms = observed.snapshot.vms
-    spoken_for = is_one_of(vms.id, [step.vm for step in proposed])
+    ids = frozenset(step.vm for step in proposed)
+    spoken_for = is_one_of(vms.id, ids | waiting_with(observed.snapshot, ids).keys())
     waits = spoken_for & (vms.state == int(VmState.PENDING))
     vms = replace(
         vms,

@@ -32,7 +32,7 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.permission import Permission, permitted_steps
-from merkatd.scheduler.terms.ordered_vms import funded_periods, outcomes_of_all
+from merkatd.scheduler.terms.ordered_vms import funded_periods, outcomes_of_all, vms_of_undecided
 
 
 def _of_this_period(plan: Plan) -> list[Step]:
@@ -79,13 +79,16 @@ def _with_least_runs(
     most: Mapping[int, int],
 ) -> Mapping[int, int]:
     """Return the reservations by account, with the least runs of the limit orders that run."""
-    terms = decision.order_terms
-    if terms is None:
+    go_on = vms_of_undecided(snapshot, decision) & is_one_of(snapshot.vms.state, ACTIVE)
+    rows, terms = np.flatnonzero(go_on), decision.order_terms
+    if terms is not None:
+        runs = {order for order, outcome in decision.orders.items() if outcome.runs}
+        placed = is_one_of(snapshot.orders.id[snapshot.vms.order[terms.rows]], runs)
+        rows = np.concatenate([rows, terms.rows[placed]])
+    if not len(rows):
         return most
     longest = context.rhythm.most_periods_charged
     times = funded_periods(snapshot, context.rhythm.interval_s, longest)
-    runs = {order for order, outcome in decision.orders.items() if outcome.runs}
-    rows = terms.rows[is_one_of(snapshot.orders.id[snapshot.vms.order[terms.rows]], runs)]
     further = whole(snapshot.vms.bid[rows].sum(axis=1) * (times[rows] - 1.0) * longest)
     totals = dict(most)
     for account, amount in zip(payers[rows].tolist(), further.tolist(), strict=True):
@@ -130,7 +133,7 @@ def record_decision(
         most = _with_least_runs(context, observed.snapshot, decision, arrays["account"], most)
         ledger.reserve(connection, observed.period, most, at_s)
         arrays = with_means(connection, context, arrays)
-        outcomes = outcomes_of_all(snapshot.orders.id.tolist(), decision.orders)
+        outcomes = outcomes_of_all(snapshot, decision)
         limit_order_store.record_outcomes(connection, outcomes, at_s)
         period_store.decided(connection, observed.period, at_s, label, decision.memory)
     price_store.store_allocations(connection, observed.period, arrays)

@@ -33,6 +33,7 @@ from merkatd.placement.market.settlement import stay, with_arrivals
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.terms.affordability import suspensions
+from merkatd.scheduler.terms.ordered_vms import resumptions
 
 _log = Logger()
 
@@ -55,6 +56,7 @@ def decide_markets(
     own = [
         *(step for part in parts for step in part.plan),
         *suspensions(snapshot, unpaid, context.money.unpaid_periods),
+        *resumptions(snapshot, [step.vm for step in proposed]),
     ]
     known_ids = {step.id for step in own}
     return Decision(

@@ -33,6 +33,7 @@ from merkatd.scheduler.terms.ordered_vms import (
     NO_ORDERS,
     StatedOrders,
     read_orders,
+    update_saved_vms,
     with_stated_orders,
 )
 
@@ -200,6 +201,7 @@ def _store(
     bid_store.forget(connection, gone)
     left = limit_order_store.lost_vms(connection, owners, observation.ailing.keys())
     limit_order_store.remove_vms(connection, left)
+    update_saved_vms(connection, observation, outstanding)
     if number is None:
         number = period_store.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)

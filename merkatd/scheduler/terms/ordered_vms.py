@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
+from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, Stop, VmState
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.fleets import fleet_store
-from merkatd.database.scheduler import limit_order_store, price_store
+from merkatd.database.scheduler import limit_order_store, limit_order_vm_store, price_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
@@ -52,6 +53,8 @@ class StatedOrders:
     """By market and resource."""
     unordered: AbstractSet[int] = frozenset()
     """The ids of VMs that wait until their platform states its order."""
+    saved: AbstractSet[int] = frozenset()
+    """The ids of VMs that the scheduler has saved, or is saving."""
 
 
 NO_ORDERS = StatedOrders()
@@ -62,7 +65,26 @@ def read_orders(connection: sa.Connection) -> StatedOrders:
     orders = limit_order_store.living(connection)
     newest = price_store.newest(connection) if orders else None
     prices = {} if newest is None else price_store.load_prices(connection, newest)
-    return StatedOrders(orders, prices, fleet_store.unordered_vms(connection))
+    saved = limit_order_vm_store.saved_vms(connection)
+    return StatedOrders(orders, prices, fleet_store.unordered_vms(connection), saved)
+
+
+def update_saved_vms(
+    connection: sa.Connection, seen: Observation, outstanding: Sequence[StoredStep]
+) -> None:
+    """Store which VMs of limit orders the scheduler has saved, and forget resumed ones.
+
+    `outstanding` are the steps that had no outcome before this observation. Those that were refused
+    are not among them, and the request of a planned one was never sent.
+    """
+    stopped = {
+        stored.step.vm
+        for stored in outstanding
+        if isinstance(stored.step, Stop) and stored.sent_s is not None
+    }
+    rows = zip(seen.vm_id.tolist(), seen.vm_state.tolist(), seen.vm_words, strict=True)
+    kept = {vm for vm, state, word in rows if word == SAVED or state == VmState.BUSY}
+    limit_order_vm_store.update_saved(connection, stopped, kept | seen.ailing.keys())
 
 
 def takes_orders(market: MarketRules) -> bool:
@@ -80,6 +102,9 @@ def with_stated_orders(
     """Return the cloud with its limit orders; `grouped` VMs bid for their group and are in none."""
     if stated.unordered:
         snapshot = _without_waiting(snapshot, stated.unordered)
+    if stated.saved:
+        saved = _are_saved(snapshot, seen, stated.saved - stated.unordered)
+        snapshot = replace(snapshot, vms=replace(snapshot.vms, saved=saved))
     if not stated.orders:
         return snapshot
     vms = snapshot.vms
@@ -99,7 +124,6 @@ def with_stated_orders(
         order[rows] = row
         floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
         bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
-    saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
     return replace(
         snapshot,
         vms=replace(
@@ -107,7 +131,6 @@ def with_stated_orders(
             order=order,
             bid=bid,
             floor=floor,
-            saved=saved,
             starts=starts & (order != NO_ROW),
         ),
         orders=Orders(
@@ -123,6 +146,25 @@ def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:
     state = snapshot.vms.state.copy()
     state[is_one_of(snapshot.vms.id, vms) & (state == VmState.PENDING)] = VmState.ABSENT
     return replace(snapshot, vms=replace(snapshot.vms, state=state))
+
+
+def _are_saved(snapshot: Snapshot, seen: Observation, saved: AbstractSet[int]) -> Bools:
+    """[vms]: whether the scheduler has saved the VM, and it has not been resumed since."""
+    is_off = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
+    return is_off & is_one_of(snapshot.vms.id, saved)
+
+
+def resumptions(snapshot: Snapshot, proposed: Collection[int]) -> list[Resume]:
+    """Return a step for each VM that was saved for an order in which it is no longer.
+
+    VMs with a `proposed` step are left out.
+    """
+    vms = snapshot.vms
+    wanted = vms.saved & (vms.order == NO_ROW) & (vms.state == VmState.ABSENT)
+    return [
+        Resume(period=snapshot.period, vm=vm, reason="it is in no limit order any more")
+        for vm in vms.id[wanted & ~is_one_of(vms.id, proposed)].tolist()
+    ]
 
 
 def as_bids(snapshot: Snapshot) -> Snapshot:
@@ -155,15 +197,26 @@ def funded_periods(snapshot: Snapshot, interval_s: float, most: float) -> Floats
     return times
 
 
-def outcomes_of_all(
-    stated: Collection[int], outcomes: Mapping[int, OrderOutcome]
-) -> list[OrderOutcome]:
-    """Return the outcomes of all stated orders, also of those that took part in no market."""
+def vms_of_undecided(snapshot: Snapshot, decision: Decision) -> Bools:
+    """[vms]: whether the VM's limit order is in a market whose strategy failed.
+
+    Such an order goes on as it is, and its least run, too.
+    """
+    failed = [row for row, name in enumerate(snapshot.markets.name) if name in decision.failed]
+    undecided: Bools = (snapshot.vms.order != NO_ROW) & is_one_of(snapshot.vms.market, failed)
+    return undecided
+
+
+def outcomes_of_all(snapshot: Snapshot, decision: Decision) -> list[OrderOutcome]:
+    """Return the outcomes of the stated orders, also of those that took part in no market."""
+    undecided = snapshot.vms.order[vms_of_undecided(snapshot, decision)]
+    stated = np.setdiff1d(snapshot.orders.id, snapshot.orders.id[undecided]).tolist()
+    outcomes = decision.orders
     why = (
         "none of its VMs runs or waits, or they may have nothing (MERKAT_MAX_CPU),"
         " or they are not all in one market with limit orders"
     )
-    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in sorted(stated)]
+    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in stated]
 
 
 def _market_of(snapshot: Snapshot, rows: np.ndarray, markets: Sequence[MarketRules]) -> int:

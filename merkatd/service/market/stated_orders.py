@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from merkatd.base.quantities import finite, quoted_value
 from merkatd.cluster import Floats
-from merkatd.cluster.columns import NO_MARKET
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, rows_of
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
@@ -111,7 +111,7 @@ class LimitOrderService:
             return stated, True
 
         order, is_new = await self._scheduler.world.database.run(write)
-        return self._acted(view, order, changed=is_new)
+        return self._acted(caller.uid, view, order, changed=is_new)
 
     async def change(
         self,
@@ -139,7 +139,7 @@ class LimitOrderService:
             return changed, True
 
         order, is_changed = await self._scheduler.world.database.run(write)
-        return self._acted(view, order, changed=is_changed)
+        return self._acted(caller.uid, view, order, changed=is_changed)
 
     async def withdraw(self, caller: Caller, view: PeriodView, id_: int) -> ListedOrder:
         """Delete a limit order and return it; its VMs' own bids count again."""
@@ -151,7 +151,7 @@ class LimitOrderService:
             return order
 
         order = await self._scheduler.world.database.run(write)
-        return self._acted(view, order, changed=True)
+        return self._acted(caller.uid, view, order, changed=True)
 
     async def orders(self, caller: Caller, view: PeriodView) -> list[ListedOrder]:
         """Return the limit orders that the caller may see: all, or those of its own VMs."""
@@ -232,10 +232,12 @@ class LimitOrderService:
             raise ConflictError(f"{whose}: it follows the platform's budget and deadline")
         return order
 
-    def _acted(self, view: PeriodView, order: LimitOrder, *, changed: bool) -> ListedOrder:
-        """Return an order after a call; a change starts the next period early."""
+    def _acted(
+        self, uid: int, view: PeriodView, order: LimitOrder, *, changed: bool
+    ) -> ListedOrder:
+        """Return an order after a user's call; a change starts the next period early."""
         if changed:
-            self._scheduler.wake()
+            self._scheduler.wake_for(uid)
         return _listed(view, order, self._scheduler.world.now())
 
 
@@ -300,13 +302,9 @@ def _listed(view: PeriodView, order: LimitOrder, now_s: float) -> ListedOrder:
 
 def _rows_of(view: PeriodView, order: LimitOrder) -> list[int]:
     """Return the rows of those VMs of an order that the period saw."""
-    rows = []
-    for vm in order.vms:
-        try:
-            rows.append(view.snapshot.vm_row(vm))
-        except KeyError:
-            continue
-    return rows
+    rows = rows_of(view.snapshot.vms.id, np.array(order.vms, dtype=np.int64))
+    known: list[int] = rows[rows != NO_ROW].tolist()
+    return known
 
 
 def _market_of(view: PeriodView, order: LimitOrder) -> str | None:

@@ -79,9 +79,6 @@ def stands_for(site: Site, method: Method) -> dict[str, Any]:
     if method.example.startswith("group"):
         asked = {"template": known["vm_template"], "rate": 1.0, "count": 1}
         known["group"] = site.raw("merkat.group.create", ANN, asked)[1]["id"]
-    if method.name.startswith("merkat.order."):
-        for old in site.raw("merkat.order.list", ANN)[1]:
-            site.raw("merkat.order.delete", ANN, old["id"])
     if method.example.startswith("order"):
         known["order"] = site.raw("merkat.order.set", ANN, [0], 3.5)[1]
     if method.name == "merkat.platform.resume":
@@ -89,6 +86,14 @@ def stands_for(site: Site, method: Method) -> dict[str, Any]:
     if "merkat.plan" in method.name:
         known["plan"] = waiting_plan(site)
     return known
+
+
+def leave_orders(site: Site) -> None:
+    """Delete Ann's limit orders, and wait until VM 0 runs with its own bid."""
+    for old in site.raw("merkat.order.list", ANN)[1]:
+        site.raw("merkat.order.delete", ANN, old["id"])
+    with site.merkat() as ann:
+        until(lambda: ann.explain(0).resources, "a share for VM 0")
 
 
 class TestAdministration:
@@ -172,6 +177,8 @@ class TestReference:
         finally:
             if method.admin:
                 site.as_before()
+            if method.name.startswith("merkat.order."):
+                leave_orders(site)
         assert (success, code) == (True, 0)
         for element in value if isinstance(value, list) else [value]:
             described(method, element)
