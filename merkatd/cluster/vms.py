@@ -138,3 +138,5 @@ class Vms(Table):
     """Whether the VM is saved without a host, and a resumption makes it wait for one again."""
     starts: Bools = flag(default=False, later=True)
     """Whether the VM is in a limit order and on its host, but its guest does not compute yet."""
+    stop_fails: Bools = flag(default=False, later=True)
+    """Whether OpenNebula did not stop the VM lately, so that the next attempt has to wait."""

@@ -94,6 +94,8 @@ class OrderBook:
     has_places: Callable[[int], bool] = _anywhere
     """A function that returns whether an order's VMs fit on hosts without the other orders. It is
     called for those without room. An order that could never run must raise no price."""
+    elsewhere: Floats | float = 0.0
+    """[orders, resources]: the part of each bundle on hosts that are outside the capacity."""
 
     @cached_property
     def height(self) -> Floats:
@@ -126,12 +128,17 @@ class OrderBook:
 
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
-        left = self.capacity - self.orders.bundle[runs].sum(axis=0)
+        left = self.capacity - self._needed[runs].sum(axis=0)
         levels = [self._demand.level(good, room) for good, room in enumerate(left.tolist())]
         with np.errstate(divide="ignore"):
             paid = 1.0 / np.array(levels)
         prices: Floats = np.maximum(np.maximum(paid, lacking), self.reserve)
         return prices
+
+    @cached_property
+    def _needed(self) -> Floats:
+        """Return [orders, resources]: what each order needs of the capacity."""
+        return self.orders.bundle - self.elsewhere
 
     @cached_property
     def _demand(self) -> Demand:
@@ -150,7 +157,8 @@ class OrderBook:
         orders = self.orders
         pays = (orders.limit > 0) & (orders.limit >= orders.bundle @ self.reserve)
         floors = [self._demand.floors(good) for good in range(len(self.capacity))]
-        fits = (orders.bundle <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
+        fits = (self._needed <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
+        fits |= ~self._needed.any(axis=1)
         rows = np.flatnonzero(pays & fits)
         return rows[np.argsort(-self.height[rows], kind="stable")]
 
@@ -161,7 +169,7 @@ class OrderBook:
 
     @cached_property
     def _bundles(self) -> list[list[float]]:
-        bundles: list[list[float]] = self.orders.bundle[self._ranked].tolist()
+        bundles: list[list[float]] = self._needed[self._ranked].tolist()
         return bundles
 
     @cached_property
@@ -185,7 +193,9 @@ class OrderBook:
         before, runs, placeless = [], [], []
         for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
             before.append(tuple(used))
-            lacks = [good for good in goods if used[good] + bundle[good] > room[good]]
+            lacks = [
+                good for good in goods if used[good] + bundle[good] > room[good] and any(bundle)
+            ]
             row = int(self._ranked[place])
             has_places = self.has_places(row) if lacks else self.take_places(row)
             placed = has_places and not lacks
@@ -212,6 +222,8 @@ class OrderBook:
         Down to the first order that lacks room, all orders run with it, so they do without it.
         """
         goods, bundle = range(len(self.capacity)), self._bundles[place]
+        if not any(bundle):
+            return _Bound(0.0, None)
         start, placeless = max(self._first_lacking, place + 1), self._walk.placeless
         used = list(self._walk.before[start])  # by the orders above and this one
         for at in range(start, len(self._heights)):

@@ -1,11 +1,13 @@
 """Places for gangs: all VMs of a limit order get hosts at their full size, or none of them does.
 
 The largest VM is placed first, on the host with the least room that suffices. So the hosts with
-most room stay free for other large VMs. If there is no room, other VMs may make it: on the host
-that lacks least, the smallest VM that suffices moves away, or else the largest.
+most room stay free for other large VMs. If a VM then has no host, and the VMs may not all use the
+same hosts, it is placed first in another attempt. VMs that must be together go to a host with room
+for all of them, if there is one. If there is no room, other VMs may make it: on the host that lacks
+least, the smallest VM that suffices moves away, or else the largest.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,6 +21,8 @@ _NEARLY = 1.0 - 1e-9
 """The part of a floor that must fit where a VM is already: sums of floors have rounding errors."""
 _TRIED = 8
 """The most hosts on which room is made for a VM."""
+_ATTEMPTS = 8
+"""The most attempts to place a gang, each with another VM first."""
 
 
 class GangBoard:
@@ -27,6 +31,10 @@ class GangBoard:
     def __init__(self, view: MarketView, board: Board, rules: HardConstraints) -> None:
         self._view = view
         self._board = board
+        self._floor: Floats = view.floor.copy()
+        """What each VM takes from its host now: its floor, or less while it is only held there."""
+        self._held: dict[int, tuple[int, Floats]] = {}
+        """By VM that can't leave its host: the host, and what the VM keeps there in any case."""
         self._rules = rules
         there = board.place != NO_HOST
         self._free: Floats = view.capacity.copy()
@@ -37,13 +45,38 @@ class GangBoard:
 
     def take(self, vms: Ints) -> bool:
         """Place all these VMs; if one fits nowhere, place none."""
-        for vm in self._from_largest(vms):
-            host = self._fullest_that_fits(vm)
-            if host == NO_HOST:
-                self.leave(vms[self._board.place[vms] != NO_HOST])
+        order = self._from_largest(vms)
+        for _ in range(1 if self._rules.alike(vms) else _ATTEMPTS):
+            failed = self._place(order)
+            if failed is None:
+                return True
+            self.leave(vms)
+            if failed == order[0]:
                 return False
+            order.remove(failed)
+            order.insert(0, failed)
+        return False
+
+    def _place(self, vms: list[int]) -> int | None:
+        """Place these VMs in this order; return the first that fits nowhere, None if all fit."""
+        self._lift(vms)
+        for at, vm in enumerate(vms):
+            host = self._fullest_that_fits(vm, beside=vms[at + 1 :])
+            if host == NO_HOST:
+                return vm
             self._move(vm, host)
-        return True
+        return None
+
+    def hold(self, vms: Ints, floor: Floats) -> None:
+        """Let these VMs keep at least this much on their hosts, whatever else happens."""
+        for vm, least in zip(vms.tolist(), floor, strict=True):
+            self._held[vm] = (int(self._board.place[vm]), least)
+        self.leave(vms)
+
+    def fill(self, vms: Iterable[int]) -> None:
+        """Give VMs that are held their whole floor on their hosts, whether it fits or not."""
+        for vm in vms:
+            self._move(vm, self._held[vm][0])
 
     def take_with_moves(self, vms: Ints, may_leave: Bools) -> list[int] | None:
         """Place all these VMs where others make room; return those, or None if it can't be done.
@@ -66,9 +99,10 @@ class GangBoard:
 
     def keep(self, vms: Ints, hosts: Ints) -> bool:
         """Place these VMs on these hosts; if one does not fit there, place none."""
+        self._lift(vms.tolist())
         for vm, host in zip(vms.tolist(), hosts.tolist(), strict=True):
             if (self._free[host] < self._view.floor[vm] * _NEARLY).any():
-                self.leave(vms[self._board.place[vms] != NO_HOST])
+                self.leave(vms)
                 return False
             self._move(vm, host)
         return True
@@ -79,9 +113,15 @@ class GangBoard:
         return hosts
 
     def leave(self, vms: Iterable[int]) -> None:
-        """Take these VMs off the board."""
+        """Take these VMs off the board, except for what those that are held keep."""
         for vm in vms:
-            self._move(int(vm), NO_HOST)
+            host, least = self._held.get(int(vm), (NO_HOST, None))
+            self._move(int(vm), host, least)
+
+    def _lift(self, vms: list[int]) -> None:
+        """Take those of these VMs that are held off the board, before they get a place."""
+        for vm in self._held.keys() & vms:
+            self._move(vm, NO_HOST)
 
     def _from_largest(self, vms: Ints) -> list[int]:
         ordered: list[int] = vms[np.argsort(-self._size[vms], kind="stable")].tolist()
@@ -129,26 +169,35 @@ class GangBoard:
             board.start,
             board.count,
             board.capacity,
-            self._view.floor,
+            self._floor,
         )
         return fitting
 
-    def _fullest_that_fits(self, vm: int, but: int = NO_HOST) -> int:
-        """Return the host with the least room that suffices, but not this one; NO_HOST if none."""
+    def _fullest_that_fits(self, vm: int, but: int = NO_HOST, beside: Sequence[int] = ()) -> int:
+        """Return the host with the least room that suffices, but not this one; NO_HOST if none.
+
+        Prefer hosts with room for those of the VMs `beside` that must be on the same host.
+        """
         hosts = np.flatnonzero(self._where_fits(vm))
         hosts = hosts[hosts != but]
         if not len(hosts):
             return NO_HOST
+        if self._rules.bound[vm]:
+            partners = self._rules.partners(vm, np.array(beside, dtype=np.int64))
+            needed = self._view.floor[[vm, *partners]].sum(axis=0)
+            roomy = hosts[(self._free[hosts] >= needed * _NEARLY).all(axis=1)]
+            hosts = roomy if len(roomy) else hosts
         room = (self._free[hosts] / self._typical).max(axis=1)
         return self._rules.preferred(vm, hosts[room == room.min()])
 
-    def _move(self, vm: int, host: int) -> None:
-        """Move a VM from any place to any place, or off the board."""
-        floor, source = self._view.floor[vm], int(self._board.place[vm])
+    def _move(self, vm: int, host: int, floor: Floats | None = None) -> None:
+        """Move a VM from any place to any place, or off the board, with this or its own floor."""
+        source = int(self._board.place[vm])
         if source != NO_HOST:
-            self._free[source] += floor
+            self._free[source] += self._floor[vm]
+        self._floor[vm] = self._view.floor[vm] if floor is None else floor
         if host != NO_HOST:
-            self._free[host] -= floor
+            self._free[host] -= self._floor[vm]
         self._board.move(vm, host)
 
     def _restore(self, place: Ints) -> None:

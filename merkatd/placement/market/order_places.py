@@ -4,6 +4,7 @@ import numpy as np
 
 from merkatd.cluster import Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.orders import are_stuck, held_amounts
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
@@ -35,12 +36,19 @@ class OrderPlaces:
         held = are_held(snapshot, HOLD_S)[view.vms]
         self._may_leave = view.movable & ~held & ~rules.stays
         self._may_leave[members] = False
+        self.stuck = np.zeros(len(view.vms), dtype=bool)
+        """[VMs of the view]: whether a VM of an order stays on its host even if it is displaced."""
+        self.stuck[members] = are_stuck(snapshot, view.vms[members])
+        stuck = np.flatnonzero(self.stuck)
         others = view.place.copy()
         others[members] = NO_HOST
+        others[stuck] = view.place[stuck]
         self._then = GangBoard(view, Board(view, others), rules)
         self._now = GangBoard(view, Board(view, view.place), rules)
-        fixed = np.where(view.movable & ~rules.stays, NO_HOST, others)
+        fixed = np.where(view.movable & ~rules.stays & ~self.stuck, NO_HOST, others)
         self._alone = GangBoard(view, Board(view, fixed), rules)
+        for board in (self._then, self._now, self._alone):
+            board.hold(stuck, held_amounts(snapshot, view.vms[stuck]))
 
     def coming(self) -> Ints:
         """Return, for each member, the host on which it starts once others have left; NO_HOST."""
@@ -53,6 +61,7 @@ class OrderPlaces:
         there, waiting = vms[place[vms] != NO_HOST], vms[place[vms] == NO_HOST]
         if not self._then.keep(there, place[there]):
             return self._move_all(order)
+        self._now.fill(there[self.stuck[there]])
         if not len(waiting):
             return True
         if self._now.take(waiting):
