@@ -8,6 +8,9 @@ import numpy as np
 
 from merkatd.cluster.columns import Bools, Floats, Ints, read_only
 from merkatd.cluster.snapshot import Snapshot
+from merkatd.cluster.vms import VmState
+
+_MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class OrderTerms:
     coming: Ints
     """[rows]: snapshot row of the host on which a VM will start once others have left it, else
     NO_HOST."""
+    stuck: Bools
+    """Whether the VM is displaced and can't be stopped: it bids its part of the limit."""
     leaving: Ints
     """Snapshot rows of VMs that must leave their hosts, to make room for an order."""
 
@@ -47,13 +52,17 @@ class OrderTerms:
 
 
 def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
-    """Return the cloud in which VMs of orders have their full size as floor, and bid nothing."""
+    """Return the cloud in which VMs of orders have their full size as floor, and bid nothing.
+
+    VMs that can't be stopped keep the memory that they hold, and their part of the limit as bid.
+    """
     if terms is None:
         return snapshot
     vms, rows = snapshot.vms, terms.rows
     bid, floor, state = vms.bid.copy(), vms.floor.copy(), vms.state.copy()
     movable, priority = vms.movable.copy(), vms.priority.copy()
-    bid[rows], floor[rows], state[rows] = 0.0, vms.cap[rows], terms.state
+    bid[rows[~terms.stuck]], floor[rows], state[rows] = 0.0, vms.cap[rows], terms.state
+    floor[rows[terms.stuck]] = held_amounts(snapshot, rows[terms.stuck])
     movable[rows], priority[rows] = terms.movable, terms.priority
     leaves = vms.leaves.copy()
     leaves[terms.leaving] = True
@@ -67,6 +76,25 @@ def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
         leaves=leaves,
     )
     return replace(snapshot, vms=changed)
+
+
+def are_stuck(snapshot: Snapshot, rows: Ints) -> Bools:
+    """Return [rows]: whether the VM can't be stopped now.
+
+    Its owner changes it while it runs, or OpenNebula did not stop it lately.
+    """
+    vms = snapshot.vms
+    changed = (vms.state[rows] == VmState.BUSY) & vms.stays[rows]
+    stuck: Bools = changed | ((vms.state[rows] == VmState.RUNNING) & vms.stop_fails[rows])
+    return stuck
+
+
+def held_amounts(snapshot: Snapshot, rows: Ints) -> Floats:
+    """Return [rows, resources]: the memory that these VMs hold, and nothing of other goods."""
+    vms = snapshot.vms
+    held: Floats = np.fmin(vms.held[rows], vms.cap[rows])
+    held[:, [name != _MEMORY for name in snapshot.resources]] = 0.0
+    return held
 
 
 def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:

@@ -138,3 +138,5 @@ class Vms(Table):
     """Whether the scheduler has saved the VM; a resumption makes it wait for a host again."""
     starts: Bools = flag(default=False, later=True)
     """Whether the VM is in a limit order and on its host, but its guest does not compute yet."""
+    stop_fails: Bools = flag(default=False, later=True)
+    """Whether OpenNebula did not stop the VM lately, so that the next attempt has to wait."""

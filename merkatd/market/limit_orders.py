@@ -97,6 +97,8 @@ class OrderBook:
     has_places: Callable[[int], bool] = _anywhere
     """A function that returns whether an order's VMs fit on hosts without the other orders. It is
     called for those without room. An order that could never run must raise no price."""
+    elsewhere: Floats | float = 0.0
+    """[orders, resources]: the part of each bundle on hosts that are outside the capacity."""
 
     @cached_property
     def height(self) -> Floats:
@@ -128,12 +130,17 @@ class OrderBook:
 
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
-        left = self.capacity - self.orders.bundle[runs].sum(axis=0)
+        left = self.capacity - self._needed[runs].sum(axis=0)
         levels = [self._demand.level(good, room) for good, room in enumerate(left.tolist())]
         with np.errstate(divide="ignore"):
             paid = 1.0 / np.array(levels)
         prices: Floats = np.maximum(np.maximum(paid, lacking), self.reserve)
         return prices
+
+    @cached_property
+    def _needed(self) -> Floats:
+        """Return [orders, resources]: what each order needs of the capacity."""
+        return self.orders.bundle - self.elsewhere
 
     @cached_property
     def _demand(self) -> Demand:
@@ -152,7 +159,8 @@ class OrderBook:
         orders = self.orders
         pays = (orders.limit > 0) & (orders.limit >= orders.bundle @ self.reserve)
         floors = [self._demand.floors(good) for good in range(len(self.capacity))]
-        fits = (orders.bundle <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
+        fits = (self._needed <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
+        fits |= ~self._needed.any(axis=1)
         rows = np.flatnonzero(pays & fits)
         return rows[np.argsort(-self.height[rows], kind="stable")]
 
@@ -163,7 +171,7 @@ class OrderBook:
 
     @cached_property
     def _bundles(self) -> list[list[float]]:
-        bundles: list[list[float]] = self.orders.bundle[self._ranked].tolist()
+        bundles: list[list[float]] = self._needed[self._ranked].tolist()
         return bundles
 
     @cached_property
@@ -187,7 +195,9 @@ class OrderBook:
         before, runs, placeless = [], [], []
         for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
             before.append(tuple(used))
-            lacks = [good for good in goods if used[good] + bundle[good] > room[good]]
+            lacks = [
+                good for good in goods if used[good] + bundle[good] > room[good] and any(bundle)
+            ]
             row = int(self._ranked[place])
             has_places = self.has_places(row) if lacks else self.take_places(row)
             placed = has_places and not lacks
@@ -235,7 +245,10 @@ class OrderBook:
             stopped = fits.any(axis=1)
             stops[left[stopped]] = others[fits[stopped].argmax(axis=1)]
             left = left[~stopped]
-        return _Bounds(np.append(self._heights, 0.0)[stops], stops == count, before[end])
+        height, by_bids = np.append(self._heights, 0.0)[stops], stops == count
+        needs_none = ~bundle[places].any(axis=1)
+        height[needs_none], by_bids[needs_none] = 0.0, False
+        return _Bounds(height, by_bids, before[end])
 
     def _bounds_of_others(self, bundles: Floats) -> "_Bounds":
         """Return the orders or the bids that stop orders which are not among those that run.
@@ -263,7 +276,7 @@ class OrderBook:
 
     @cached_property
     def _bundle(self) -> Floats:
-        return self.orders.bundle[self._ranked]
+        return self._needed[self._ranked]
 
     def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""

@@ -21,10 +21,10 @@ def test_only_migrations_are_read() -> None:
     with engine.connect() as connection:
         sa.event.listen(engine, "before_cursor_execute", note)
         migration_history.recent(connection, 1e9, 600.0)
-        list(migration_history._confirmed(connection, 0.0, {1, 2}))
+        list(migration_history._confirmed(connection, "migrate", 0.0, {1, 2}))
         sa.event.remove(engine, "before_cursor_execute", note)
         selects = [statement for statement in asked if statement[0].startswith("SELECT")]
-        assert len(selects) == 3
+        assert len(selects) == 4
         for statement, parameters in selects:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             (read, *_) = [str(row.detail) for row in plan]

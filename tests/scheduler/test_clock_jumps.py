@@ -88,7 +88,7 @@ def test_a_migration_that_failed_while_the_clock_was_ahead_pins_no_vm() -> None:
         failing={7: FailingVm(1, 365 * DAY_S, "no space"), 8: FailingVm(1, 40.0, "no")}
     )
     for at_s, held in ((60.0, {8}), (3600.0, set()), (300 * DAY_S, set()), (365 * DAY_S, {7})):
-        assert resting(moves, at_s, 60.0) == held
+        assert resting(moves.failing, at_s, 60.0) == held
 
 
 class SetBack(Frontend):

@@ -1,9 +1,13 @@
 """Places for gangs: all VMs of a limit order get hosts at their full size, or none of them does.
 
 The largest VM is placed first, on the host with the least room that suffices. So the hosts with
-most room stay free for other large VMs. If there is no room, other VMs may make it: on the host
-that lacks least, the smallest VM that suffices moves away, or else the largest.
+most room stay free for other large VMs. If a VM then has no host, and the VMs may not all use the
+same hosts, it is placed first in another attempt. VMs that must be together go to a host with room
+for all of them, if there is one. If there is no room, other VMs may make it: on the host that lacks
+least, the smallest VM that suffices moves away, or else the largest.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,8 +30,8 @@ from merkatd.placement.base.host_shelves import (
 
 _TRIED = 8
 """The most hosts on which room is made for a VM."""
-
-
+_ATTEMPTS = 8
+"""The most attempts to place a gang, each with another VM first."""
 _ON_SHELF = 16
 """The hosts on a shelf, about, if their room is spread evenly."""
 
@@ -38,6 +42,10 @@ class GangBoard:
     def __init__(self, view: MarketView, board: Board, rules: HardConstraints) -> None:
         self._view = view
         self._board = board
+        self._floor: Floats = view.floor.copy()
+        """What each VM takes from its host now: its floor, or less while it is only held there."""
+        self._held: dict[int, tuple[int, Floats]] = {}
+        """By VM that can't leave its host: the host, and what the VM keeps there in any case."""
         self._rules = rules
         self._free: Floats = view.capacity.copy()
         typical = np.maximum(view.capacity.max(axis=0, initial=0.0), 1.0)
@@ -47,7 +55,7 @@ class GangBoard:
         shelves = max(hosts // _ON_SHELF, 16)
         self._shelves = Shelves(
             *(board.place, board.rows, board.start, board.count, board.slots, board.capacity),
-            floor=view.floor,
+            floor=self._floor,
             typical=typical,
             size=self._size,
             free=self._free,
@@ -63,28 +71,49 @@ class GangBoard:
 
     def take(self, vms: Ints) -> bool:
         """Place all these VMs; if one fits nowhere, place none."""
-        ordered = self._from_largest(vms)
-        if not self._rules.plain[ordered].all():
-            return self._take_by_rules(vms)
-        at = 0
-        while at < len(ordered):
-            at, full = take_all(
-                self._shelves, ordered, at, self._rules.classes, self._rules.requirement
-            )
-            if at < len(ordered) and full == NO_HOST:
-                self.leave(vms)
+        order = self._from_largest(vms)
+        place = self._place if self._rules.plain[vms].all() else self._place_by_rules
+        for _ in range(1 if self._rules.alike(vms) else _ATTEMPTS):
+            self._lift(order)
+            count = place(order)
+            if count == len(order):
+                return True
+            self.leave(order)
+            if count == 0:
                 return False
-            self._widen(full)
-        return True
+            order = np.concatenate([order[count : count + 1], np.delete(order, count)])
+        return False
 
-    def _take_by_rules(self, vms: Ints) -> bool:
-        for vm in self._from_largest(vms).tolist():
-            host = self._fullest_that_fits(vm)
+    def _place(self, vms: Ints) -> int:
+        """Place these VMs in this order until one fits nowhere; return how many are placed."""
+        at, full = take_all(self._shelves, vms, 0, self._rules.classes, self._rules.requirement)
+        while full != NO_HOST:
+            self._widen(full)
+            at, full = take_all(
+                self._shelves, vms, at, self._rules.classes, self._rules.requirement
+            )
+        return at
+
+    def _place_by_rules(self, vms: Ints) -> int:
+        """Do as `_place` does, for VMs with roles or ranked hosts."""
+        ordered = vms.tolist()
+        for at, vm in enumerate(ordered):
+            host = self._fullest_that_fits(vm, beside=ordered[at + 1 :])
             if host == NO_HOST:
-                self.leave(vms)
-                return False
+                return at
             self._move(vm, host)
-        return True
+        return len(ordered)
+
+    def hold(self, vms: Ints, floor: Floats) -> None:
+        """Let these VMs keep at least this much on their hosts, whatever else happens."""
+        for vm, least in zip(vms.tolist(), floor, strict=True):
+            self._held[vm] = (int(self._board.place[vm]), least)
+        self.leave(vms)
+
+    def fill(self, vms: Ints) -> None:
+        """Give VMs that are held their whole floor on their hosts, whether it fits or not."""
+        for vm in vms.tolist():
+            self._move(vm, self._held[vm][0])
 
     def take_with_moves(self, vms: Ints, may_leave: Bools) -> list[int] | None:
         """Place all these VMs where others make room; return those, or None if it can't be done.
@@ -107,6 +136,7 @@ class GangBoard:
 
     def keep(self, vms: Ints, hosts: Ints) -> bool:
         """Place these VMs on these hosts; if one does not fit there, place none."""
+        self._lift(vms)
         at = 0
         while at < len(vms):
             at, full = keep_all(self._shelves, vms, hosts, at)
@@ -122,8 +152,18 @@ class GangBoard:
         return hosts
 
     def leave(self, vms: Ints) -> None:
-        """Take these VMs off the board."""
+        """Take these VMs off the board, except for what those that are held keep."""
         leave_all(self._shelves, vms)
+        for vm in self._held_of(vms):
+            self._move(vm, *self._held[vm])
+
+    def _lift(self, vms: Ints) -> None:
+        """Take those of these VMs that are held off the board, before they get a place."""
+        for vm in self._held_of(vms):
+            self._move(vm, NO_HOST)
+
+    def _held_of(self, vms: Ints) -> list[int]:
+        return [vm for vm in vms.tolist() if vm in self._held] if self._held else []
 
     def _from_largest(self, vms: Ints) -> Ints:
         return vms[np.argsort(-self._size[vms], kind="stable")]
@@ -162,16 +202,27 @@ class GangBoard:
         allowed = self._rules.allowed(vm, self._board.place)[host]
         return bool(allowed) and fits_on_shelves(self._shelves, vm, host)
 
-    def _fullest_that_fits(self, vm: int, but: int = NO_HOST) -> int:
-        """Return the host with the least room that suffices, but not this one; NO_HOST if none."""
-        allowed = self._rules.allowed(vm, self._board.place)
-        count = find_fullest(self._shelves, vm, allowed, but)
+    def _fullest_that_fits(self, vm: int, but: int = NO_HOST, beside: Sequence[int] = ()) -> int:
+        """Return the host with the least room that suffices, but not this one; NO_HOST if none.
+
+        Prefer hosts with room for those of the VMs `beside` that must be on the same host.
+        """
+        allowed, count = self._rules.allowed(vm, self._board.place), 0
+        if self._rules.bound[vm]:
+            partners = self._rules.partners(vm, np.array(beside, dtype=np.int64))
+            needed = self._view.floor[[vm, *partners]].sum(axis=0)
+            roomy = (self._free >= needed * NEARLY).all(axis=1)
+            count = find_fullest(self._shelves, vm, allowed & roomy, but)
+        count = count or find_fullest(self._shelves, vm, allowed, but)
         if not count:
             return NO_HOST
         return self._rules.preferred(vm, np.sort(self._shelves.fullest[:count]))
 
-    def _move(self, vm: int, host: int) -> None:
-        """Move a VM from any place to any place, or off the board."""
+    def _move(self, vm: int, host: int, floor: Floats | None = None) -> None:
+        """Move a VM from any place to any place, or off the board, with this or its own floor."""
+        if self._held:
+            move_on_shelves(self._shelves, vm, NO_HOST)
+            self._floor[vm] = self._view.floor[vm] if floor is None else floor
         if host != NO_HOST and self._board.count[host] == self._board.slots[host]:
             self._widen(host)
         move_on_shelves(self._shelves, vm, host)

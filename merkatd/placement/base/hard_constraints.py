@@ -101,6 +101,17 @@ class HardConstraints:
         allow: Bools = may & ~(self.leaving[vms] & (self._place[vms] == host))
         return allow
 
+    def alike(self, vms: Ints) -> bool:
+        """Return whether the same hosts may take each of these VMs, wherever the others are."""
+        required = self._requirement[vms]
+        return not self.bound[vms].any() and bool((required == required[:1]).all())
+
+    def partners(self, vm: int, among: Ints) -> Ints:
+        """Return those of these VMs that must be on the same host as the VM."""
+        roles = self._together.get(int(self._role[vm]), ())
+        partners: Ints = among[is_one_of(self._role[among], roles)]
+        return partners
+
     def preferred(self, vm: int, hosts: Ints) -> int:
         """Return the host with the highest rank; the first of equals."""
         row = self._requirement[vm]

@@ -11,10 +11,11 @@ Only the other orders are placed for the test.
 """
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
@@ -27,20 +28,40 @@ _ERROR = 1e-6
 """The part of a floor that must be free besides it, because of rounding errors."""
 
 
+class StuckVms(NamedTuple):
+    """VMs of orders that stay on their hosts even if they are displaced."""
+
+    rows: Ints
+    """Rows of the view."""
+    held: Floats
+    """[rows, resources]: what each keeps in any case."""
+
+
 class LoneOrders:
     """The orders of a market, each one alone beside VMs that can't leave their hosts."""
 
-    def __init__(self, view: MarketView, rules: HardConstraints, rows: Ints, order: Ints) -> None:
-        """`rows` are the rows in the view of the VMs in orders, and `order` their orders."""
+    def __init__(
+        self,
+        view: MarketView,
+        rules: HardConstraints,
+        rows: Ints,
+        order: Ints,
+        fixed: Ints,
+        stuck: StuckVms,
+    ) -> None:
+        """`rows` are the rows in the view of the VMs in orders, and `order` their orders.
+
+        `fixed` is [VMs of the view]: the host of each VM that can't leave it, else NO_HOST.
+        """
         self._view, self._rules = view, rules
         self._rows, self._order = rows, order
-        others = view.place.copy()
-        others[rows] = NO_HOST
-        self._fixed: Ints = np.where(view.movable & ~rules.stays, NO_HOST, others)
+        self._fixed, self._stuck = fixed, stuck
 
     @cached_property
     def _alone(self) -> GangBoard:
-        return GangBoard(self._view, Board(self._view, self._fixed), self._rules)
+        board = GangBoard(self._view, Board(self._view, self._fixed), self._rules)
+        board.hold(*self._stuck)
+        return board
 
     @cached_property
     def _surely(self) -> list[bool]:

@@ -13,6 +13,9 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
   hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
+A displaced VM that can't be stopped counts as a VM that bids its part of the limit. VMs on drained
+hosts take no room that others could use: they go on until they can be migrated.
+
 The strategy then sees the VMs of running orders with their full size as floor and without bids, and
 no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
 
@@ -33,6 +36,7 @@ from merkatd.cluster import (
     Decision,
     Deploy,
     Floats,
+    HostState,
     Ints,
     Plan,
     Resume,
@@ -124,10 +128,19 @@ def _with_orders(
 
 
 def _prices(seen: Snapshot, decision: Decision, cleared: ClearedOrders, pricing: Pricing) -> Floats:
-    """Return the prices of a strategy's decision as if displaced VMs had left already."""
+    """Return the prices of a strategy's decision as if displaced VMs had left already.
+
+    VMs of orders on drained hosts take no part of the capacity that bids divide, either.
+    """
     prices = decision.prices.copy()
     host = hosts_after(seen, Plan((*cleared.steps, *decision.plan)))
     leaves = [seen.vm_row(step.vm) for step in cleared.steps if isinstance(step, Stop)]
+    if cleared.terms is not None:
+        drained = np.append(seen.hosts.state == HostState.DRAINED, False)[seen.vms.host]
+        rows = cleared.terms.rows
+        outside = rows[cleared.terms.stuck | drained[rows]]
+        host[outside] = NO_HOST
+        leaves += outside.tolist()
     for market in np.unique(seen.vms.market[leaves]).tolist():
         view = market_view(seen, market)
         local = np.full(len(seen.hosts) + 1, NO_ROW)
@@ -167,6 +180,7 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
         cost=np.zeros((count, len(snapshot.resources))),
         priority=np.zeros(count),
         coming=np.full(count, NO_HOST),
+        stuck=np.zeros(count, dtype=bool),
         leaving=np.zeros(0, dtype=np.int64),
     )
     return market_view(with_order_terms(snapshot, whole), market)
@@ -180,6 +194,10 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
     np.add.at(bundle, places.order, view.size[vms])
     limit = np.zeros(count)
     np.add.at(limit, places.order, snapshot.vms.bid[view.vms[vms]].sum(axis=1))
+    # Others can't use the room of VMs on drained hosts: these stay until they can be migrated.
+    elsewhere = np.zeros((count, goods))
+    drained = np.append(~(view.open | view.disabled), False)[view.place[vms]]
+    np.add.at(elsewhere, places.order[drained], view.size[vms[drained]])
     placed = view.place != NO_HOST
     placed[vms] = False
     others = np.flatnonzero(placed)
@@ -193,6 +211,7 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
         reserve,
         places.take,
         places.exist,
+        elsewhere,
     )
 
 
@@ -216,6 +235,7 @@ def _results(
     state = snapshot.vms.state[vms].copy()
     state[waiting & (~runs | places.later[order])] = VmState.ABSENT
     displaced = ~runs & ~waiting
+    stuck = displaced & places.stuck[places.members]
     # A displaced VM pays its limit until it has left, or the reserve prices if those are more.
     least = book.orders.bundle @ book.reserve
     paid = np.where(cleared.runs, cleared.cost, np.maximum(book.orders.limit, least))
@@ -230,6 +250,7 @@ def _results(
         cost=share * (paid / whole)[order][:, np.newaxis],
         priority=FIRST + rank[order],
         coming=np.append(view.hosts, NO_HOST)[places.coming()],
+        stuck=stuck,
         leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
     )
     why = _why_waiting(snapshot, places, book, cleared)
@@ -240,7 +261,8 @@ def _results(
             zip(ids, cleared.runs.tolist(), cleared.cost.tolist(), strict=True)
         )
     }
-    asked = snapshot.vms.state[vms] == VmState.RUNNING
+    asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
+    waiting |= stuck
     return ClearedOrders(
         terms=terms,
         outcomes=outcomes,

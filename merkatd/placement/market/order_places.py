@@ -6,12 +6,13 @@ import numpy as np
 
 from merkatd.cluster import Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.orders import are_stuck, held_amounts
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.placement_problem import are_held
-from merkatd.placement.market.lone_orders import LoneOrders
+from merkatd.placement.market.lone_orders import LoneOrders, StuckVms
 
 HOLD_S = 600.0
 """The time after a migration for which a VM makes no room for orders."""
@@ -39,15 +40,27 @@ class OrderPlaces:
         held = are_held(snapshot, HOLD_S)[view.vms]
         self._may_leave = view.movable & ~held & ~rules.stays
         self._may_leave[members] = False
+        self.stuck = np.zeros(len(view.vms), dtype=bool)
+        """[VMs of the view]: whether a VM of an order stays on its host even if it is displaced."""
+        self.stuck[members] = are_stuck(snapshot, view.vms[members])
+        stuck = np.flatnonzero(self.stuck)
         others = view.place.copy()
         others[members] = NO_HOST
+        others[stuck] = view.place[stuck]
         self._rules = rules
-        self._then = GangBoard(view, Board(view, others), rules)
-        self._lone = LoneOrders(view, rules, members, self.order)
+        self._stuck = StuckVms(stuck, held_amounts(snapshot, view.vms[stuck]))
+        self._then = self._board_of(others)
+        fixed = np.where(view.movable & ~rules.stays & ~self.stuck, NO_HOST, others)
+        self._lone = LoneOrders(view, rules, members, self.order, fixed, self._stuck)
 
     @cached_property
     def _now(self) -> GangBoard:
-        return GangBoard(self.view, Board(self.view, self.view.place), self._rules)
+        return self._board_of(self.view.place)
+
+    def _board_of(self, place: Ints) -> GangBoard:
+        board = GangBoard(self.view, Board(self.view, place), self._rules)
+        board.hold(*self._stuck)
+        return board
 
     def _vms(self, order: int) -> tuple[Ints, Ints]:
         """Return the rows of an order's VMs in the view: those with a host, and those without."""
@@ -64,6 +77,8 @@ class OrderPlaces:
         there, waiting = self._vms(order)
         if not self._then.keep(there, self.view.place[there]):
             return self._move_all(order)
+        if self.stuck[there].any():
+            self._now.fill(there[self.stuck[there]])
         if not len(waiting):
             return True
         if self._now.take(waiting):

@@ -32,7 +32,7 @@ from merkatd.scheduler.phases.withheld_moves import allocations_until_moved, wit
 from merkatd.scheduler.terms.affordability import messages_after_reasons
 from merkatd.scheduler.terms.claims_elsewhere import vms_with_lost_claims
 from merkatd.scheduler.terms.creation_turns import take_turns
-from merkatd.scheduler.terms.failed_migrations import failing_to_leave
+from merkatd.scheduler.terms.failed_migrations import failing_to_leave, failing_to_stop
 
 _log = Logger()
 
@@ -202,6 +202,9 @@ def _why(context: PeriodContext, observed: Observed, decision: Decision) -> Mapp
         )
         reasons |= messages_after_reasons(reasons, uses)
     reasons |= failing_to_leave(observed.snapshot, observed.moves)
+    words = observed.observation.vm_words
+    stuck = failing_to_stop(observed.snapshot, observed.moves, decision.order_terms, words)
+    reasons |= messages_after_reasons(reasons, stuck)
     return {
         **reasons,
         **outside_markets(observed.observation, observed.snapshot.vms.market, context.markets),

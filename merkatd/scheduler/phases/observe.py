@@ -88,13 +88,15 @@ def observed_from(
     spending rates of VMs in groups, which replace their bids. `known_moves` are the results of
     recent migrations, and `lost` the failed VMs that wait for an administrator.
     """
+    interval_s = context.rhythm.interval_s
+    unstopped = resting(known_moves.failing_stops, looked.observation.at_s, interval_s)
     known = StoredInputs(
         bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
         wishes=looked.bids,
         waiting=verdicts.waiting,
         applications=applications,
         moved_at_s=known_moves.moved_at_s,
-        resting=resting(known_moves, looked.observation.at_s, context.rhythm.interval_s),
+        resting=resting(known_moves.failing, looked.observation.at_s, interval_s),
         lost=lost,
         handing=context.handing,
     )
@@ -112,7 +114,7 @@ def observed_from(
         period=period,
         started_s=looked.started_s,
         observation=seen,
-        snapshot=with_stated_orders(snapshot, seen, stated, context.markets, rates),
+        snapshot=with_stated_orders(snapshot, seen, stated, context.markets, rates, unstopped),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
         wishes=looked.bids,

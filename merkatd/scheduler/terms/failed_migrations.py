@@ -1,16 +1,17 @@
-"""Failed migrations: growing waits before the next attempt, with reasons for the owner.
+"""Failed migrations and stops: growing waits before the next attempt, with reasons for the owner.
 
 A waiting VM is not movable for the strategies, so it uses up no other VM's turn in the limits on
-migrations.
+migrations. A displaced VM of a limit order that can't be stopped has what its bid buys meanwhile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import HostState, Snapshot
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.orders import OrderTerms
 from merkatd.database.scheduler.migration_history import FailingVm, RecentMigrations
 from merkatd.placement import strategy_named
 from merkatd.scheduler.context import PeriodContext
@@ -25,15 +26,15 @@ def rest_s(failing: FailingVm, interval_s: float) -> float:
     return backoff.wait_s(failing.attempts)
 
 
-def resting(moves: RecentMigrations, at_s: float, interval_s: float) -> frozenset[int]:
-    """Return the ids of the VMs that must not be migrated now.
+def resting(failing: Mapping[int, FailingVm], at_s: float, interval_s: float) -> frozenset[int]:
+    """Return the ids of the VMs that must not be migrated, or stopped, again now.
 
     An attempt with a date that far in the future, from a wrong clock, blocks no VM.
     """
     return frozenset(
         vm
-        for vm, failing in moves.failing.items()
-        if abs(at_s - failing.last_s) < rest_s(failing, interval_s)
+        for vm, failed in failing.items()
+        if abs(at_s - failed.last_s) < rest_s(failed, interval_s)
     )
 
 
@@ -55,13 +56,38 @@ def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int
     for row in rows.tolist():
         host = int(vms.host[row])
         if vms.leaves[row] or hosts.state[host] == HostState.DRAINED:
-            failing = moves.failing[int(vms.id[row])]
-            times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
             reasons[int(vms.id[row])] = (
-                f"fails to leave {hosts.name[host]}: migration failed {times}, most recently with"
-                f" {failing.why!r}; further attempts follow at growing intervals"
+                f"fails to leave {hosts.name[host]}: migration"
+                f" {_attempts(moves.failing[int(vms.id[row])])}"
             )
     return reasons
+
+
+def failing_to_stop(
+    snapshot: Snapshot, moves: RecentMigrations, terms: OrderTerms | None, words: Sequence[str]
+) -> Mapping[int, str]:
+    """Return, by VM id, why displaced VMs of limit orders are still on their hosts.
+
+    `words` are OpenNebula's words for the states of all VMs.
+    """
+    if terms is None:
+        return {}
+    reasons = {}
+    for row in terms.rows[terms.stuck].tolist():
+        vm = int(snapshot.vms.id[row])
+        failing = moves.failing_stops.get(vm)
+        why = f"it is {words[row]}" if failing is None else f"stopping it {_attempts(failing)}"
+        reasons[vm] = f"it runs with what its limit buys, because {why}"
+    return reasons
+
+
+def _attempts(failing: FailingVm) -> str:
+    """Return how often the attempts have failed, and why the last one did."""
+    times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
+    return (
+        f"failed {times}, most recently with {failing.why!r}; further attempts follow at growing"
+        " intervals"
+    )
 
 
 def reasons_by_host(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:

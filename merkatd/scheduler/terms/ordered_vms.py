@@ -98,8 +98,13 @@ def with_stated_orders(
     stated: StatedOrders,
     markets: Sequence[MarketRules],
     grouped: Collection[int] = (),
+    unstopped: Collection[int] = (),
 ) -> Snapshot:
-    """Return the cloud with its limit orders; `grouped` VMs bid for their group and are in none."""
+    """Return the cloud with its limit orders.
+
+    `grouped` VMs bid for their group and are in none. `unstopped` are VMs that OpenNebula did not
+    stop lately.
+    """
     if stated.unordered:
         snapshot = _without_waiting(snapshot, stated.unordered)
     if stated.saved:
@@ -132,6 +137,7 @@ def with_stated_orders(
             bid=bid,
             floor=floor,
             starts=starts & (order != NO_ROW),
+            stop_fails=is_one_of(vms.id, unstopped) & (order != NO_ROW),
         ),
         orders=Orders(
             id=np.array([order.id for order in stated.orders], dtype=np.int64),
