@@ -23,6 +23,8 @@ class OrderOutcome:
     """Credits per period while its VMs run, 0 if it waits, None if it took part in no market."""
     why: str
     """Why it waits; empty if it runs."""
+    outbid: bool = False
+    """Whether it waits because of higher orders or bids alone: a higher limit would start it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

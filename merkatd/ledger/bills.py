@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sqlalchemy as sa
@@ -48,6 +48,20 @@ class Bill:
     names: Sequence[str]
     intervals: float = 1.0
     """The length of the period, in intervals."""
+
+    def plus(
+        self, vm: Ints, account: Ints, owed: Ints, seconds: Floats, names: Mapping[int, str]
+    ) -> "Bill":
+        """Return the bill with further debts; `names` are those of VMs, by id."""
+        return replace(
+            self,
+            vm=np.concatenate([self.vm, vm]),
+            account=np.concatenate([self.account, account]),
+            owed=np.concatenate([self.owed, owed]),
+            allocation=np.concatenate([self.allocation, np.zeros(owed.shape)]),
+            seconds=np.concatenate([self.seconds, seconds]),
+            names=[*self.names, *(names.get(id_, "") for id_ in vm.tolist())],
+        )
 
     def by_account(self) -> dict[int, int]:
         """Return the total of each account."""

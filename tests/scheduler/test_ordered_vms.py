@@ -296,6 +296,23 @@ def test_a_limit_counts_as_far_as_credits_last_while_disks_are_copied(site: Site
     site.periods(2)
 
 
+def test_an_order_offers_no_more_for_the_rest_while_some_of_its_vms_are_saved(site: Site) -> None:
+    """It would displace the order that displaces it, as soon as two of its VMs are saved."""
+    first = site.vms("ann")
+    site.state_order(first, 3.0)
+    site.periods(2)
+    second = site.vms("bob")
+    order = site.state_order(second, 4.0)
+    site.period()
+    while set(site.states(first)) != {"PENDING"}:
+        site.clock.advance(1.0)
+        site.period()
+        assert site.limit_order(order).runs
+        assert (site.limit_order(order).cost or 0.0) < 3.001
+    site.periods(2)
+    assert site.states(second) == ["RUNNING"] * 3
+
+
 class _NoLease:
     """A stock in which nothing is left for VM 1."""
 

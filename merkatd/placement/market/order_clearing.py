@@ -253,13 +253,21 @@ def _results(
         stuck=stuck,
         leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
     )
-    why = _why_waiting(snapshot, places, book, cleared)
+    waits = np.flatnonzero(~cleared.runs | places.later)
+    lacked = np.zeros(len(cleared.runs))
+    lacked[waits] = book.limits_that_run(book.orders.bundle[waits])
+    outbid = ~cleared.runs & ~cleared.placeless & (lacked < inf)
+    why = _why_waiting(snapshot, places, book, cleared, lacked)
     ids = snapshot.orders.id[places.orders].tolist()
     outcomes = {
-        order: OrderOutcome(order, bool(runs), float(cost), why.get(at, ""))
-        for at, (order, runs, cost) in enumerate(
-            zip(ids, cleared.runs.tolist(), cleared.cost.tolist(), strict=True)
+        order: OrderOutcome(
+            order,
+            bool(cleared.runs[at]),
+            float(cleared.cost[at]),
+            why.get(at, ""),
+            outbid=bool(outbid[at]),
         )
+        for at, order in enumerate(ids)
     }
     asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
     waiting |= stuck
@@ -283,13 +291,12 @@ _RESUMED = "its limit order starts it once the price allows it"
 
 
 def _why_waiting(
-    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing
+    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing, lacked: Floats
 ) -> dict[int, str]:
-    """Return, by order, why it waits."""
-    waits = np.flatnonzero(~cleared.runs | places.later)
-    lacked = book.limits_that_run(book.orders.bundle[waits])
+    """Return, by order, why it waits; `lacked`, [orders], are the limits that would start it."""
     why: dict[int, str] = {}
-    for at, needed in zip(waits.tolist(), lacked.tolist(), strict=True):
+    for at in np.flatnonzero(~cleared.runs | places.later).tolist():
+        needed = float(lacked[at])
         limit, units = book.orders.limit[at], book.orders.bundle[at]
         name = f"limit order {snapshot.orders.id[places.orders[at]]}"
         if cleared.runs[at]:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Ints
+from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import is_one_of
 from merkatd.currency import MICRO
 from merkatd.database.base.transactions import LostRaceError, is_of_data
@@ -56,6 +56,7 @@ from merkatd.scheduler.charging.used_cpu import (
     core_periods,
     most_cores,
 )
+from merkatd.scheduler.clearing.cleared_room import ClearedRoom
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.looks import missing_guests
 from merkatd.scheduler.observation.observed import Observed
@@ -288,9 +289,26 @@ def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) ->
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
         intervals=length_s / rhythm.interval_s,
     )
+    if "room_vm" in arrays:
+        bill = _with_cleared_room(bill, arrays, span, length_s, longest + rested, names)
     result = ledger.settle_bill(connection, bill, at_s)
     period_store.charged(connection, period.number, at_s)
     return result.taken
+
+
+def _with_cleared_room(
+    bill: Bill,
+    arrays: Mapping[str, Any],
+    span: ChargedSpan,
+    length_s: float,
+    paid_s: Floats,
+    names: Mapping[int, str],
+) -> Bill:
+    """Return the bill with what limit orders owe for the room that was cleared for them."""
+    room = ClearedRoom.stored(arrays, arrays["price"].shape[1])
+    seconds = room.owed_s(length_s, span.interval_s, arrays["vm"], paid_s)
+    owed = _in_order(span.owed(room.cost, seconds[:, np.newaxis]), arrays)
+    return bill.plus(room.vm, room.account, owed, seconds, names)
 
 
 def _payers(

@@ -28,10 +28,11 @@ from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
 from merkatd.scheduler.charging.charged_records import ChargeInput
 from merkatd.scheduler.charging.owed_amounts import most_owed
+from merkatd.scheduler.clearing.cleared_room import ROOM_COLUMNS, still_owed
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 
-_OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
+_OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve", *ROOM_COLUMNS})
 """Columns without a row for each VM."""
 
 _log = Logger()
@@ -60,7 +61,8 @@ def columns_from_now_on(
     """Return an earlier decision's columns for a period that begins with this observation."""
     there = is_one_of(arrays["vm"], observed.observation.vm_id)
     columns = {
-        name: values if name in _OF_ALL else values[there] for name, values in arrays.items()
+        name: values if name in _OF_ALL else values[there]
+        for name, values in still_owed(arrays).items()
     }
     vms = observed.snapshot.vms
     rows = rows_of(vms.id, columns["vm"])

@@ -17,6 +17,7 @@ from merkatd.market.price import charges as charges_of
 from merkatd.scheduler.base.settings import ALL_GOODS, RESOURCES, MarketRules
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, units
+from merkatd.scheduler.clearing.cleared_room import ClearedRoom
 
 MAX_OWED = 2**61
 """The most micro-credits that a VM can owe for a resource; twice this still fits an integer."""
@@ -183,7 +184,8 @@ def most_owed(
     """Return, by account, the highest possible charge of this period in micro-credits.
 
     It assumes that every chargeable VM runs for the longest charged time, and uses all its virtual
-    CPUs if use is charged. It assumes that every VM that is off or failed stays so for that time.
+    CPUs if use is charged. It assumes that every VM that is off or failed stays so for that time,
+    and that limit orders for which room is cleared wait as long.
     """
     rows = np.flatnonzero(chargeable(arrays, markets))
     owed = costs(arrays, rows, markets)
@@ -195,9 +197,12 @@ def most_owed(
     if len(off):
         rows = np.concatenate([rows, off])
         owed = np.concatenate([owed, resting_costs(arrays, off, markets)])
-    each = np.minimum(whole(owed * most_periods).sum(axis=1), MAX_OWED)
+    room = ClearedRoom.stored(arrays, owed.shape[1])
+    most = np.concatenate([owed * most_periods, room.most_owed(most_periods)])
+    each = np.minimum(whole(most).sum(axis=1), MAX_OWED)
+    accounts = [*arrays["account"][rows].tolist(), *room.account.tolist()]
     totals: dict[int, int] = {}
-    for account, amount in zip(arrays["account"][rows].tolist(), each.tolist(), strict=True):
+    for account, amount in zip(accounts, each.tolist(), strict=True):
         if account >= 0:
             totals[account] = min(totals.get(account, 0) + amount, MAX_OWED)
     return totals

@@ -18,6 +18,7 @@ from merkatd.limits import EnforcedLimits
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.claim_prices import Claims
 from merkatd.scheduler.base.ports import GuestUse, Histories, Observation
+from merkatd.scheduler.clearing.cleared_room import ClearedRoom
 from merkatd.scheduler.observation.bidders import TemplateBids
 from merkatd.scheduler.observation.memory_in_use import MemoryInUse
 from merkatd.scheduler.observation.step_outcomes import Verdicts
@@ -47,6 +48,8 @@ class Observed:
     """The used memory that VMs keep, once it is decided."""
     claims: Claims | None = None
     """The VMs' claims, and the amounts they have regardless of bids, once floors are paid ones."""
+    room: ClearedRoom | None = None
+    """The room that was cleared for limit orders before; None if there is none."""
     restarted: frozenset[int] = frozenset()
     """VMs that pay for memory beyond their shares (Note [Memory of guests that start])."""
     started_often: frozenset[int] = frozenset()

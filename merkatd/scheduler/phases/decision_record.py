@@ -20,6 +20,7 @@ from merkatd.database.scheduler import (
     price_store,
 )
 from merkatd.database.scheduler.journal import Recorded
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
 from merkatd.scheduler.charging import held_memory, unlimited_time
@@ -28,6 +29,7 @@ from merkatd.scheduler.charging.contended_parts import contended
 from merkatd.scheduler.charging.means_at_rest import with_means
 from merkatd.scheduler.charging.owed_amounts import MAX_OWED, most_owed, terms_of, whole
 from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
+from merkatd.scheduler.clearing.cleared_room import ClearedRoom, cleared_room
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
@@ -69,6 +71,18 @@ def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]
     costs = np.full(snapshot.vms.bid.shape, np.nan)
     costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
     return {"order_cost": costs}
+
+
+def _cleared_room(
+    context: PeriodContext, observed: Observed, decision: Decision, payers: Ints
+) -> Mapping[str, Any]:
+    """Return the columns of the room that was cleared for limit orders, if there is any."""
+    if observed.room is None and decision.order_terms is None:
+        return {}
+    snapshot = observed.snapshot
+    before = observed.room or ClearedRoom.none(len(snapshot.resources))
+    each_s = context.rhythm.interval_s
+    return cleared_room(snapshot, decision, payers, before, each_s).columns()
 
 
 def _with_least_runs(
@@ -121,6 +135,8 @@ def record_decision(
         **_columns_for_charge(connection, context, seen, decision, limits),
         "bid": observed.snapshot.vms.bid,
     }
+    if leave.mode is Mode.ON:
+        arrays = {**arrays, **_cleared_room(context, observed, decision, arrays["account"])}
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(context.markets, decision.prices, strict=True)

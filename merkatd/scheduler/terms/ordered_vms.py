@@ -5,11 +5,14 @@ order has all VMs of the platform, or none.
 
 An order takes part in a market with those of its VMs that run or wait there. So the funds of its
 payer lower its limit as they lower bids (`affordability.py`), and a charge is at most the limit.
+VMs that are saved without a host have their parts of the limit, too: otherwise an order could pay
+more for its other VMs while some of them are being saved, and displace the order that displaced it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -24,6 +27,8 @@ from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.clearing.cleared_room import ClearedRoom
+from merkatd.scheduler.observation.observed import Observed
 
 # Note [VMs of orders that start]
 #
@@ -116,6 +121,7 @@ def with_stated_orders(
     order = np.full(len(vms), NO_ROW)
     off = vms.state == VmState.POWERED_OFF
     starts = off & np.array([word in STARTING for word in seen.vm_words], dtype=bool)
+    saved = vms.saved & (vms.state == VmState.ABSENT)
     bid, floor = vms.bid.copy(), vms.floor.copy()
     for row, stated_order in enumerate(stated.orders):
         rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
@@ -124,11 +130,13 @@ def with_stated_orders(
         if _market_of(snapshot, rows, markets) == NO_MARKET:
             continue
         active = rows[is_one_of(vms.state[rows], BIDDING) | starts[rows]]
+        members = np.concatenate([active, rows[saved[rows]]])
         if len(active) and not vms.cap[active].any():
             continue
         order[rows] = row
         floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
-        bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
+        parts = _parts(vms.cap[members])[: len(active)]
+        bid[active] = parts * stated_order.limit_at(snapshot.now_s)
     return replace(
         snapshot,
         vms=replace(
@@ -145,6 +153,17 @@ def with_stated_orders(
         ),
         markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
     )
+
+
+def with_last_clearing(seen: Observed, last: Mapping[str, Any] | None) -> Observed:
+    """Return the observation with what the last decision stored about limit orders.
+
+    `last` are the stored columns of that decision.
+    """
+    if last is None:
+        return seen
+    room = ClearedRoom.stored(last, len(seen.snapshot.resources))
+    return replace(seen, room=room) if len(room.vm) else seen
 
 
 def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:

@@ -20,7 +20,7 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
 from merkatd.scheduler.observation.under_way import kept_from, reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
-from merkatd.scheduler.terms.ordered_vms import as_bids
+from merkatd.scheduler.terms.ordered_vms import as_bids, with_last_clearing
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
 
@@ -34,7 +34,7 @@ def affordable_cloud(context: PeriodContext, seen: Observed, purse: PayerFunds) 
 
     A VM in transition keeps its earlier bid all the same; its payer's shortfall becomes a debt.
     """
-    seen = on_large_hosts(seen)
+    seen = with_last_clearing(on_large_hosts(seen), purse.last)
     afforded = afford_bids(context, with_bids_under_way(seen, purse.last), purse)
     had = with_bids_under_way(afforded.seen, purse.last)
     return replace(afforded, seen=with_paid_floors(context, had, purse))

@@ -1,0 +1,1 @@
+"""What limit orders carry from one period to the next."""
