@@ -63,10 +63,9 @@ class GangBoard:
 
     def take(self, vms: Ints) -> bool:
         """Place all these VMs; if one fits nowhere, place none."""
-        ordered = self._from_largest(vms)
-        if not self._rules.plain[ordered].all():
+        if not (self._rules.all_plain or self._rules.plain[vms].all()):
             return self._take_by_rules(vms)
-        at = 0
+        ordered, at = vms.copy(), 0
         while at < len(ordered):
             at, full = take_all(
                 self._shelves, ordered, at, self._rules.classes, self._rules.requirement
