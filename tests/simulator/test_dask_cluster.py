@@ -122,8 +122,8 @@ def run_on(dask: DaskCluster, file: Path) -> set[int]:
 def test_a_worker_that_is_killed_changes_no_row(dask: DaskCluster, tmp_path: Path) -> None:
     """Both workers run tasks; after the kill of one the other one runs its tasks again."""
     experiment = Experiment("roots", "", tasks, measure, report)
-    with ThreadPoolExecutor(4) as pool:
-        local = sweep(experiment, OPTIONS, tmp_path / "local.jsonl", pool)
+    with ThreadPoolExecutor(4) as threads:
+        local = sweep(experiment, OPTIONS, tmp_path / "local.jsonl", threads)
     assert run_on(dask, tmp_path / "before.jsonl") == {worker.pid for worker in dask.workers}
     killed_at: list[int] = []
 

@@ -141,7 +141,7 @@ def test_the_command_says_which_rows_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It names the first, and what to run."""
-    monkeypatch.setitem(EXPERIMENTS, "seeds", EXPERIMENT)  # type: ignore[misc]
+    monkeypatch.setitem(EXPERIMENTS, "seeds", EXPERIMENT)
     file = tmp_path / "seeds/rows.jsonl"
     run_sweep(file)
     wanted = ["experiment", "report", "seeds", "--seeds", "2", "--output", str(tmp_path)]
