@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide balance period reactor observe requirements charge storage limits api groups policies probe bus simulator
+BENCHMARKS := decide orders balance period reactor observe requirements charge storage limits api groups policies probe bus simulator
 # Debian packages that tests use, each with a file of it.
 PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
@@ -24,7 +24,7 @@ venv: $(STAMP)  ## the virtual environment in .venv, with all that development n
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "merkat needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,mysql,simulator,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,mysql,simulator,cluster,dev]'
 	@touch $@
 
 demo: venv  ## a minute of a cloud that divides itself by price; Ctrl-C ends it

@@ -7,16 +7,20 @@ results again.
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from simulator import sweep
 from simulator.baselines.queue_baselines import TooLargeError
 from simulator.experiments import EXPERIMENTS, Experiment, ExperimentOptions
-from simulator.experiments.experiment import Rows
+from simulator.experiments.experiment import Rows, Task
 from simulator.report import as_text, draw, write_csv
 from simulator.scenario import ScenarioError
 from simulator.scenario_experiment import scenario_experiment
 from simulator.workloads import SwfError
+
+SHOWN = 5
+"""The most outdated rows that a warning names."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,6 +56,7 @@ def _rows(
     experiment: Experiment, options: ExperimentOptions, folder: Path, arguments: argparse.Namespace
 ) -> Rows:
     file = folder.with_name(experiment.runs or folder.name) / "rows.jsonl"
+    _warn_of_outdated(sweep.outdated(experiment, options, file), file, arguments.what)
     if arguments.what == "report":
         return sweep.stored(experiment, options, file)
     workers = (
@@ -61,6 +66,19 @@ def _rows(
     )
     with workers as pool:
         return sweep.sweep(experiment, options, file, pool, sweep.show)
+
+
+def _warn_of_outdated(tasks: Sequence[Task], file: Path, what: str) -> None:
+    """Say which stored rows are not those of these sources."""
+    if not tasks:
+        return
+    then = "left out; `experiment run` computes them" if what == "report" else "computed"
+    some = ", ".join(task.key for task in tasks[:SHOWN])
+    more = f" and {len(tasks) - SHOWN} more" if len(tasks) > SHOWN else ""
+    sys.stderr.write(
+        f"merkatd: {file} has rows that other sources of Merkat (or another numpy or scipy)"
+        f" computed. They are {then} again: {some}{more}\n"
+    )
 
 
 def _show(experiment: Experiment, rows: Rows, options: ExperimentOptions, folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 Each finished run is a line of a file, so a stopped sweep continues where it was. The file's first
 line identifies the sweep (options, and a hash of the trace); runs of other sweeps are never mixed
-with it.
+with it. Each line also has the fingerprint of the sources that its row depends on. Rows of other
+sources stay in the file and are not used.
 """
 
 import hashlib
@@ -17,13 +18,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from simulator.experiments.experiment import Experiment, ExperimentOptions, Row, Rows, Task
+from simulator.row_sources import fingerprint
 
 Progress = Callable[[int, int, float], None]
 """Function of the number of finished runs, of all runs, and the seconds left."""
 
 
 class ClusterError(Exception):
-    """Raised if no cluster is available; the message says what is missing."""
+    """Raised if no cluster is available or a worker has other sources; the message says more."""
 
 
 def sweep(
@@ -34,18 +36,23 @@ def sweep(
     progress: Progress = lambda _done, _all, _left_s: None,
 ) -> Rows:
     """Run the missing tasks, and return the rows of all tasks, including stored ones."""
-    tasks = experiment.tasks(options)
+    tasks, code = experiment.tasks(options), fingerprint(experiment.measure)
     known = _known(file, options)
-    rows = {task: known[task.key] for task in tasks if task.key in known}
+    rows = {task: known[task.key, code] for task in tasks if (task.key, code) in known}
     left = [task for task in tasks if task not in rows]
     _begin(file, options, known)
     begin_s = time.monotonic()
-    futures = {pool.submit(experiment.measure, task, options): task for task in left}
+    futures = {pool.submit(_measured, experiment.measure, task, options): task for task in left}
     try:
         with file.open("a") as lines:
-            for done, (task, row) in enumerate(_finished(futures), start=1):
+            for done, (task, (row, ran)) in enumerate(_finished(futures), start=1):
+                if ran != code:
+                    raise ClusterError(
+                        "a worker runs other sources of Merkat or another numpy or scipy than this"
+                        f" process (fingerprint {ran}, here {code}); install the same on all"
+                    )
                 rows[task] = row
-                lines.write(_line(task.key, row))
+                lines.write(_line(task.key, code, row))
                 lines.flush()
                 passed_s = time.monotonic() - begin_s
                 progress(len(rows), len(tasks), passed_s / done * (len(left) - done))
@@ -57,9 +64,20 @@ def sweep(
 
 def stored(experiment: Experiment, options: ExperimentOptions, file: Path) -> Rows:
     """Return the stored rows of the file, without any run."""
-    known = _known(file, options)
+    known, code = _known(file, options), fingerprint(experiment.measure)
     tasks = experiment.tasks(options)
-    return {task: known[task.key] for task in tasks if task.key in known}
+    return {task: known[task.key, code] for task in tasks if (task.key, code) in known}
+
+
+def outdated(experiment: Experiment, options: ExperimentOptions, file: Path) -> list[Task]:
+    """Return the tasks that are stored with rows of other sources only."""
+    known, code = _known(file, options), fingerprint(experiment.measure)
+    stored_keys = {key for key, _ in known}
+    return [
+        task
+        for task in experiment.tasks(options)
+        if task.key in stored_keys and (task.key, code) not in known
+    ]
 
 
 @contextmanager
@@ -95,20 +113,29 @@ def show(done: int, of: int, left_s: float) -> None:
     sys.stderr.flush()
 
 
-def _begin(file: Path, options: ExperimentOptions, known: Mapping[str, Row]) -> None:
+def _measured(
+    measure: Callable[[Task, ExperimentOptions], Row], task: Task, options: ExperimentOptions
+) -> tuple[Row, str]:
+    """Return a row and the fingerprint of the sources of this process, which may be a worker."""
+    return measure(task, options), fingerprint(measure)
+
+
+def _begin(file: Path, options: ExperimentOptions, known: Mapping[tuple[str, str], Row]) -> None:
     """Write the stored rows to a new file: a killed sweep may have left half a line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
-    lines = (_line(key, row) for key, row in known.items())
+    lines = (_line(key, code, row) for (key, code), row in known.items())
     fresh.write_text(json.dumps(_heading(options)) + "\n" + "".join(lines))
     fresh.replace(file)
 
 
-def _line(key: str, row: Row) -> str:
-    return json.dumps({"task": key, "row": row}) + "\n"
+def _line(key: str, code: str, row: Row) -> str:
+    return json.dumps({"task": key, "code": code, "row": row}) + "\n"
 
 
-def _finished(futures: dict["Future[Row]", Task]) -> Iterator[tuple[Task, Row]]:
+def _finished(
+    futures: dict["Future[tuple[Row, str]]", Task],
+) -> Iterator[tuple[Task, tuple[Row, str]]]:
     """Yield tasks with their rows as they end; before a failure, yield all finished ones."""
     left = dict(futures)
     for future in as_completed(futures):
@@ -129,18 +156,18 @@ def _print(file: Path | None) -> str | None:
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file else None
 
 
-def _known(file: Path, options: ExperimentOptions) -> dict[str, Row]:
-    """Return, by task key, the stored rows of runs with the same options."""
+def _known(file: Path, options: ExperimentOptions) -> dict[tuple[str, str], Row]:
+    """Return, by task key and fingerprint, the stored rows of runs with the same options."""
     if not file.exists():
         return {}
     heading, *lines = file.read_text().splitlines() or ["null"]
     if json.loads(heading) != _heading(options):
         return {}
-    known: dict[str, Row] = {}
+    known: dict[tuple[str, str], Row] = {}
     for line in lines:
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:  # the last line of a sweep that was killed
             continue
-        known[entry["task"]] = entry["row"]
+        known[entry["task"], entry.get("code", "")] = entry["row"]
     return known

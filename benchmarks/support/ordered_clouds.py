@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Orders, Snapshot, VmState
+from merkatd.cluster import Decision, Deploy, Migrate, Orders, Snapshot, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 
 LARGEST_GANG = 16
@@ -42,3 +42,17 @@ def with_gangs(snapshot: Snapshot, seed: int, waiting: float) -> Snapshot:
         orders=Orders(id=np.arange(len(size))),
         markets=replace(snapshot.markets, announced=announced[np.newaxis]),
     )
+
+
+def next_period(snapshot: Snapshot, decision: Decision) -> Snapshot:
+    """Return the cloud once a decision's steps are done."""
+    vms = snapshot.vms
+    host, state = vms.host.copy(), vms.state.copy()
+    for step in decision.plan:
+        vm = snapshot.vm_row(step.vm)
+        if isinstance(step, Stop):
+            host[vm], state[vm] = NO_HOST, int(VmState.PENDING)
+        elif isinstance(step, Deploy | Migrate):
+            host[vm], state[vm] = snapshot.host_row(step.host), int(VmState.RUNNING)
+    markets = replace(snapshot.markets, announced=decision.prices)
+    return replace(snapshot, vms=replace(vms, host=host, state=state), markets=markets)

@@ -266,7 +266,10 @@ def running_bidders(values: Floats) -> tuple[Floats, Floats]:
     np.cumsum(values, out=sums[1:])
     before, after = sums[:-1], sums[1:]
     added = after - before
-    lost = (before - (after - added)) + (values - added)
+    lost = values - added
+    np.subtract(after, added, out=added)
+    np.subtract(before, added, out=added)
+    np.add(added, lost, out=lost)
     short = np.zeros_like(sums)
     np.cumsum(lost, out=short[1:])
     return sums, short

@@ -212,23 +212,15 @@ class OrderBook:
             np.array(runs, dtype=bool), np.array(placeless, dtype=bool), before, np.array(lacking)
         )
 
-    @cached_property
-    def _first_lacking(self) -> int:
-        """Return the place of the first order that lacks room."""
-        lacking = np.flatnonzero(~self._walk.runs & ~self._walk.placeless)
-        return int(lacking[0]) if len(lacking) else len(self._heights)
-
     def _bounds(self, places: Ints) -> "_Bounds":
         """Return the orders or the bids that stop the orders at these places at lower heights.
 
-        Down to the first order that lacks room, all orders run with it, so they do without it.
-        Below, each order does without it what it does beside it, down to the first that lacks room
+        Without it, each order below does what it does beside it, down to the first that lacks room
         beside it only, or to the first place at which bids leave less than orders use.
         """
         walk, count = self._walk, len(self._heights)
         before, room, bundle = self._used_above, self._room, self._bundle
-        begin = np.maximum(places + 1, self._first_lacking)
-        end = _next(np.any(before[:-1] > room, axis=1))[begin]
+        end = _next(np.any(before[:-1] > room, axis=1))[places + 1]
         stops = np.full(len(places), count)
         lacking = np.flatnonzero(~walk.runs & ~walk.placeless)
         left = np.arange(len(places))
@@ -238,7 +230,7 @@ class OrderBook:
             if not len(left):
                 break
             at = others[np.newaxis]
-            fits = (at >= begin[left, np.newaxis]) & (at < end[left, np.newaxis])
+            fits = (at > places[left, np.newaxis]) & (at < end[left, np.newaxis])
             for good in range(len(self.capacity)):
                 without = before[others, good] - bundle[places[left], good, np.newaxis]
                 fits &= without + bundle[others, good] <= room[others, good]

@@ -55,6 +55,8 @@ class MarketView:
         """Return [hosts, resources]: what the VMs on disabled hosts can use; 0 for other hosts."""
         there = np.flatnonzero(self.place != NO_HOST)
         totals = np.zeros_like(self.capacity)
+        if not self.disabled.any():
+            return totals
         np.add.at(totals, self.place[there], self.cap[there])
         totals[~self.disabled] = 0.0
         return totals

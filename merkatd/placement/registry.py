@@ -1,12 +1,12 @@
 """The strategies by name, and the warm-up of their compiled code."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Decision, Floats, Snapshot
+from merkatd.cluster import Decision, Floats, Orders, Snapshot
 from merkatd.cluster.columns import NO_ROW
 from merkatd.cluster.snapshot_json import loads
 from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
@@ -114,4 +114,12 @@ def warm_up(entry: StrategyEntry) -> None:
         rows = [_VM % (at, '"0"', "running", 1 + at % 3) for at in range(vms)]
         rows.append(_VM % (vms, "null", "pending", 2))
         text = _SMALL % (",".join(_HOST % (at, at) for at in range(hosts)), ",".join(rows))
-        entry.decide(loads(text), np.random.default_rng(0))
+        snapshot = loads(text)
+        entry.decide(snapshot, np.random.default_rng(0))
+        # One order starts beside its VM that runs, and the other one fits on no hosts.
+        order = np.full(vms + 1, NO_ROW)
+        order[[0, vms]], order[1:4] = 0, 1
+        ordered = replace(
+            snapshot, vms=replace(snapshot.vms, order=order), orders=Orders(id=np.arange(2))
+        )
+        entry.decide(ordered, np.random.default_rng(0))

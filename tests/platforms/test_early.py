@@ -21,8 +21,8 @@ from merkatd.scheduler.base.early_periods import AT_ONCE, PER_HOUR
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.period_view import prepare
+from tests.platforms.queues import MARKET
 from tests.platforms.site import BOB, Site, platforms_at, template
-from tests.platforms.test_queued import MARKET
 from tests.served import services_at
 
 SOON_S = 1.6

@@ -9,6 +9,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
+from merkatd.market.share import narrow
 from merkatd.placement.base.compiled import compiled
 
 
@@ -25,10 +26,11 @@ class Board:
         """[hosts]: the places for VMs in `rows`."""
         self.start: Ints = np.cumsum(slots) - slots
         self.rows: Ints = np.full(int(slots.sum()) + 16, NO_HOST)
-        order = placed[np.argsort(place[placed], kind="stable")]
+        order = placed[np.argsort(narrow(place[placed], len(view.hosts)), kind="stable")]
         host = place[order]
         behind = np.arange(len(order)) - (np.cumsum(self.count) - self.count)[host]
         self.rows[self.start[host] + behind] = order
+        self._end = int(slots.sum())
 
     def on(self, host: int) -> Ints:
         """Return the VMs of a host, ascending, as a view: it changes with the board."""
@@ -60,12 +62,14 @@ class Board:
 
     def widen(self, host: int) -> None:
         """Move the host's VMs to the end of the long array, with twice as many slots."""
-        there = self.on(host).copy()
-        end = len(self.rows)
-        self.slots[host] = 2 * len(there) + 4
-        self.rows = np.concatenate([self.rows, np.full(int(self.slots[host]), NO_HOST)])
-        self.start[host] = end
-        self.rows[end : end + len(there)] = there
+        there, slots = self.on(host).copy(), 2 * int(self.count[host]) + 4
+        begin, self._end = self._end, self._end + slots
+        if self._end > len(self.rows):
+            longer = np.full(self._end + len(self.rows) // 2, NO_HOST)
+            longer[:begin] = self.rows[:begin]
+            self.rows = longer
+        self.slots[host], self.start[host] = slots, begin
+        self.rows[begin : begin + len(there)] = there
 
 
 @compiled

@@ -25,6 +25,7 @@ from merkatd.placement.base.host_shelves import (
     keep_all,
     leave_all,
     move_on_shelves,
+    sort_by_size,
     take_all,
 )
 
@@ -72,7 +73,8 @@ class GangBoard:
     def take(self, vms: Ints) -> bool:
         """Place all these VMs; if one fits nowhere, place none."""
         order = self._from_largest(vms)
-        place = self._place if self._rules.plain[vms].all() else self._place_by_rules
+        plain = self._rules.all_plain or self._rules.plain[vms].all()
+        place = self._place if plain else self._place_by_rules
         for _ in range(1 if self._rules.alike(vms) else _ATTEMPTS):
             self._lift(order)
             count = place(order)
@@ -166,7 +168,9 @@ class GangBoard:
         return [vm for vm in vms.tolist() if vm in self._held] if self._held else []
 
     def _from_largest(self, vms: Ints) -> Ints:
-        return vms[np.argsort(-self._size[vms], kind="stable")]
+        ordered = vms.copy()
+        sort_by_size(ordered, self._size)
+        return ordered
 
     def _make_room(self, vm: int, may: Bools) -> int:
         """Move VMs that may leave away from the host that lacks least; return the host."""

@@ -82,6 +82,11 @@ class HardConstraints:
         plain: Bools = ~(self.bound | self.leaving | ranked)
         return plain
 
+    @cached_property
+    def all_plain(self) -> bool:
+        """Return whether all VMs are plain."""
+        return bool(self.plain.all())
+
     def by_requirement(self, vm: int) -> Bools:
         """Return [hosts]: open, allowed by the VM's requirements, and not a host it must leave."""
         row = self._requirement[vm]

@@ -9,7 +9,7 @@ on which no host has enough of a good are skipped. So a search looks at few host
 comes or leaves costs little too.
 
 Example with ten shelves for a good: hosts A, B and C have room 0.12, 0.47 and 0.43, and a VM needs
-0.4. The search begins at the fifth shelf (0.4 to 0.5). B and C are there, both fit; C is fuller.
+0.4. The search begins at the fifth shelf (0.4 to 0.5). B and C are there and fit; C is fuller.
 
 The free amounts are running differences, with rounding errors. Where they leave it open whether a
 VM fits, the floors of all VMs on the host are summed as `where_floors_fit` does.
@@ -35,7 +35,7 @@ class Shelves(NamedTuple):
     place: Ints
     rows: Ints
     start: Ints
-    filled: Ints
+    counts: Ints
     slots: Ints
     """These five are the arrays of the `Board`."""
     capacity: Floats
@@ -66,7 +66,7 @@ def fill_shelves(shelves: Shelves) -> None:
     """Subtract the floors of all VMs from the capacities in `free`, and put hosts on shelves."""
     for host in range(len(shelves.room)):
         begin = shelves.start[host]
-        for at in range(begin, begin + shelves.filled[host]):
+        for at in range(begin, begin + shelves.counts[host]):
             for resource in range(shelves.free.shape[1]):
                 shelves.free[host, resource] -= shelves.floor[shelves.rows[at], resource]
         put_on_shelf(shelves, host)
@@ -133,22 +133,22 @@ def move_on_shelves(shelves: Shelves, vm: int, host: int) -> None:
     source = shelves.place[vm]
     if source != NO_HOST:
         change_room(shelves, source, vm, 1.0)
-        begin, last = shelves.start[source], shelves.filled[source] - 1
+        begin, last = shelves.start[source], shelves.counts[source] - 1
         shift = False
         for at in range(begin, begin + last):
             shift = shift or shelves.rows[at] == vm
             if shift:
                 shelves.rows[at] = shelves.rows[at + 1]
-        shelves.filled[source] = last
+        shelves.counts[source] = last
     if host != NO_HOST:
         change_room(shelves, host, vm, -1.0)
         begin = shelves.start[host]
-        at = begin + shelves.filled[host]
+        at = begin + shelves.counts[host]
         while at > begin and shelves.rows[at - 1] > vm:
             shelves.rows[at] = shelves.rows[at - 1]
             at -= 1
         shelves.rows[at] = vm
-        shelves.filled[host] += 1
+        shelves.counts[host] += 1
     shelves.place[vm] = host
 
 
@@ -171,7 +171,7 @@ def fits_on_shelves(shelves: Shelves, vm: int, host: int) -> bool:
         clear = clear and spare > _ERROR * shelves.typical[resource]
     if clear:
         return True
-    begin, end = shelves.start[host], shelves.start[host] + shelves.filled[host]
+    begin, end = shelves.start[host], shelves.start[host] + shelves.counts[host]
     for resource in range(shelves.free.shape[1]):
         total, added = 0.0, False
         for at in range(begin, end):
@@ -224,6 +224,17 @@ def find_fullest(shelves: Shelves, vm: int, allowed: Bools, but: int) -> int:
 
 
 @compiled
+def sort_by_size(vms: Ints, size: Floats) -> None:
+    """Sort VMs from the largest, equal ones in their order."""
+    for end in range(1, len(vms)):
+        vm, at = vms[end], end
+        while at > 0 and size[vms[at - 1]] < size[vm]:
+            vms[at] = vms[at - 1]
+            at -= 1
+        vms[at] = vm
+
+
+@compiled
 def take_all(
     shelves: Shelves, vms: Ints, begin: int, allowed: Bools, requirement: Ints
 ) -> tuple[int, int]:
@@ -239,7 +250,7 @@ def take_all(
         if count == 0:
             return at, NO_HOST
         host = shelves.fullest[:count].min()
-        if shelves.filled[host] == shelves.slots[host]:
+        if shelves.counts[host] == shelves.slots[host]:
             return at, host
         move_on_shelves(shelves, vm, host)
     return len(vms), NO_HOST
@@ -253,7 +264,7 @@ def keep_all(shelves: Shelves, vms: Ints, hosts: Ints, begin: int) -> tuple[int,
         for resource in range(shelves.free.shape[1]):
             if shelves.free[host, resource] < shelves.floor[vm, resource] * NEARLY:
                 return at, NO_HOST
-        if shelves.filled[host] == shelves.slots[host]:
+        if shelves.counts[host] == shelves.slots[host]:
             return at, host
         move_on_shelves(shelves, vm, host)
     return len(vms), NO_HOST

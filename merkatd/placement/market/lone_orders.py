@@ -3,11 +3,11 @@
 # Note [Orders that surely fit]
 
 An order without room in the market raises prices only if it could ever run. A cloud may have
-thousands of such orders, and most of them fit easily. So all are tested at once first: the order
-surely fits if its running VMs have room beside the running VMs of all orders together, and if as
-many of the roomiest hosts as it has waiting VMs have room for its largest. For placing one VM after
-the other, each on the fullest host with room, then always leaves one of these hosts to the next.
-Only the other orders are placed for the test.
+thousands of such orders, and most of them fit easily. So all are tested at once first: an order
+surely fits if its running VMs have room where they are, and if as many of the roomiest hosts as it
+has waiting VMs have room for its largest, even beside the running VMs of all orders. For placing
+one VM after the other, each on the fullest host with room, always leaves one of these hosts to the
+next. Only the VMs of other orders are placed for the test.
 """
 
 from functools import cached_property
@@ -69,27 +69,41 @@ class LoneOrders:
         view, rows, order = self._view, self._rows, self._order
         floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
         beside = view.capacity - _by_host(self._fixed, view.floor, len(view.hosts))
+        odd = ~self._rules.plain[rows] | (self._rules.requirement[rows] >= 0)
+        odd |= self._lacks_room(beside, floor)
         beside -= _by_host(place, floor, len(view.hosts))
-        overfull = np.append((beside < 0).any(axis=1), False)
-        odd = ~self._rules.plain[rows] | (self._rules.requirement[rows] >= 0) | overfull[place]
         count = int(order.max(initial=-1)) + 1
         surely = np.bincount(order, odd, count) == 0
         waits = np.flatnonzero(place == NO_HOST)
         waiting = np.bincount(order[waits], minlength=count)
-        roomy = np.zeros(count, dtype=np.int64)
-        largest = np.zeros((count, floor.shape[1]))
-        np.maximum.at(largest, order[waits], floor[waits])
-        for free in self._roomiest(beside):
-            roomy += (free >= largest).all(axis=1)
-        fits: list[bool] = (surely & (roomy >= waiting)).tolist()
+        has_room = np.ones((count, _ROOMY), dtype=bool)
+        for free, needed in zip(self._roomiest(beside).T, floor.T, strict=True):
+            largest = np.zeros(count)
+            np.maximum.at(largest, order[waits], needed[waits])
+            has_room &= free >= largest[:, np.newaxis]
+        fits: list[bool] = (surely & (has_room.sum(axis=1) >= waiting)).tolist()
         return fits
 
+    def _lacks_room(self, beside: Floats, floor: Floats) -> Bools:
+        """Return [VMs in orders]: whether its host lacks room for all VMs of its order there."""
+        place, hosts = self._view.place[self._rows], len(self._view.hosts)
+        there = np.flatnonzero(place != NO_HOST)
+        pairs, pair = np.unique(self._order[there] * hosts + place[there], return_inverse=True)
+        lacks = np.zeros(len(pairs), dtype=bool)
+        for free, needed in zip(beside.T, floor.T, strict=True):
+            lacks |= np.bincount(pair, needed[there], len(pairs)) > free[pairs % max(hosts, 1)]
+        lacking = np.zeros(len(place), dtype=bool)
+        lacking[there] = lacks[pair]
+        return lacking
+
     def _roomiest(self, free: Floats) -> Floats:
-        """Return [hosts, resources]: what is free on the open hosts with most room."""
+        """Return [_ROOMY, resources]: what is free on the open hosts with most room."""
         free = free[self._view.open]
         typical = np.maximum(self._view.capacity.max(axis=0, initial=0.0), 1.0)
         parts = (free / typical).min(axis=1)
-        roomiest: Floats = free[np.argsort(-parts, kind="stable")[:_ROOMY]]
+        roomiest = np.full((_ROOMY, free.shape[1]), -1.0)
+        best = np.argsort(-parts, kind="stable")[:_ROOMY]
+        roomiest[: len(best)] = free[best]
         return roomiest
 
     def fits(self, order: int, there: Ints, waiting: Ints) -> bool:

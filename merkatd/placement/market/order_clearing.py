@@ -189,13 +189,13 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
 def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBook:
     view, vms = places.view, places.members
     reserve = pricing.reserve_prices(snapshot.resources)
-    count, goods = len(places.orders), len(snapshot.resources)
-    bundle = np.zeros((count, goods))
-    np.add.at(bundle, places.order, view.size[vms])
-    limit = np.zeros(count)
-    np.add.at(limit, places.order, snapshot.vms.bid[view.vms[vms]].sum(axis=1))
+    count = len(places.orders)
+    sizes = [np.bincount(places.order, size, count) for size in view.size[vms].T]
+    bundle: Floats = np.stack(sizes, axis=1)
+    bid_of = snapshot.vms.bid[view.vms[vms]].sum(axis=1)
+    limit = np.asarray(np.bincount(places.order, bid_of, count), dtype=np.float64)
     # Others can't use the room of VMs on drained hosts: these stay until they can be migrated.
-    elsewhere = np.zeros((count, goods))
+    elsewhere = np.zeros_like(bundle)
     drained = np.append(~(view.open | view.disabled), False)[view.place[vms]]
     np.add.at(elsewhere, places.order[drained], view.size[vms[drained]])
     placed = view.place != NO_HOST

@@ -14,6 +14,8 @@ from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.placement_problem import are_held
 from merkatd.placement.market.lone_orders import LoneOrders, StuckVms
 
+_SPARE = 1.0 - 1e-9
+"""The part of a host that floors use at most, so that rounding errors do not matter."""
 HOLD_S = 600.0
 """The time after a migration for which a VM makes no room for orders."""
 
@@ -47,11 +49,47 @@ class OrderPlaces:
         others = view.place.copy()
         others[members] = NO_HOST
         others[stuck] = view.place[stuck]
-        self._rules = rules
+        self._rules, self._others = rules, others
         self._stuck = StuckVms(stuck, held_amounts(snapshot, view.vms[stuck]))
-        self._then = self._board_of(others)
+        self._kept: list[Ints] = []
+        self._arrivals = False
         fixed = np.where(view.movable & ~rules.stays & ~self.stuck, NO_HOST, others)
         self._lone = LoneOrders(view, rules, members, self.order, fixed, self._stuck)
+
+    @property
+    def _then(self) -> GangBoard:
+        """Return the board with the VMs that are in no order, and those of the orders so far.
+
+        Orders that surely keep their hosts are put there together, once the board is needed.
+        """
+        board = self._board
+        if self._kept:
+            kept = np.concatenate(self._kept)
+            self._kept.clear()
+            board.keep(kept, self.view.place[kept])
+        return board
+
+    @cached_property
+    def _board(self) -> GangBoard:
+        return self._board_of(self._others)
+
+    @cached_property
+    def _calm(self) -> list[bool]:
+        """Return, by order: whether its VMs all run, on hosts with room for all that run there.
+
+        Such an order keeps its hosts, unless VMs of others come to them.
+        """
+        view, place = self.view, self.view.place[self.members]
+        there = np.flatnonzero(view.place != NO_HOST)  # also those in no order
+        calm = np.ones(len(view.hosts) + 1, dtype=bool)
+        calm[NO_HOST] = False
+        for capacity, floor in zip(view.capacity.T, view.floor.T, strict=True):
+            floors = np.bincount(view.place[there], floor[there], len(view.hosts))
+            calm[:-1] &= floors <= capacity * _SPARE
+        uncalm = ~calm[place] | self.stuck[self.members]
+        counts = np.bincount(self.order, uncalm, len(self.orders))
+        by_order: list[bool] = (counts == 0).tolist()
+        return by_order
 
     @cached_property
     def _now(self) -> GangBoard:
@@ -69,18 +107,34 @@ class OrderPlaces:
 
     def coming(self) -> Ints:
         """Return, for each member, the host on which it starts once others have left; NO_HOST."""
+        if not self.later.any():
+            return np.full(len(self.members), NO_HOST)
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self._then.hosts(self.members), NO_HOST)
 
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
         there, waiting = self._vms(order)
-        if not self._then.keep(there, self.view.place[there]):
-            return self._move_all(order)
-        if self.stuck[there].any():
-            self._now.fill(there[self.stuck[there]])
-        if not len(waiting):
+        if self._calm[order] and not self._arrivals:
+            self._kept.append(there)
             return True
+        if self._then.keep(there, self.view.place[there]):
+            if self.stuck[there].any():
+                self._now.fill(there[self.stuck[there]])
+            if not len(waiting):
+                return True
+            took = self._start(order, there, waiting)
+        else:
+            took = self._move_all(order)
+        self._arrivals |= took
+        return took
+
+    def exist(self, order: int) -> bool:
+        """Return whether there are hosts for the VMs of an order without all other orders."""
+        return self._lone.fits(order, *self._vms(order))
+
+    def _start(self, order: int, there: Ints, waiting: Ints) -> bool:
+        """Take hosts for the waiting VMs of an order beside its others; return success."""
         if self._now.take(waiting):
             if self._then.keep(waiting, self._now.hosts(waiting)):
                 return True
@@ -96,10 +150,6 @@ class OrderPlaces:
         self.later[order] = False
         self._then.leave(there)
         return False
-
-    def exist(self, order: int) -> bool:
-        """Return whether there are hosts for the VMs of an order without all other orders."""
-        return self._lone.fits(order, *self._vms(order))
 
     def _move_all(self, order: int) -> bool:
         """Take other hosts for an order whose VMs have no room where they are; return success."""

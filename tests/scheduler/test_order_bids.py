@@ -1,0 +1,166 @@
+"""The VMs of limit orders in a snapshot: which take part, with what bids, floors and states."""
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Markets, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_ROW
+from merkatd.cluster.orders import OrderOutcome
+from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.market.price import PriceRule
+from merkatd.placement.base.strategy import Pricing
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.terms.ordered_vms import (
+    StatedOrders,
+    as_bids,
+    funded_periods,
+    outcomes_of_all,
+    takes_orders,
+    with_stated_orders,
+)
+from tests.clouds import cloud, hosts_table, vms_table
+
+CLEARING = MarketRules(pricing=Pricing(rule=PriceRule.CLEARING))
+MARKETS = (CLEARING, replace(CLEARING, name="other"))
+WORDS = ("RUNNING", "PENDING", "BOOT", "STOPPED", "POWEROFF", "RUNNING")
+STATES = [
+    *(VmState.RUNNING, VmState.PENDING, VmState.POWERED_OFF),
+    *(VmState.ABSENT, VmState.POWERED_OFF, VmState.RUNNING),
+]
+
+
+class Words:
+    """The part of an observation that orders read."""
+
+    vm_words = WORDS
+
+
+def six_vms(market: tuple[int, ...] = (0,) * 6) -> Snapshot:
+    """Return VMs that run, wait, boot, are saved, are off, and run; sizes 10 to 60."""
+    size = np.array([[10.0, 100.0], [20.0, 100.0], [30.0, 0.0]] + [[40.0, 0.0]] * 3)
+    return cloud(
+        hosts_table(np.array([[900.0, 900.0]])),
+        vms_table(
+            [0, NO_HOST, 0, NO_HOST, 0, 0],
+            np.full((6, 2), 7.0),
+            size,
+            floor=np.full((6, 2), 5.0),
+            state=np.array(STATES, dtype=np.int64),
+            market=np.array(market),
+        ),
+        markets=Markets(name=("default", "other")),
+    )
+
+
+def stated(*orders: LimitOrder, **parts: object) -> StatedOrders:
+    """Return these orders, with announced prices of one market and an infinite one."""
+    prices = {"default": {"cpu": 0.5, "memory": np.inf}}
+    return replace(StatedOrders(orders=orders, prices=prices), **parts)  # type: ignore[arg-type]
+
+
+def order_of(*vms: int, limit: float = 60.0, **parts: float) -> LimitOrder:
+    """Return an order of these VMs."""
+    return LimitOrder(id=9, owner=1, vms=vms, limit=limit, stated_s=0.0, **parts)  # type: ignore[arg-type]
+
+
+def with_orders(
+    snapshot: Snapshot, orders: StatedOrders, grouped: tuple[int, ...] = ()
+) -> Snapshot:
+    """Return the cloud with these orders."""
+    seen = cast("Observation", Words())
+    return with_stated_orders(snapshot, seen, orders, MARKETS, grouped)
+
+
+def test_vms_that_run_wait_or_start_share_the_limit_by_their_size() -> None:
+    """Half of it goes by CPU, half by memory; VMs that are off or saved have no part."""
+    vms = with_orders(six_vms(), stated(order_of(0, 1, 2, 3, 4))).vms
+    assert vms.order.tolist() == [0, 0, 0, 0, 0, NO_ROW]
+    assert vms.bid[:3].tolist() == [[5.0, 15.0], [10.0, 15.0], [15.0, 0.0]]
+    assert vms.bid[3:].tolist() == [[7.0, 7.0]] * 3
+    assert vms.floor[:3].tolist() == [[0.0, 0.0]] * 3
+    assert vms.floor[3:].tolist() == [[5.0, 5.0]] * 3
+    assert vms.starts.tolist() == [False, False, True, False, False, False]
+    assert vms.saved.tolist() == [False, False, False, True, False, False]
+
+
+def test_only_finite_prices_are_announced() -> None:
+    """Where floors use up the capacity, a price is infinite."""
+    announced = with_orders(six_vms(), stated(order_of(0))).markets.announced
+    assert np.array_equal(announced, [[0.5, np.nan], [np.nan, np.nan]], equal_nan=True)
+
+
+def test_a_bundle_of_one_good_has_the_whole_limit_there() -> None:
+    """The VMs need no memory."""
+    vms = with_orders(six_vms(), stated(order_of(2, 3, 5))).vms
+    assert vms.bid[[2, 5]].sum(axis=0) == pytest.approx([60.0, 0.0])
+
+
+def test_a_vm_that_boots_in_no_order_does_not_start() -> None:
+    """It takes part like any VM that is off."""
+    assert not with_orders(six_vms(), stated(order_of(0))).vms.starts.any()
+
+
+def test_vms_of_groups_are_in_no_order() -> None:
+    """They bid for their group."""
+    vms = with_orders(six_vms(), stated(order_of(0, 1)), grouped=(1,)).vms
+    assert vms.order.tolist() == [0, *[NO_ROW] * 5]
+    assert vms.bid[:2].tolist() == [[30.0, 30.0], [7.0, 7.0]]
+
+
+@pytest.mark.parametrize("market", [(0, 1, 0, 0, 0, 0), (-1,) * 6])
+def test_an_order_in_several_markets_or_none_takes_no_part(market: tuple[int, ...]) -> None:
+    """Its VMs keep their bids."""
+    vms = with_orders(six_vms(market), stated(order_of(0, 1))).vms
+    assert (vms.order == NO_ROW).all()
+    assert (vms.bid == 7.0).all()
+
+
+def test_an_order_whose_vms_may_have_nothing_takes_no_part() -> None:
+    """Its bundle is empty, and has no price."""
+    snapshot = six_vms()
+    snapshot = replace(snapshot, vms=replace(snapshot.vms, cap=np.zeros((6, 2))))
+    assert (with_orders(snapshot, stated(order_of(0, 1))).vms.order == NO_ROW).all()
+
+
+def test_only_clearing_markets_that_charge_for_shares_take_orders() -> None:
+    """`groups` charges for use."""
+    assert takes_orders(CLEARING)
+    assert not takes_orders(replace(CLEARING, pricing=Pricing(rule=PriceRule.PAPER)))
+    assert not takes_orders(replace(CLEARING, strategy="groups"))
+
+
+def test_pending_vms_whose_order_is_not_stated_yet_are_hidden() -> None:
+    """Those that run stay."""
+    states = with_orders(six_vms(), stated(unordered=frozenset({0, 1}))).vms.state.tolist()
+    assert states == [VmState.RUNNING, VmState.ABSENT, *STATES[2:]]
+
+
+def test_orders_count_in_other_vms_prices_by_what_they_pay() -> None:
+    """At most the announced price of their size; those that wait do not count."""
+    snapshot = with_orders(six_vms(), stated(order_of(0, 1, limit=600.0)))
+    vms = as_bids(snapshot).vms
+    assert vms.bid[0].tolist() == [5.0, snapshot.vms.bid[0, 1]]
+    assert vms.bid[5].tolist() == [7.0, 7.0]
+    assert vms.state.tolist() == [VmState.RUNNING, VmState.ABSENT, *STATES[2:]]
+    plain = six_vms()
+    assert as_bids(plain) is plain
+
+
+def test_a_payer_must_have_the_credits_for_the_least_run() -> None:
+    """A run of 600 s before it is ten periods, of which two are charged at once."""
+    orders = stated(order_of(0, 1, least_run_s=600.0, factor=2.0), order_of(5))
+    times = funded_periods(with_orders(six_vms(), orders), interval_s=60.0, most=2.0)
+    assert times.tolist() == [5.0, 5.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_every_stated_order_has_an_outcome() -> None:
+    """Those that took part in no market say why, in the order of their ids."""
+    runs = OrderOutcome(4, True, 2.0, "")
+    other, same = outcomes_of_all([4, 3], {4: runs})
+    assert (other.id, other.runs, other.cost) == (3, False, None)
+    assert "none of its VMs runs or waits" in other.why
+    assert same is runs
