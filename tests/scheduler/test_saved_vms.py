@@ -163,6 +163,7 @@ def test_a_vm_stopped_before_the_order_stays_stopped(site: SavedSite, withdrawn:
     site.periods(1)
     order = site.state_order([vm], 3.0)
     site.periods(2)
+    assert "resume VMs that are stopped" in site.limit_order(order).why
     if withdrawn:
         site.withdraw(order)
         site.periods(2)
@@ -188,3 +189,12 @@ def test_a_stop_that_opennebula_refuses_marks_no_vm(site: SavedSite) -> None:
     site.clock.advance(30.0)
     site.periods(3)
     assert site.states(site.first) == ["STOPPED"] * 3
+
+
+def test_an_order_says_that_its_vms_are_saved(site: SavedSite) -> None:
+    """For the period in which they are resumed; then it says which limit would start it."""
+    site.displace()
+    site.periods(1)
+    assert site.limit_order(site.lower).why.startswith("its VMs are saved; they wait")
+    site.periods(1)
+    assert "its limit is 3 credits" in site.limit_order(site.lower).why

@@ -211,12 +211,19 @@ def outcomes_of_all(snapshot: Snapshot, decision: Decision) -> list[OrderOutcome
     """Return the outcomes of the stated orders, also of those that took part in no market."""
     undecided = snapshot.vms.order[vms_of_undecided(snapshot, decision)]
     stated = np.setdiff1d(snapshot.orders.id, snapshot.orders.id[undecided]).tolist()
-    outcomes = decision.orders
-    why = (
-        "none of its VMs runs or waits, or they may have nothing (MERKAT_MAX_CPU),"
-        " or they are not all in one market with limit orders"
-    )
-    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in stated]
+    of_saved = snapshot.vms.order[snapshot.vms.saved & (snapshot.vms.order != NO_ROW)]
+    why = dict.fromkeys(snapshot.orders.id[of_saved].tolist(), _SAVED)
+    return [
+        decision.orders.get(order, OrderOutcome(order, False, None, why.get(order, _NO_PART)))
+        for order in stated
+    ]
+
+
+_SAVED = "its VMs are saved; they wait for hosts from the next period on"
+_NO_PART = (
+    "none of its VMs runs or waits (resume VMs that are stopped), or they may have nothing"
+    " (MERKAT_MAX_CPU), or they are not all in one market with limit orders"
+)
 
 
 def _market_of(snapshot: Snapshot, rows: np.ndarray, markets: Sequence[MarketRules]) -> int:
