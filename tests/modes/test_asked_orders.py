@@ -77,9 +77,12 @@ def steps(kind: str, vms: list[int]) -> list[tuple[str, int]]:
 def test_an_order_is_approved_whole_or_does_not_start(site: OrderedSite) -> None:
     """If a deployment is skipped, all are, and they are proposed again with another VM."""
     vms = site.vms("ann")
-    site.state_order(vms, 3.0)
+    order = site.state_order(vms, 3.0)
     site.minutes(2)
     assert site.plan() == steps("deploy", vms)
+    stored = site.read(lambda c: next(limit_order_store.of_ids(c, {order})))
+    assert stored.why == "its VMs may not start now; their messages say why"
+    assert "plan 1 places it" in str(site.bench.vm(vms[0]).user_template)
     site.approve(skip=[2])
     assert site.states(vms) == ["PENDING"] * 3
     assert all(step["skipped"] for step in site.ask("standing_plan")["steps"])

@@ -207,18 +207,28 @@ def vms_of_undecided(snapshot: Snapshot, decision: Decision) -> Bools:
     return undecided
 
 
-def outcomes_of_all(snapshot: Snapshot, decision: Decision) -> list[OrderOutcome]:
+def outcomes_of_all(
+    snapshot: Snapshot, seen: Observation, decision: Decision
+) -> list[OrderOutcome]:
     """Return the outcomes of the stated orders, also of those that took part in no market."""
-    undecided = snapshot.vms.order[vms_of_undecided(snapshot, decision)]
-    stated = np.setdiff1d(snapshot.orders.id, snapshot.orders.id[undecided]).tolist()
-    of_saved = snapshot.vms.order[snapshot.vms.saved & (snapshot.vms.order != NO_ROW)]
-    why = dict.fromkeys(snapshot.orders.id[of_saved].tolist(), _SAVED)
+
+    def orders_of(vms: Bools) -> list[int]:
+        order = snapshot.vms.order[vms]
+        ids: list[int] = snapshot.orders.id[order[order != NO_ROW]].tolist()
+        return ids
+
+    undecided = orders_of(vms_of_undecided(snapshot, decision))
+    stated = np.setdiff1d(snapshot.orders.id, np.array(undecided, dtype=np.int64)).tolist()
+    waits = is_one_of(snapshot.vms.id, seen.vm_id[seen.vm_state == VmState.PENDING])
+    why = dict.fromkeys(orders_of(waits), _MAY_NOT)
+    why |= dict.fromkeys(orders_of(snapshot.vms.saved), _SAVED)
     return [
         decision.orders.get(order, OrderOutcome(order, False, None, why.get(order, _NO_PART)))
         for order in stated
     ]
 
 
+_MAY_NOT = "its VMs may not start now; their messages say why"
 _SAVED = "its VMs are saved; they wait for hosts from the next period on"
 _NO_PART = (
     "none of its VMs runs or waits (resume VMs that are stopped), or they may have nothing"
