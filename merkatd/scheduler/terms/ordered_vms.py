@@ -232,7 +232,7 @@ _MAY_NOT = "its VMs may not start now; their messages say why"
 _SAVED = "its VMs are saved; they wait for hosts from the next period on"
 _NO_PART = (
     "none of its VMs runs or waits (resume VMs that are stopped), or they may have nothing"
-    " (MERKAT_MAX_CPU), or they are not all in one market with limit orders"
+    " (MERKAT_MAX_CPU), bid for a group, or are not all in one market with limit orders"
 )
 
 
