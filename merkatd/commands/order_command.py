@@ -122,7 +122,7 @@ def add_order_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--factor",
         metavar="X",
-        type=command_parser.bid,
+        type=command_parser.factor,
         help="with set and change: during that time the limit is X times as high",
     )
     parser.add_argument(

@@ -7,6 +7,7 @@ import pytest
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.order_store import Mode
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
@@ -77,9 +78,12 @@ def steps(kind: str, vms: list[int]) -> list[tuple[str, int]]:
 def test_an_order_is_approved_whole_or_does_not_start(site: OrderedSite) -> None:
     """If a deployment is skipped, all are, and they are proposed again with another VM."""
     vms = site.vms("ann")
-    site.state_order(vms, 3.0)
+    order = site.state_order(vms, 3.0)
     site.minutes(2)
     assert site.plan() == steps("deploy", vms)
+    stored = site.read(lambda c: next(limit_order_store.of_ids(c, {order})))
+    assert stored.why == "its VMs may not start now; their messages say why"
+    assert "plan 1 places it" in str(site.bench.vm(vms[0]).user_template)
     site.approve(skip=[2])
     assert site.states(vms) == ["PENDING"] * 3
     assert all(step["skipped"] for step in site.ask("standing_plan")["steps"])
@@ -149,3 +153,19 @@ def test_opennebula_gets_all_vms_of_an_order_or_none(site: OrderedSite) -> None:
     for room in (HostRoom(cpu=250, memory_mib=1e6), HostRoom(cpu=1e6, memory_mib=2500)):
         assert site.places(vms, {0: room}) == []
     assert sorted(step.vm for step in site.places(vms)) == vms
+
+
+def test_a_deployment_that_opennebula_refuses_is_proposed_again(site: OrderedSite) -> None:
+    """The others run meanwhile; the next plan has the rest."""
+    vms = site.vms("ann")
+    site.state_order(vms, 3.0)
+    site.minutes(2)
+    site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.deploy", vm=vms[1], count=1))
+    site.approve()
+    site.minutes(1)
+    assert site.states(vms) == ["RUNNING", "PENDING", "RUNNING"]
+    assert site.plan() == [("deploy", vms[1])]
+    site.minutes(3)
+    assert site.states(vms) == ["RUNNING", "PENDING", "RUNNING"]
+    site.approve()
+    assert site.states(vms) == ["RUNNING"] * 3

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from merkatd.cluster import Decision, Deploy, Terminate
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.placement.registry import StrategyEntry
 from merkatd.scheduler.observation.observed import Observed
 from tests.scheduler.test_ordered_vms import Site
@@ -85,3 +86,20 @@ def test_vms_wait_with_one_of_their_order_that_has_a_proposed_step(site: Site) -
     site.scheduler.world = world
     site.periods(2)
     assert site.states([*others, *alone]) == ["RUNNING"] * 3
+
+
+def test_an_order_waits_for_its_vm_that_opennebula_has_refused(site: Site) -> None:
+    """When the VM is retried, all start together."""
+    refused = site.vms("ann", 1)
+    site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.deploy", vm=refused[0]))
+    site.periods(1)
+    others = site.vms("ann", 2)
+    site.state_order([*refused, *others], 3.0)
+    latest = site.period()
+    assert latest.decided.decision.plan.of(Deploy) == ()
+    assert f"waits with VM {refused[0]}" in latest.decided.decision.reasons[others[0]]
+    site.cloud.faults.clear()
+    for _ in range(10):
+        assert len(set(site.states([*refused, *others]))) == 1
+        site.periods(1)
+    assert site.states([*refused, *others]) == ["RUNNING"] * 3

@@ -1,14 +1,18 @@
 """VMs that the scheduler saves for an order start again; VMs that their owners stop do not."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from merkatd.database import Database
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_vm_store import LIMIT_ORDER_VMS
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.scheduler.base.ports import ReplyKind, StepReply
+from tests.lengths import shorten
 from tests.scheduler.test_ordered_vms import Site
 
 
@@ -163,6 +167,7 @@ def test_a_vm_stopped_before_the_order_stays_stopped(site: SavedSite, withdrawn:
     site.periods(1)
     order = site.state_order([vm], 3.0)
     site.periods(2)
+    assert "resume VMs that are stopped" in site.limit_order(order).why
     if withdrawn:
         site.withdraw(order)
         site.periods(2)
@@ -188,3 +193,48 @@ def test_a_stop_that_opennebula_refuses_marks_no_vm(site: SavedSite) -> None:
     site.clock.advance(30.0)
     site.periods(3)
     assert site.states(site.first) == ["STOPPED"] * 3
+
+
+def test_an_order_says_that_its_vms_are_saved(site: SavedSite) -> None:
+    """For the period in which they are resumed; then it says which limit would start it."""
+    site.displace()
+    site.periods(1)
+    assert site.limit_order(site.lower).why.startswith("its VMs are saved; they wait")
+    site.periods(1)
+    assert "its limit is 3 credits" in site.limit_order(site.lower).why
+
+
+class Killed(Exception):  # noqa: N818 - a kill, not an error
+    """The daemon is killed."""
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("last", range(shorten(1, 5), 9))
+def test_a_kill_in_any_transaction_leaves_no_vm_saved(
+    site: SavedSite, monkeypatch: pytest.MonkeyPatch, last: int, committed: bool
+) -> None:
+    """The daemon that saves the VMs is killed; their order is withdrawn before the next starts."""
+    stopped = site.first.pop()
+    site.act("stop", [stopped])
+    site.clock.advance(60.0)
+    site.state_order(site.vms("bob"), 90.0)
+    real, count = Database.run, [0]
+
+    async def run(self: Database, work: Any) -> Any:
+        count[0] += 1
+        if count[0] == last and not committed:
+            raise Killed
+        done = await real(self, work)
+        if count[0] >= last:
+            raise Killed
+        return done
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(Database, "run", run)
+        site.periods(1)
+    site.clock.advance(60.0)
+    site.start_daemon()
+    site.withdraw(site.lower)
+    site.periods(4)
+    assert site.not_saved(site.first)
+    assert site.state(stopped) == "STOPPED"

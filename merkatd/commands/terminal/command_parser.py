@@ -78,6 +78,7 @@ class Parser(argparse.ArgumentParser):
 LARGEST_WHOLE = 2**31 - 1
 LONGEST_NAME = 128
 MOST_CREDITS = 1e15
+MOST_FACTOR = 100.0
 LONGEST_DELAY_S = 86_400.0
 _UNITS = {**SECONDS, "w": 604_800}
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
@@ -107,6 +108,16 @@ def bid(text: str) -> float:
     if not 0 <= value <= MOST_CREDITS:
         raise argparse.ArgumentTypeError(
             f"{shortened(text)}: expected credits a period, from 0 to {MOST_CREDITS:g}"
+        )
+    return value
+
+
+def factor(text: str) -> float:
+    """Return a factor of a limit."""
+    value = _number(text)
+    if not 1 <= value <= MOST_FACTOR:
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)}: expected a number from 1 to {MOST_FACTOR:g}"
         )
     return value
 

@@ -149,7 +149,9 @@ def record_decision(
         most = _with_least_runs(context, observed.snapshot, decision, arrays["account"], most)
         ledger.reserve(connection, observed.period, most, at_s)
         arrays = with_means(connection, context, arrays)
-        outcomes = outcomes_of_all(snapshot, decision)
+        look = observed.observation
+        pending = look.vm_id[look.vm_state == VmState.PENDING]
+        outcomes = outcomes_of_all(snapshot, pending, decision)
         limit_order_store.record_outcomes(connection, outcomes, at_s)
         period_store.decided(connection, observed.period, at_s, label, decision.memory)
     price_store.store_allocations(connection, observed.period, arrays)

@@ -8,7 +8,7 @@ from functools import partial
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import ACTIVE, Step
+from merkatd.cluster import ACTIVE, Step, Stop, VmState
 from merkatd.cluster.columns import is_one_of
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
@@ -16,11 +16,13 @@ from merkatd.database.scheduler import (
     bid_store,
     journal,
     limit_order_store,
+    limit_order_vm_store,
     migration_history,
     period_store,
 )
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.database.scheduler.migration_history import RecentMigrations
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.bidders import TemplateBids, template_bids, text_hash
@@ -31,9 +33,9 @@ from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
 from merkatd.scheduler.terms.failed_migrations import resting, window_s
 from merkatd.scheduler.terms.ordered_vms import (
     NO_ORDERS,
+    SAVED,
     StatedOrders,
     read_orders,
-    update_saved_vms,
     with_stated_orders,
 )
 
@@ -203,7 +205,7 @@ def _store(
     bid_store.forget(connection, gone)
     left = limit_order_store.lost_vms(connection, owners, observation.ailing.keys())
     limit_order_store.remove_vms(connection, left)
-    update_saved_vms(connection, observation, outstanding)
+    _update_saved(connection, observation, outstanding)
     if number is None:
         number = period_store.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
@@ -217,6 +219,24 @@ def _store(
     return _Stored(
         number, verdicts, present, applications, rates, under_way, known_moves, lost, orders
     )
+
+
+def _update_saved(
+    connection: sa.Connection, seen: Observation, outstanding: Sequence[StoredStep]
+) -> None:
+    """Store which VMs of limit orders the scheduler has saved, and forget resumed ones.
+
+    `outstanding` are the steps that had no outcome before this observation. Those that were refused
+    are not among them, and the request of a planned one was never sent.
+    """
+    stopped = {
+        stored.step.vm
+        for stored in outstanding
+        if isinstance(stored.step, Stop) and stored.sent_s is not None
+    }
+    rows = zip(seen.vm_id.tolist(), seen.vm_state.tolist(), seen.vm_words, strict=True)
+    kept = {vm for vm, state, word in rows if word == SAVED or state == VmState.BUSY}
+    limit_order_vm_store.update_saved(connection, stopped, kept | seen.ailing.keys())
 
 
 def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, Stop, VmState
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, is_one_of, rows_of
+from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, VmState
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, Ints, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.fleets import fleet_store
 from merkatd.database.scheduler import limit_order_store, limit_order_vm_store, price_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
-from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
@@ -72,24 +71,6 @@ def read_orders(connection: sa.Connection) -> StatedOrders:
     prices = {} if newest is None else price_store.load_prices(connection, newest)
     saved = limit_order_vm_store.saved_vms(connection)
     return StatedOrders(orders, prices, fleet_store.unordered_vms(connection), saved)
-
-
-def update_saved_vms(
-    connection: sa.Connection, seen: Observation, outstanding: Sequence[StoredStep]
-) -> None:
-    """Store which VMs of limit orders the scheduler has saved, and forget resumed ones.
-
-    `outstanding` are the steps that had no outcome before this observation. Those that were refused
-    are not among them, and the request of a planned one was never sent.
-    """
-    stopped = {
-        stored.step.vm
-        for stored in outstanding
-        if isinstance(stored.step, Stop) and stored.sent_s is not None
-    }
-    rows = zip(seen.vm_id.tolist(), seen.vm_state.tolist(), seen.vm_words, strict=True)
-    kept = {vm for vm, state, word in rows if word == SAVED or state == VmState.BUSY}
-    limit_order_vm_store.update_saved(connection, stopped, kept | seen.ailing.keys())
 
 
 def takes_orders(market: MarketRules) -> bool:
@@ -232,16 +213,33 @@ def vms_of_undecided(snapshot: Snapshot, decision: Decision) -> Bools:
     return undecided
 
 
-def outcomes_of_all(snapshot: Snapshot, decision: Decision) -> list[OrderOutcome]:
-    """Return the outcomes of the stated orders, also of those that took part in no market."""
-    undecided = snapshot.vms.order[vms_of_undecided(snapshot, decision)]
-    stated = np.setdiff1d(snapshot.orders.id, snapshot.orders.id[undecided]).tolist()
-    outcomes = decision.orders
-    why = (
-        "none of its VMs runs or waits, or they may have nothing (MERKAT_MAX_CPU),"
-        " or they are not all in one market with limit orders"
-    )
-    return [outcomes.get(order, OrderOutcome(order, False, None, why)) for order in stated]
+def outcomes_of_all(snapshot: Snapshot, pending: Ints, decision: Decision) -> list[OrderOutcome]:
+    """Return the outcomes of the stated orders, also of those that took part in no market.
+
+    `pending` are the ids of all VMs that wait for a host in OpenNebula.
+    """
+
+    def orders_of(vms: Bools) -> list[int]:
+        order = snapshot.vms.order[vms]
+        ids: list[int] = snapshot.orders.id[order[order != NO_ROW]].tolist()
+        return ids
+
+    undecided = orders_of(vms_of_undecided(snapshot, decision))
+    stated = np.setdiff1d(snapshot.orders.id, np.array(undecided, dtype=np.int64)).tolist()
+    why = dict.fromkeys(orders_of(is_one_of(snapshot.vms.id, pending)), _MAY_NOT)
+    why |= dict.fromkeys(orders_of(snapshot.vms.saved), _SAVED)
+    return [
+        decision.orders.get(order, OrderOutcome(order, False, None, why.get(order, _NO_PART)))
+        for order in stated
+    ]
+
+
+_MAY_NOT = "its VMs may not start now; their messages say why"
+_SAVED = "its VMs are saved; they wait for hosts from the next period on"
+_NO_PART = (
+    "none of its VMs runs or waits (resume VMs that are stopped), or they may have nothing"
+    " (MERKAT_MAX_CPU), bid for a group, or are not all in one market with limit orders"
+)
 
 
 def _market_of(snapshot: Snapshot, rows: np.ndarray, markets: Sequence[MarketRules]) -> int:

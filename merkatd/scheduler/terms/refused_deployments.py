@@ -10,7 +10,7 @@ neighbours 7 % of their cores. It would never pay, as it never runs.
 
 So the next period begins as soon as the rhythm allows, and does not place the VM. The VM is retried
 at growing intervals, together with all other refused VMs of its owner. For their neighbours that is
-no worse than one such VM with a higher bid.
+no worse than one such VM with a higher bid. The other VMs of its limit order wait with it.
 
 Once one of the VMs runs, the cause may be removed. Then the owner's other VMs that were refused for
 the same reason are retried together. The interval to that attempt stays, and shrinks by one attempt
@@ -46,6 +46,7 @@ import numpy as np
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import Bools, HostState, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, row_of
+from merkatd.cluster.left_out import with_their_orders
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
@@ -196,6 +197,7 @@ class RefusedDeployments:
         wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
         if not wait:
             return affordable
+        wait = with_their_orders(seen.snapshot, wait)
         state = np.where(is_one_of(vms.id, wait), int(VmState.ABSENT), vms.state)
         snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
         messages = {**affordable.messages, **messages_after_reasons(affordable.messages, wait)}
