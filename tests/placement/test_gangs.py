@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.cluster import HostState, Requirements, RolePolicy, Roles, Snapshot, VmState
+from merkatd.cluster import Deploy, HostState, Requirements, RolePolicy, Roles, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from tests.placement.test_order_clearing import decided, halls, starts, stops
 
@@ -27,7 +27,7 @@ def test_vms_that_must_be_together_go_where_all_have_room() -> None:
     )
     together = Roles(name=("pair",), policy=np.array([RolePolicy.TOGETHER]))
     decision = decided(replace(snapshot, roles=together))
-    assert [step.host for step in decision.plan] == [1, 1]
+    assert [step.host for step in decision.plan.of(Deploy)] == [1, 1]
 
 
 def test_a_vm_with_requirements_leaves_the_only_host_to_another_one() -> None:
@@ -35,7 +35,7 @@ def test_a_vm_with_requirements_leaves_the_only_host_to_another_one() -> None:
     snapshot = with_vms(halls(2, [(NO_HOST, 8.0, 60.0, 0)] * 2), requirement=np.array([-1, 0]))
     first_host = Requirements(name=("first",), allowed=np.array([[True, False]]))
     decision = decided(replace(snapshot, requirements=first_host))
-    assert sorted((step.vm, step.host) for step in decision.plan) == [(0, 1), (1, 0)]
+    assert sorted((step.vm, step.host) for step in decision.plan.of(Deploy)) == [(0, 1), (1, 0)]
 
 
 def test_vms_that_must_be_apart_wait_if_hosts_are_too_few() -> None:
@@ -123,5 +123,5 @@ def test_an_order_with_a_busy_vm_keeps_its_room() -> None:
     """Another order starts at once on the other host."""
     snapshot = halls(2, [(0, 5.0, 60.0, 0), (NO_HOST, 1.0, 50.0, 1)])
     decision = decided(with_vms(snapshot, **STUCK["busy"]))
-    assert [step.host for step in decision.plan] == [1]
+    assert [step.host for step in decision.plan.of(Deploy)] == [1]
     assert decision.allocations[:, 0] == pytest.approx([60.0, 50.0])

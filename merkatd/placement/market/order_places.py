@@ -28,6 +28,7 @@ class OrderPlaces:
         ends = np.cumsum(np.bincount(self.order, minlength=len(self.orders)))
         self.vms: list[Ints] = np.split(members[by_order], ends[:-1])
         """By order: the rows of its VMs in the view."""
+        self._postponed = snapshot.orders.postponed[self.orders]
         self.later = np.zeros(len(self.orders), dtype=bool)
         """[orders]: whether it gets its hosts only once other VMs have left."""
         self.leaving: list[int] = []
@@ -55,6 +56,10 @@ class OrderPlaces:
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self._then.hosts(self.members), NO_HOST)
 
+    def going(self) -> Ints:
+        """Return, for each VM that must leave its host, the host to which it must go."""
+        return self._then.hosts(np.array(self.leaving, dtype=np.int64))
+
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
         vms, place = self.vms[order], self.view.place
@@ -66,6 +71,7 @@ class OrderPlaces:
             return True
         if self._now.take(waiting):
             if self._then.keep(waiting, self._now.hosts(waiting)):
+                self.later[order] = self._postponed[order]
                 return True
             self._now.leave(waiting)
         self.later[order] = True

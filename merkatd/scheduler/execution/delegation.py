@@ -14,12 +14,12 @@ from twisted.internet.defer import Deferred
 from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
 from merkatd.cluster.columns import is_one_of
 from merkatd.database.scheduler import journal
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.phases.migration_waves import migration_waves, vms_of_later_waves
-from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
