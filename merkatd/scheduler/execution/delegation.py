@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 
 from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.left_out import waiting_with
 from merkatd.database.scheduler import journal
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.ports import Observation
@@ -82,6 +83,9 @@ def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observ
     else:
         inside = np.append(observed.observation.host_cluster == wanted.cluster, [False])
         kept_waiting, movable = waits, vms.movable & asked & inside[vms.host]
+    # An order waits as long as OpenNebula does not ask for all of its waiting VMs.
+    kept = set(vms.id[kept_waiting].tolist())
+    kept_waiting |= is_one_of(vms.id, waiting_with(snapshot, kept).keys())
     state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
     given = {row: _given(observed, wanted, row) for row in np.flatnonzero(asked).tolist()}
     now = replace(snapshot, vms=replace(vms, state=state, movable=movable))

@@ -46,6 +46,7 @@ import numpy as np
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import Bools, HostState, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, row_of
+from merkatd.cluster.left_out import with_their_orders
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
@@ -196,6 +197,7 @@ class RefusedDeployments:
         wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
         if not wait:
             return affordable
+        wait = with_their_orders(seen.snapshot, wait)
         state = np.where(is_one_of(vms.id, wait), int(VmState.ABSENT), vms.state)
         snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
         messages = {**affordable.messages, **messages_after_reasons(affordable.messages, wait)}
