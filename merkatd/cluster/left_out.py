@@ -1,6 +1,15 @@
 """VMs that a decision leaves out: they get no other place, and steps that need theirs are dropped.
 
 The VMs of a limit order start together. So if one that waits is left out, all that wait are.
+
+# Note [Orders that wait for memory]
+
+An order may have to wait until balloons have made room on the hosts that it takes. It keeps these
+hosts meanwhile, although its VMs don't start. If it counted as absent instead, an order that it has
+displaced would start in its room again, would be displaced again as soon as it runs, and so on for
+ever. Example: an order of 3 VMs with 1,700 MiB each displaces one of 3 VMs with 1,024 MiB from a
+host of 8,192 MiB, on which a VM that bids holds 5,120 MiB. The balloon of that VM shrinks for some
+periods, and then the order starts.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,6 +22,38 @@ from merkatd.cluster.columns import NO_ROW, is_one_of
 from merkatd.cluster.plan import Deploy, Migrate, Plan, Step
 from merkatd.cluster.snapshot import Snapshot
 from merkatd.cluster.vms import VmState
+
+
+def with_orders_postponed(
+    snapshot: Snapshot, late: AbstractSet[int], plan: Plan
+) -> tuple[Snapshot, Mapping[int, int]]:
+    """Return the cloud in which the orders of these waiting VMs start later, on their hosts.
+
+    The second value are these hosts in the plan, by id of the VMs that wait in these orders.
+    """
+    vms, orders = snapshot.vms, snapshot.orders
+    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    postponed = orders.postponed.copy()
+    postponed[vms.order[waits[is_one_of(vms.id[waits], late)]]] = True
+    gangs = set(vms.id[waits[postponed[vms.order[waits]]]].tolist())
+    hosts = {step.vm: step.host for step in plan.of(Deploy) if step.vm in gangs}
+    return replace(snapshot, orders=replace(orders, postponed=postponed)), hosts
+
+
+def without_starting_orders(snapshot: Snapshot) -> tuple[Snapshot, Mapping[int, str]]:
+    """Return the cloud in which no limit order starts, and the reasons by id of the waiting VMs.
+
+    Orders that are postponed keep their hosts.
+    """
+    vms = snapshot.vms
+    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    waits = waits[~snapshot.orders.postponed[vms.order[waits]]]
+    if not len(waits):
+        return snapshot, {}
+    state = vms.state.copy()
+    state[waits] = int(VmState.ABSENT)
+    reasons = dict.fromkeys(vms.id[waits].tolist(), "its limit order waits until others have hosts")
+    return replace(snapshot, vms=replace(vms, state=state)), reasons
 
 
 def without_places(snapshot: Snapshot, late: AbstractSet[int]) -> Snapshot:

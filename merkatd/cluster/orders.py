@@ -47,6 +47,8 @@ class OrderTerms:
     """Whether the VM is displaced and can't be stopped: it bids its part of the limit."""
     leaving: Ints
     """Snapshot rows of VMs that must leave their hosts, to make room for an order."""
+    going: Ints
+    """[leaving]: snapshot row of the host to which each of these VMs must go."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):

@@ -95,6 +95,8 @@ class Orders(Table):
     id: Ints = whole()
     funded_s: Floats = number(default=0.0, later=True)
     """The time for which the payer must have the limit: the rest of the order's least run."""
+    postponed: Bools = flag(default=False, later=True)
+    """Whether the order's waiting VMs get hosts but start later, when these have the memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

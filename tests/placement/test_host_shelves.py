@@ -12,7 +12,7 @@ from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
-from merkatd.placement.market.lone_orders import LoneOrders
+from merkatd.placement.market.lone_orders import LoneOrders, StuckVms
 from tests.clouds import crowded, tangled
 from tests.lengths import EXAMPLES
 
@@ -127,7 +127,8 @@ def test_the_first_test_of_lone_orders_agrees_with_their_placement(seed: int, si
     fixed = view.place.copy()
     fixed[rows] = NO_HOST
     fixed[view.movable & ~rules.stays] = NO_HOST
-    lone = LoneOrders(view, rules, rows, order)
+    none = StuckVms(np.zeros(0, dtype=np.int64), np.zeros((0, floor.shape[1])))
+    lone = LoneOrders(view, rules, rows, order, fixed, none)
     for number in range(int(order.max()) + 1):
         vms = rows[order == number]
         there, waiting = vms[view.place[vms] != NO_HOST], vms[view.place[vms] == NO_HOST]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.platforms.test_queued import Queues
+from tests.platforms.queues import Queues
 
 
 @pytest.fixture

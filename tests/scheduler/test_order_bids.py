@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from merkatd.cluster import Markets, Snapshot, VmState
+from merkatd.cluster import Decision, Markets, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.scheduler.limit_order_store import LimitOrder
@@ -76,10 +76,11 @@ def with_orders(
 
 
 def test_vms_that_run_wait_or_start_share_the_limit_by_their_size() -> None:
-    """Half of it goes by CPU, half by memory; VMs that are off or saved have no part."""
-    vms = with_orders(six_vms(), stated(order_of(0, 1, 2, 3, 4))).vms
+    """Half of it goes by CPU, half by memory; a saved VM has a part, one that is off has none."""
+    orders = stated(order_of(0, 1, 2, 3, 4), saved=frozenset({3}))
+    vms = with_orders(six_vms(), orders).vms
     assert vms.order.tolist() == [0, 0, 0, 0, 0, NO_ROW]
-    assert vms.bid[:3].tolist() == [[5.0, 15.0], [10.0, 15.0], [15.0, 0.0]]
+    assert vms.bid[:3].tolist() == [[3.0, 15.0], [6.0, 15.0], [9.0, 0.0]]
     assert vms.bid[3:].tolist() == [[7.0, 7.0]] * 3
     assert vms.floor[:3].tolist() == [[0.0, 0.0]] * 3
     assert vms.floor[3:].tolist() == [[5.0, 5.0]] * 3
@@ -160,7 +161,10 @@ def test_a_payer_must_have_the_credits_for_the_least_run() -> None:
 def test_every_stated_order_has_an_outcome() -> None:
     """Those that took part in no market say why, in the order of their ids."""
     runs = OrderOutcome(4, True, 2.0, "")
-    other, same = outcomes_of_all([4, 3], {4: runs})
+    orders = stated(replace(order_of(5), id=3), replace(order_of(0, 1), id=4))
+    snapshot = with_orders(six_vms(), orders)
+    decision = Decision(Plan(()), np.zeros((6, 2)), np.zeros((2, 2)), orders={4: runs})
+    other, same = outcomes_of_all(snapshot, np.zeros(0, dtype=np.int64), decision)
     assert (other.id, other.runs, other.cost) == (3, False, None)
     assert "none of its VMs runs or waits" in other.why
     assert same is runs

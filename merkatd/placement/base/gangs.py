@@ -243,9 +243,15 @@ class GangBoard:
             self._move(vm, int(place[vm]))
 
 
+def starting_gangs(view: MarketView, rules: HardConstraints) -> Bools:
+    """Return [vms]: whether the VM waits for a host and is in a limit order."""
+    starting: Bools = (view.place == NO_HOST) & (rules.order != NO_ROW)
+    return starting
+
+
 def place_gangs(view: MarketView, board: Board, rules: HardConstraints) -> None:
     """Place the pending VMs of each limit order whose VMs all fit, by priority."""
-    pending = np.flatnonzero((view.place == NO_HOST) & (rules.order != NO_ROW))
+    pending = np.flatnonzero(starting_gangs(view, rules))
     if not len(pending):
         return
     gangs = GangBoard(view, board, rules)

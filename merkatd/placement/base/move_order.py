@@ -5,7 +5,8 @@
 While a VM migrates, its memory occupies both hosts. So an arriving VM needs room before the VMs
 that leave have gone. A move that fits beside all VMs still there waits for nothing. A move that
 needs the place of another VM waits until that VM has left. Moves that wait for each other in a
-ring are left out. VMs on overfull hosts move first.
+ring are left out. New VMs of limit orders come first, as those of an order must start together;
+then VMs on overfull hosts.
 
 Example: two hosts of 100 MiB. VM 0 (floor 60) is on host 0, VM 1 (floor 60) on host 1; each floor
 leaves 40. VM 1 goes to a third, empty host and VM 0 to host 1. VM 1 moves at once, and VM 0 waits
@@ -21,6 +22,7 @@ from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, floors_fit, on_overfull, with_vm
+from merkatd.placement.base.gangs import starting_gangs
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.least_load import load_by_host, update_load
 
@@ -48,7 +50,8 @@ def order_moves(view: MarketView, rules: HardConstraints, wanted: Ints) -> Order
     after: dict[int, tuple[int, ...]] = {}
     moves: list[int] = []
     moving = np.flatnonzero((wanted != view.place) & (wanted != NO_HOST))
-    waiting = moving[np.argsort(~on_overfull(view)[moving], kind="stable")].tolist()
+    turn = np.where(starting_gangs(view, rules), 0, np.where(on_overfull(view), 1, 2))
+    waiting = moving[np.argsort(turn[moving], kind="stable")].tolist()
     while waiting:
         still = []
         for vm in waiting:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints
+from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board

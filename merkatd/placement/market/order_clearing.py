@@ -45,13 +45,14 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
-from merkatd.cluster.left_out import without_arrivals, without_places
+from merkatd.cluster.left_out import without_places, without_starting_orders
 from merkatd.cluster.orders import OrderOutcome, OrderTerms, joined, with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.market.explanation import hosts_after
 from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import price
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.order_places import OrderPlaces
 
@@ -80,22 +81,33 @@ def decide_with_orders(
 ) -> Decision:
     """Return the decision of a strategy that sees the limit orders' VMs with their terms.
 
-    Orders whose VMs did not all get hosts count as absent, and all is decided again.
+    Orders whose VMs did not all get hosts count as absent, and all is decided again. In the last
+    decision no order starts, so that nobody is displaced for an order that does not come.
     """
     late: dict[int, str] = {}
-    for _ in range(_MOST_ROUNDS):
+    for turn in range(_MOST_ROUNDS + 1):
+        if turn == _MOST_ROUNDS:
+            snapshot, others = without_starting_orders(snapshot)
+            late |= others
         cleared = clear_orders(snapshot, pricing)
         seen = with_order_terms(snapshot, cleared.terms)
-        decision = strategy(seen)
+        decision = strategy(_with_destinations(seen, cleared.terms))
         split = split_orders(seen, decision.plan)
         if not split:
             break
         late |= split
         snapshot = without_places(snapshot, late.keys())
-    else:
-        decision = replace(decision, plan=without_arrivals(decision.plan, late))
     decision = _with_orders(seen, pricing, decision, cleared)
     return replace(decision, reasons={**decision.reasons, **late})
+
+
+def _with_destinations(seen: Snapshot, terms: OrderTerms | None) -> Snapshot:
+    """Return the cloud in which VMs that make room go where they take no room of orders."""
+    if terms is None:
+        return seen
+    hosts, pairs = np.arange(len(seen.hosts)), zip(terms.leaving, terms.going, strict=True)
+    to = {int(vm): hosts == host for vm, host in pairs}
+    return narrowed_to(seen, to, "the host that leaves room for limit orders")
 
 
 def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
@@ -182,6 +194,7 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
         coming=np.full(count, NO_HOST),
         stuck=np.zeros(count, dtype=bool),
         leaving=np.zeros(0, dtype=np.int64),
+        going=np.zeros(0, dtype=np.int64),
     )
     return market_view(with_order_terms(snapshot, whole), market)
 
@@ -252,6 +265,7 @@ def _results(
         coming=np.append(view.hosts, NO_HOST)[places.coming()],
         stuck=stuck,
         leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
+        going=view.hosts[places.going()],
     )
     waits = np.flatnonzero(~cleared.runs | places.later)
     lacked = np.zeros(len(cleared.runs))
@@ -327,7 +341,8 @@ def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
     waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
     if not len(waits):
         return {}
-    starts = is_one_of(vms.id[waits], [step.vm for step in plan.of(Deploy)])
+    now = [step.vm for step in plan.of(Deploy) if not step.after]
+    starts = is_one_of(vms.id[waits], now)
     order = vms.order[waits]
     split = is_one_of(order, np.intersect1d(order[starts], order[~starts]))
     names = snapshot.orders.id[order[split]].tolist()

@@ -34,6 +34,7 @@ class OrderPlaces:
         self._by_part = members[np.argsort(parts, kind="stable")]
         ends = np.cumsum(np.bincount(parts, minlength=2 * len(self.orders)))
         self._ends: list[int] = [0, *ends.tolist()]
+        self._postponed = snapshot.orders.postponed[self.orders]
         self.later = np.zeros(len(self.orders), dtype=bool)
         """[orders]: whether it gets its hosts only once other VMs have left."""
         self.leaving: list[int] = []
@@ -112,6 +113,10 @@ class OrderPlaces:
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self._then.hosts(self.members), NO_HOST)
 
+    def going(self) -> Ints:
+        """Return, for each VM that must leave its host, the host to which it must go."""
+        return self._then.hosts(np.array(self.leaving, dtype=np.int64))
+
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
         there, waiting = self._vms(order)
@@ -137,6 +142,7 @@ class OrderPlaces:
         """Take hosts for the waiting VMs of an order beside its others; return success."""
         if self._now.take(waiting):
             if self._then.keep(waiting, self._now.hosts(waiting)):
+                self.later[order] = self._postponed[order]
                 return True
             self._now.leave(waiting)
         self.later[order] = True

@@ -25,6 +25,9 @@ room for it while all other VMs stay. Gains that need that room are left out.
 
 Example: the search puts new VM 5 on host 0, where VM 0 does not fit beside it, and sends VM 0 to
 host 1. The migration alone would do harm, so VM 0 stays, and VM 5 starts on host 1.
+
+VMs of a limit order must start in the same period. If one of them would wait for a migration, all
+new VMs of limit orders go where they find room while all other VMs stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,6 +39,7 @@ from merkatd.cluster import Bools, HostState, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, on_overfull
+from merkatd.placement.base.gangs import starting_gangs
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score
 from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.move_order import OrderedMoves, order_moves, with_waiting
@@ -213,6 +217,7 @@ def _harmless(
     """Return the wanted moves without harmful ones; stuck VMs then move to their `safe` place."""
     planned = wanted if as_planned else None
     free = ~ordered(problem.snapshot, problem.view)
+    gangs = starting_gangs(problem.view, problem.rules)
     while True:
         orderly = order_moves(problem.view, problem.rules, wanted)
         harmful = list(_migrations_in_no_wave(problem, harm, orderly, free, planned))
@@ -223,6 +228,8 @@ def _harmless(
         instead[harmful] = problem.view.place[harmful]
         stuck = [vm for vm in orderly.stuck if safe[vm] != problem.view.place[vm]]
         instead[stuck] = safe[stuck]
+        if any(gangs[vm] for vm, first in orderly.after.items() if first):
+            instead[gangs] = safe[gangs]
         if np.array_equal(instead, wanted):
             return orderly
         wanted = instead

@@ -15,12 +15,12 @@ from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
 from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.left_out import waiting_with, with_their_orders
 from merkatd.database.scheduler import journal
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.phases.migration_waves import migration_waves, vms_of_later_waves
-from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,9 @@ def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observ
     else:
         inside = np.append(observed.observation.host_cluster == wanted.cluster, [False])
         kept_waiting, movable = waits, vms.movable & asked & inside[vms.host]
-    kept = frozenset(vms.id[kept_waiting].tolist())
-    kept_waiting |= is_one_of(vms.id, waiting_with(snapshot, kept))
+    # An order waits as long as OpenNebula does not ask for all of its waiting VMs.
+    kept = set(vms.id[kept_waiting].tolist())
+    kept_waiting |= is_one_of(vms.id, waiting_with(snapshot, kept).keys())
     state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
     given = {row: _given(observed, wanted, row) for row in np.flatnonzero(asked).tolist()}
     now = replace(snapshot, vms=replace(vms, state=state, movable=movable))

@@ -12,7 +12,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, HostState, RolePolicy, Snapshot
 from merkatd.cluster.columns import is_one_of
-from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 
 
 def without_hopeless_hosts(

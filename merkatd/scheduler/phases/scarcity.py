@@ -21,8 +21,16 @@ from merkatd.cluster import (
     urgent_vms,
 )
 from merkatd.cluster.columns import NO_HOST, is_one_of
-from merkatd.cluster.left_out import with_their_orders, without_arrivals, without_places
+from merkatd.cluster.left_out import (
+    waiting_with,
+    with_orders_postponed,
+    with_their_orders,
+    without_arrivals,
+    without_places,
+    without_starting_orders,
+)
 from merkatd.limits import LimitPlan
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.ports import CapacityPort
 from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_hopeless_hosts
 
@@ -55,7 +63,11 @@ def within_capacity(
         if not more and not held:
             break
         if turn < MOST_ROUNDS:
-            decision = decide(without_places(snapshot, late.keys() | stays))
+            now = without_places(snapshot, late.keys() | stays)
+            if turn == MOST_ROUNDS - 1:
+                now, others = without_starting_orders(now)
+                late |= others
+            decision = decide(now)
         else:
             plan = without_arrivals(decision.plan, late.keys() | stays)
             decision = replace(decision, plan=plan)
@@ -73,11 +85,14 @@ def within_memory(
     was to go (`decide` receives these hosts by VM id), unless they never can: then the VM is
     hopeless. A hopeless VM that is new, or must leave its host, is tried on hosts that can take it.
     If hopeless VMs follow one another, their hosts take no more VMs. In the last decision only VMs
-    move that must leave and have found room.
+    move that must leave and have found room, and no limit order starts.
+
+    See Note [Orders that wait for memory] in `left_out.py`.
     """
     late: dict[int, str] = {}
     tried: dict[int, str] = {}
     coming: dict[int, int] = {}
+    gangs = set[int]()
     now, must = snapshot, urgent_vms(snapshot)
     for turn in range(_TURNS):
         decision, limits = decide(now, coming)
@@ -90,18 +105,29 @@ def within_memory(
         more = {vm: limits.postponed[vm] for vm in (new | hopeless) - elsewhere}
         late |= with_their_orders(now, more)
         to = _hosts_of(decision.plan, new - hopeless)
-        coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in hopeless}
-        now = without_places(now, late.keys())
+        in_time = new - hopeless - waiting_with(now, hopeless).keys()
+        now, kept = with_orders_postponed(now, in_time, decision.plan)
+        gangs |= kept.keys()
+        coming = {vm: to for vm, to in {**coming, **to, **kept}.items() if vm not in hopeless}
+        now = without_places(_only_there(now, kept), late.keys() - gangs)
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, hopeless)
         if turn == _TURNS - 2:
             now = with_only_these_moves(
                 now, _hosts_of(decision.plan, must - limits.postponed.keys())
             )
+            now, others = without_starting_orders(now)
+            late |= others
     gone = _hosts_of(decision.plan, tried.keys()).keys()
-    kept = {vm: why for vm, why in tried.items() if vm not in gone}
-    postponed = {**kept, **late, **limits.postponed}
+    still = {vm: why for vm, why in tried.items() if vm not in gone}
+    postponed = {**still, **late, **limits.postponed}
     return decision, replace(limits, postponed=postponed)
+
+
+def _only_there(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snapshot:
+    """Return the cloud in which these VMs (by id) may use these hosts only."""
+    only = {snapshot.vm_row(vm): snapshot.hosts.id == host for vm, host in hosts.items()}
+    return narrowed_to(snapshot, only, "the hosts that make room for its limit order")
 
 
 def _hosts_of(plan: Plan, vms: AbstractSet[int]) -> dict[int, int]:

@@ -47,13 +47,13 @@ from merkatd.base.backoff import Backoff
 from merkatd.cluster import Bools, HostState, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, row_of
 from merkatd.cluster.left_out import with_their_orders
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
-from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 
 LONGEST_REST_S = 600.0

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.limits.enforced_limits import MEMORY
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
-from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
 def on_large_hosts(observed: Observed) -> Observed:

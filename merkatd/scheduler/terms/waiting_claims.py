@@ -30,7 +30,7 @@ from merkatd.cluster.columns import NO_HOST
 from merkatd.market.floors import PART
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
+from merkatd.placement.base.narrowed_hosts import narrowed_to
 
 MOST_CLAIMS = 20
 """The number of different claims of an owner that are considered in a period. Further waiting VMs

@@ -19,8 +19,11 @@ def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> S
         return snapshot
     names = list(snapshot.requirements.name)
     allowed: list[Bools] = list(snapshot.requirements.allowed)
-    rank: list[Floats] = list(snapshot.requirements.rank)
     nowhere_better = np.zeros(len(snapshot.hosts))
+    ranked = snapshot.requirements.rank.shape[1] > 0
+    rank: list[Floats] = (
+        list(snapshot.requirements.rank) if ranked else [nowhere_better] * len(names)
+    )
     requirement = snapshot.vms.requirement.copy()
     known: dict[tuple[int, bytes], int] = {}
     for row, given in hosts.items():
