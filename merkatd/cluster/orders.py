@@ -25,6 +25,17 @@ class OrderOutcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GoodsOffers:
+    """The weights of goods among limit orders, and what is offered for the goods at the margin.
+
+    Each is [markets, resources], with NaN for markets without orders.
+    """
+
+    weights: Floats
+    offers: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OrderTerms:
     """The terms of the VMs in limit orders, in this period: full size, or nothing."""
 
@@ -69,6 +80,17 @@ def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
         leaves=leaves,
     )
     return replace(snapshot, vms=changed)
+
+
+def joined_offers(parts: Sequence[GoodsOffers]) -> GoodsOffers | None:
+    """Return the offers of several markets together, each for its own; None without any."""
+    if not parts:
+        return None
+    weights, offers = parts[0].weights.copy(), parts[0].offers.copy()
+    for part in parts[1:]:
+        np.copyto(weights, part.weights, where=~np.isnan(part.weights))
+        np.copyto(offers, part.offers, where=~np.isnan(part.offers))
+    return GoodsOffers(weights, offers)
 
 
 def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:

@@ -51,7 +51,9 @@ def no_rows(table: type[Table]) -> Any:
             columns[name] = np.zeros(0)
         elif form.what == "scores":
             columns[name] = np.zeros((0, 0))
-        elif form.what in {"flag", "members"}:
+        elif form.what == "flag":
+            columns[name] = np.zeros(0, dtype=bool)
+        elif form.what == "members":
             columns[name] = np.zeros((0, 0), dtype=bool)
         else:
             columns[name] = np.zeros(0, dtype=np.int64)

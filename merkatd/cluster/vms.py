@@ -95,6 +95,10 @@ class Orders(Table):
     id: Ints = whole()
     funded_s: Floats = number(default=0.0, later=True)
     """The time for which the payer must have the limit: the rest of the order's least run."""
+    runs: Bools = flag(default=False, later=True)
+    """Whether it ran by the last decision."""
+    paid: Floats = number(default=None, later=True)
+    """The credits per period that its VMs on hosts paid last; NaN if they paid by their bids."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

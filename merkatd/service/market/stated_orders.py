@@ -53,7 +53,8 @@ class BookedOrder:
     """A limit order as all tenants see it."""
 
     height: float | None
-    """The multiple of the present prices that it can pay for its bundle; None without prices."""
+    """The multiple of the goods' weights, which are slow prices, that it can pay for its bundle;
+    None without prices."""
     limit: float
     """The limit in force."""
     runs: bool
@@ -344,7 +345,11 @@ def _booked(
 
 
 def _weights(view: PeriodView, market: int, reserve: Floats) -> Floats:
-    """Return the present prices of a market; where there is none, the reserve price."""
+    """Return the weights of a market's goods; before the first, its prices, or reserve prices."""
+    offers = view.decision.goods_offers
+    if offers is not None and np.isfinite(offers.weights[market]).all():
+        weights: Floats = offers.weights[market]
+        return weights
     prices = view.decision.prices[market]
     usable = np.isfinite(prices) & (prices > 0)
     return np.where(usable, prices, np.asarray(reserve, float))
