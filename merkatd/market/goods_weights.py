@@ -16,9 +16,11 @@ hour, or since the first order if that is later. Early periods count as long as 
 running order comes first if its height is nearly equal (`limit_orders.py`). So the weights settle,
 and the orders stay in their order.
 
-Among 1,200 random books with constant input, two orders took turns for ever in 28 with last prices
-as weights, in one with their average over an hour, and in none with these weights
-(`tests/market/test_goods_weights.py`).
+Measured with constant input over 400 periods: in 16 of 1,500 random books of one to three goods,
+orders were stopped in 110 to 399 periods with the last prices as weights. With the average of
+prices over an hour they were in two books, in 136 and 311 periods. With these weights orders of all
+these books were stopped in at most two periods. In 536 random books of two or three goods it was
+at most four of 200 (`tests/market/test_goods_weights.py`).
 
 The weights of a period are known before its limits are read. So a higher limit never stops its own
 order, and moves the weights of later periods by a part of the hour only.

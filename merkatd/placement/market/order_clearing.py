@@ -13,6 +13,9 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
   hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
+VMs that bid and wait count against orders as far as they would pay, if they would get hosts now. A
+bid that fits nowhere raises no price, and one that an order leaves no room raises no price either.
+
 The strategy then sees the VMs of running orders with their full size as floor and without bids, and
 no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
 

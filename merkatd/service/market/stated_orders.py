@@ -53,8 +53,7 @@ class BookedOrder:
     """A limit order as all tenants see it."""
 
     height: float | None
-    """The multiple of the goods' weights, which are slow prices, that it can pay for its bundle;
-    None without prices."""
+    """The multiple of slow prices that it can pay for its bundle; None without prices."""
     limit: float
     """The limit in force."""
     runs: bool
@@ -345,11 +344,8 @@ def _booked(
 
 
 def _weights(view: PeriodView, market: int, reserve: Floats) -> Floats:
-    """Return the weights of a market's goods; before the first, its prices, or reserve prices."""
+    """Return the weights of a market's goods; before the first, its prices or reserve prices."""
     offers = view.decision.goods_offers
-    if offers is not None and np.isfinite(offers.weights[market]).all():
-        weights: Floats = offers.weights[market]
-        return weights
-    prices = view.decision.prices[market]
+    prices = view.decision.prices[market] if offers is None else offers.weights[market]
     usable = np.isfinite(prices) & (prices > 0)
     return np.where(usable, prices, np.asarray(reserve, float))
