@@ -92,7 +92,7 @@ def test_what_is_offered_at_the_margin_does_not_depend_on_which_order_runs() -> 
     turned = replace(book, weights=np.array([1.0, 2.0]))
     assert turned.clear().runs.tolist() == [False, True]
     assert turned.clear().offers == pytest.approx([1.0, 1e-3])
-    squeezed = replace(book, take_places=[False, True].__getitem__)
+    squeezed = replace(book, take_places=[True, False].__getitem__)
     assert squeezed.clear().offers.tolist() == book.clear().offers.tolist()
     missing = replace(book, has_places=lambda _: False, take_places=[True, False].__getitem__)
     assert missing.clear().offers == pytest.approx([1e-2, 1e-2])
