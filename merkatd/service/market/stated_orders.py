@@ -347,5 +347,4 @@ def _weights(view: PeriodView, market: int, reserve: Floats) -> Floats:
     """Return the weights of a market's goods; before the first, its prices or reserve prices."""
     offers = view.decision.goods_offers
     prices = view.decision.prices[market] if offers is None else offers.weights[market]
-    usable = np.isfinite(prices) & (prices > 0)
-    return np.where(usable, prices, np.asarray(reserve, float))
+    return np.where(np.isfinite(prices) & (prices > 0), prices, np.asarray(reserve, float))
