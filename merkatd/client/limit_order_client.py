@@ -37,7 +37,7 @@ class BookedOrder:
     limit: float
     runs: bool
     height: float | None = None
-    """The multiple of the present prices that it can pay."""
+    """The multiple of slow prices, averaged over an hour, that it can pay."""
     cpu: float | None = None
     memory: float | None = None
     network: float | None = None

@@ -56,7 +56,9 @@ class ColumnType:
         """Return a column with the default in each of `rows` rows."""
         if self.what == "scores" or (self.what == "vector" and self.later):
             return np.zeros((rows, 0))
-        return np.full(rows, NO_ROW if self.what == "reference" else self.default)
+        missing = NO_ROW if self.what == "reference" else np.nan
+        is_known = self.what != "reference" and self.default is not None
+        return np.full(rows, self.default if is_known else missing)
 
 
 def whole(default: Any = MISSING) -> Any:

@@ -45,6 +45,9 @@ class Markets(Table):
     all, if bids have no such limit."""
     announced: Floats = vector(default=None, later=True)
     """The prices announced last. NaN, or no columns at all, before the first."""
+    weights: Floats = vector(default=None, later=True)
+    """The weights that make the goods of limit orders comparable. NaN, or no columns at all, before
+    the first orders."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,17 @@ class OrderOutcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GoodsOffers:
+    """The weights of goods among limit orders, and what is offered for the goods at the margin.
+
+    Each is [markets, resources], with NaN for markets without orders.
+    """
+
+    weights: Floats
+    offers: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OrderTerms:
     """The terms of the VMs in limit orders, in this period: full size, or nothing."""
 
@@ -99,6 +110,17 @@ def held_amounts(snapshot: Snapshot, rows: Ints) -> Floats:
     held: Floats = np.fmin(vms.held[rows], vms.cap[rows])
     held[:, [name != _MEMORY for name in snapshot.resources]] = 0.0
     return held
+
+
+def joined_offers(parts: Sequence[GoodsOffers]) -> GoodsOffers | None:
+    """Return the offers of several markets together, each for its own; None without any."""
+    if not parts:
+        return None
+    weights, offers = parts[0].weights.copy(), parts[0].offers.copy()
+    for part in parts[1:]:
+        np.copyto(weights, part.weights, where=~np.isnan(part.weights))
+        np.copyto(offers, part.offers, where=~np.isnan(part.offers))
+    return GoodsOffers(weights, offers)
 
 
 def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
 from merkatd.cluster.columns import Floats, read_only
-from merkatd.cluster.orders import OrderOutcome, OrderTerms
+from merkatd.cluster.orders import GoodsOffers, OrderOutcome, OrderTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +249,8 @@ class Decision:
     """By id: the limit orders of the period."""
     order_terms: OrderTerms | None = None
     """The terms of their VMs; None without any."""
+    goods_offers: GoodsOffers | None = None
+    """The goods' weights among limit orders, and the offers for them; None without orders."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """By market: the failure of its strategy. The market's VMs stay where they are."""
 

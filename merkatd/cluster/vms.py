@@ -97,6 +97,10 @@ class Orders(Table):
     """The time for which the payer must have the limit: the rest of the order's least run."""
     postponed: Bools = flag(default=False, later=True)
     """Whether the order's waiting VMs get hosts but start later, when these have the memory."""
+    runs: Bools = flag(default=False, later=True)
+    """Whether it ran by the last decision."""
+    paid: Floats = number(default=None, later=True)
+    """The credits per period that its VMs on hosts paid last; NaN if they paid by their bids."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,11 +6,12 @@ A bid b asks for clip(b / p, floor, cap) of a good at price p; an order asks for
 long as it costs at most its limit. Both ask for less as prices rise. Orders can't be divided, so a
 single price may leave some capacity that is too small for the next order. Three rules decide:
 
-1. *Which order runs.* The weights w (the last announced prices) make the goods comparable. An order
-   with bundle q and limit L can pay L / (w . q) times these prices: its *height*. From the highest
-   to the lowest, an order runs if, at prices of its height, there is room for its bundle, the
-   orders that run already, and the demand of all bids. An order that lacks room is skipped, and a
-   smaller one below it may still run. The weights don't depend on this period's limits, so a
+1. *Which order runs.* The weights w (slow averages of prices: `goods_weights.py`) make the goods
+   comparable. An order with bundle q and limit L can pay L / (w . q) times these prices: its
+   *height*. Of equal heights, a running order comes first, then the older one. From the highest to
+   the lowest, an order runs if, at prices of its height, there is room for its bundle, the orders
+   that run already, and the demand of all bids. An order that lacks room is skipped, and a smaller
+   one below it may still run. The weights don't depend on this period's limits, so a
    higher limit never stops an order. An order that no limit could start counts as absent: its VMs
    fit on no hosts, or it lacks room beside the floors of bids.
 2. *What an order pays.* The least limit with which it would still run, computed without it: the
@@ -38,10 +39,13 @@ import numpy as np
 
 from merkatd.cluster.columns import Bools, Floats, Ints
 from merkatd.market.demand import Demand
+from merkatd.market.goods_weights import comparable, margin_offers
 from merkatd.market.share import ENOUGH
 
 _AT_ONCE = 64
 """The number of lacking orders that are compared at once with all that run."""
+_NEARLY_EQUAL = 1e-9
+"""The part by which a running order may be lower than one that displaces it: limits are sums."""
 
 
 class Bids(NamedTuple):
@@ -59,6 +63,8 @@ class LimitOrders(NamedTuple):
     """[orders]: the most credits a period for the whole bundle."""
     bundle: Floats
     """[orders, resources]"""
+    runs: Bools | None = None
+    """[orders]: whether it ran in the last period; None if none did."""
 
 
 class Clearing(NamedTuple):
@@ -74,6 +80,8 @@ class Clearing(NamedTuple):
     """[resources]: credits per unit and period."""
     lacking: Floats
     """[resources]: the part of the price that the highest order without room offers."""
+    offers: Floats
+    """[resources]: what is offered at the margin (Note [Slow weights] in `goods_weights.py`)."""
 
 
 def _anywhere(_order: int) -> bool:
@@ -118,7 +126,8 @@ class OrderBook:
         placeless = np.zeros(len(runs), dtype=bool)
         placeless[self._ranked[walk.placeless]] = True
         lacking = self.weights * walk.lacking
-        return Clearing(runs, placeless, cost, self._prices(runs, lacking), lacking)
+        prices = self._prices(runs, lacking)
+        return Clearing(runs, placeless, cost, prices, lacking, self._offers)
 
     def limits_that_run(self, bundles: Floats) -> Floats:
         """Return the least limit with which one more order, of each bundle, would run.
@@ -143,6 +152,20 @@ class OrderBook:
         return self.orders.bundle - self.elsewhere
 
     @cached_property
+    def _offers(self) -> Floats:
+        """Return what is offered for each good at the margin, as weights of later periods."""
+        there = np.flatnonzero(self._walk.exist)
+        offers = margin_offers(
+            self.height[self._ranked[there]],
+            self._bundle[there],
+            self._room[there],
+            self._demand,
+            self.weights,
+            self.capacity * ENOUGH,
+        )
+        return comparable(offers, self.capacity, self.reserve)
+
+    @cached_property
     def _demand(self) -> Demand:
         """Return the demand of all bids, with a pool per good."""
         rows, goods = self.bids.bid.shape
@@ -154,7 +177,8 @@ class OrderBook:
     def _ranked(self) -> Ints:
         """Return the rows of the orders that a limit can start, from the highest.
 
-        They pay the reserve prices, and fit beside the floors of bids.
+        They pay the reserve prices, and fit beside the floors of bids. Orders that ran come before
+        others of nearly equal height, and then the oldest.
         """
         orders = self.orders
         pays = (orders.limit > 0) & (orders.limit >= orders.bundle @ self.reserve)
@@ -162,7 +186,10 @@ class OrderBook:
         fits = (self._needed <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
         fits |= ~self._needed.any(axis=1)
         rows = np.flatnonzero(pays & fits)
-        return rows[np.argsort(-self.height[rows], kind="stable")]
+        height = self.height[rows]
+        if orders.runs is not None:
+            height = height * np.where(orders.runs[rows], 1.0 + _NEARLY_EQUAL, 1.0)
+        return rows[np.argsort(-height, kind="stable")]
 
     @cached_property
     def _heights(self) -> list[float]:
@@ -192,7 +219,7 @@ class OrderBook:
         goods = range(len(self.capacity))
         used = [0.0] * len(self.capacity)
         lacking = [0.0] * len(self.capacity)
-        before, runs, placeless = [], [], []
+        before, runs, placeless, exist = [], [], [], []
         for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
             before.append(tuple(used))
             lacks = [
@@ -203,13 +230,19 @@ class OrderBook:
             placed = has_places and not lacks
             runs.append(placed)
             placeless.append(not has_places)
+            # An order that others leave no hosts takes part in the offers, whoever is higher.
+            exist.append(has_places or (not lacks and self.has_places(row)))
             for good in lacks if has_places else ():
                 lacking[good] = lacking[good] or self._heights[place]
             if placed:
                 used = [used[good] + bundle[good] for good in goods]
         before.append(tuple(used))
         return _Walk(
-            np.array(runs, dtype=bool), np.array(placeless, dtype=bool), before, np.array(lacking)
+            np.array(runs, dtype=bool),
+            np.array(placeless, dtype=bool),
+            np.array(exist, dtype=bool),
+            before,
+            np.array(lacking),
         )
 
     def _bounds(self, places: Ints) -> "_Bounds":
@@ -307,6 +340,8 @@ class _Walk(NamedTuple):
 
     runs: Bools
     placeless: Bools
+    exist: Bools
+    """Whether there are hosts for the order's VMs without all other orders."""
     before: list[tuple[float, ...]]
     """[orders + 1]: what the orders above use of each good."""
     lacking: Floats

@@ -42,7 +42,7 @@ def limit_to_start(
         Bids(bid, floor, cap),
         LimitOrders(limits, bundles),
         view.total,
-        np.maximum(_known(prices, names), np.maximum(reserve, _LEAST_PRICE)),
+        _weights(snapshot, row, np.maximum(_known(prices, names), reserve)),
         reserve,
     )
     wanted = np.array([[bundle.get(name, 0.0) for name in names]])
@@ -61,6 +61,13 @@ def _orders_of(snapshot: Snapshot, row: int, orders: Sequence[LimitOrder]) -> tu
             limits.append(order.limit_at(snapshot.now_s))
             bundles.append(snapshot.vms.cap[rows].sum(axis=0))
     return np.array(limits), np.array(bundles).reshape(-1, len(snapshot.resources))
+
+
+def _weights(snapshot: Snapshot, row: int, prices: Floats) -> Floats:
+    """Return [resources]: the weights of a market's goods, or these prices before the first."""
+    stored = snapshot.markets.weights
+    is_known = stored.shape[1] and np.isfinite(stored[row]).all()
+    return np.maximum(stored[row] if is_known else prices, _LEAST_PRICE)
 
 
 def _known(prices: Mapping[str, float], names: Sequence[str]) -> Floats:

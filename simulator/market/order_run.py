@@ -14,6 +14,8 @@ import numpy as np
 from merkatd.cluster import Decision, Deploy, Floats, Ints, Orders, Snapshot, Step, Stop
 from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.hosts import Markets
+from merkatd.cluster.orders import GoodsOffers
+from merkatd.market.goods_weights import next_weights
 from merkatd.market.price import PriceRule
 from merkatd.policies.patience import CpuNeed, PatienceSettings, limit_price
 from simulator.market.market_run import MarketRun, VirtualMarket, check_sizes
@@ -52,6 +54,8 @@ class _OrderRun(VirtualMarket):
         self._temper, self._eager = temper, replace(temper, horizon_s=0.0)
         self._liars = liars
         self._announced: Floats = np.full((1, len(RESOURCES)), np.nan)
+        self._goods: GoodsOffers | None = None
+        self._age_s, self._decided_s = np.zeros(1), 0.0
         self._costs: list[tuple[Tenancy, float]] = []
         """Credits per period of the applications that run."""
         self._room_is_made = False
@@ -83,6 +87,7 @@ class _OrderRun(VirtualMarket):
         self.counts.decisions += 1
         self.note_price(float(decision.prices[0, 0]))
         self._announced, self.memory = decision.prices, decision.memory
+        self._goods, self._decided_s = decision.goods_offers, self.now_s
         self._carry_out(columns, snapshot, decision)
 
     def _with_orders(self, columns: Columns) -> Snapshot:
@@ -96,9 +101,26 @@ class _OrderRun(VirtualMarket):
         return replace(
             plain,
             vms=replace(plain.vms, bid=bid, order=order),
-            orders=Orders(id=np.array([tenancy.row for tenancy in there], dtype=np.int64)),
-            markets=Markets(("simulated",), reserve=reserve, announced=self._announced),
+            orders=Orders(
+                id=np.array([tenancy.row for tenancy in there], dtype=np.int64),
+                runs=np.array([each.phase is Phase.PLACED for each in there], dtype=bool),
+            ),
+            markets=Markets(
+                ("simulated",),
+                reserve=reserve,
+                announced=self._announced,
+                weights=self._next_weights(),
+            ),
         )
+
+    def _next_weights(self) -> Floats:
+        """Return the weights of goods that follow from the last decision; NaN before the first."""
+        if self._goods is None:
+            return np.full((1, len(RESOURCES)), np.nan)
+        passed_s = self.now_s - self._decided_s
+        goods = self._goods
+        weights, self._age_s = next_weights(goods.weights, goods.offers, self._age_s, passed_s)
+        return weights
 
     def _in_force(self, tenancy: Tenancy) -> float:
         """Return the limit that counts, in credits per unit and period."""

@@ -267,7 +267,7 @@ def test_another_currency_changes_no_allocation(rng: np.random.Generator, unit: 
     """With all credits in another unit the same orders run, at costs in this unit."""
     book = drawn(rng)
     bid, floor, cap = book.bids
-    limit, bundle = book.orders
+    limit, bundle, _ = book.orders
     other = OrderBook(
         Bids(bid * unit, floor, cap),
         LimitOrders(limit * unit, bundle),

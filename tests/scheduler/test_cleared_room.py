@@ -12,6 +12,7 @@ from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger.tenants import grant
+from merkatd.placement.registry import StrategyEntry
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom, RoomPhase, still_owed
 from tests.scheduler.frontend import PASSWORD
 from tests.scheduler.test_ordered_vms import Site
@@ -176,3 +177,23 @@ def test_what_is_charged_to_the_end_is_not_charged_again_while_no_period_decides
     columns = still_owed({"price": amounts, **room.columns()})
     assert columns["room_vm"].tolist() == [0, 1]
     assert "room_vm" not in still_owed({"price": amounts, **room.at(ids == 2).columns()})
+
+
+def test_a_period_whose_strategy_fails_is_no_leaving(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody left: the order pays for the time that it waits, and for no rest of an interval."""
+    begun_s = arena.clock.seconds()
+    arena.clock.advance(5.0)
+    with monkeypatch.context() as patch:
+
+        def fail(*_given: object) -> None:
+            raise ArithmeticError("broken")
+
+        patch.setattr(StrategyEntry, "decide", fail)
+        arena.period()
+    for _ in range(2):
+        arena.clock.advance(5.0)
+        arena.period()
+    passed = (arena.clock.seconds() - begun_s) / 60.0
+    assert arena.paid() == pytest.approx(passed * COST, rel=0.2)

@@ -266,22 +266,25 @@ def test_a_guest_of_an_order_that_starts_between_periods_has_its_size(site: Site
     assert site.limits(vm).vcpu_quota == quota > 0
 
 
-def test_displaced_vms_pay_a_lower_limit_from_the_next_period_on(site: Site) -> None:
-    """They may be saved for long."""
-    site.set_duration(Lcm.SAVE_STOP, 400.0)
+def test_displaced_vms_pay_what_they_paid_before_until_they_have_left(site: Site) -> None:
+    """They may be saved for long. A limit that is lowered meanwhile applies, too."""
+    site.set_duration(Lcm.SAVE_STOP, 600.0)
     vms = site.vms("ann")
     order = site.state_order(vms, 9.0)
-    site.periods(2)
+    site.state_order(site.vms("bob"), 2.0)
+    site.periods(3)
+    assert site.limit_order(order).cost == pytest.approx(2.0)
     site.state_order(site.vms("bob"), 90.0)
     site.periods(2)
-    lower = replace(site.limit_order(order), limit=1.0)
-    site.read(lambda connection: limit_order_store.change(connection, lower))
-    site.periods(1)
-    before = site.balances()[site.ann]
-    site.periods(2)
-    assert site.states(vms) == ["SAVE_STOP"] * 3
-    assert before - site.balances()[site.ann] == pytest.approx(2 * 1.0, rel=1e-4)
-    site.periods(3)
+    for limit, paid in ((9.0, 2.0), (1.0, 1.0)):
+        changed = replace(site.limit_order(order), limit=limit)
+        site.read(lambda connection, changed=changed: limit_order_store.change(connection, changed))
+        site.periods(1)
+        before = site.balances()[site.ann]
+        site.periods(2)
+        assert site.states(vms) == ["SAVE_STOP"] * 3
+        assert before - site.balances()[site.ann] == pytest.approx(2 * paid, rel=1e-4)
+    site.periods(4)
 
 
 def test_a_limit_counts_as_far_as_credits_last_while_disks_are_copied(site: Site) -> None:

@@ -15,6 +15,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
 
 A displaced VM that can't be stopped counts as a VM that bids its part of the limit. VMs on drained
 hosts take no room that others could use: they go on until they can be migrated.
+VMs that bid and wait count against orders as far as they would pay, if they would get hosts now. A
+bid that fits nowhere raises no price, and one that an order leaves no room raises no price either.
 
 The strategy then sees the VMs of running orders with their full size as floor and without bids, and
 no VM of a waiting order. So bids divide the rest of each host by Eq. 1.
@@ -46,9 +48,17 @@ from merkatd.cluster import (
 )
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.cluster.left_out import without_places, without_starting_orders
-from merkatd.cluster.orders import OrderOutcome, OrderTerms, joined, with_order_terms
+from merkatd.cluster.orders import (
+    GoodsOffers,
+    OrderOutcome,
+    OrderTerms,
+    joined,
+    joined_offers,
+    with_order_terms,
+)
 from merkatd.cluster.plan import Step
 from merkatd.market.explanation import hosts_after
+from merkatd.market.goods_weights import first_weights
 from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import price
@@ -60,8 +70,6 @@ FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
 _MOST_ROUNDS = 8
 """The most decisions because of orders whose VMs did not all get hosts."""
-_LEAST_PART = 1e-3
-"""The least part of a market's value that a good has among the weights, at no price."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +82,7 @@ class ClearedOrders:
     reasons: Mapping[int, str]
     lacking: Floats
     """[markets, resources], or [resources]: the least prices because of orders without room."""
+    offers: GoodsOffers | None
 
 
 def decide_with_orders(
@@ -122,6 +131,7 @@ def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
         steps=tuple(step for part in parts.values() for step in part.steps),
         reasons={vm: why for part in parts.values() for vm, why in part.reasons.items()},
         lacking=lacking,
+        offers=joined_offers([part.offers for part in parts.values() if part.offers is not None]),
     )
 
 
@@ -136,6 +146,7 @@ def _with_orders(
         reasons={**decision.reasons, **cleared.reasons},
         orders=cleared.outcomes,
         order_terms=cleared.terms,
+        goods_offers=cleared.offers,
     )
 
 
@@ -211,14 +222,15 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
     elsewhere = np.zeros_like(bundle)
     drained = np.append(~(view.open | view.disabled), False)[view.place[vms]]
     np.add.at(elsewhere, places.order[drained], view.size[vms[drained]])
-    placed = view.place != NO_HOST
-    placed[vms] = False
-    others = np.flatnonzero(placed)
-    bid, floor, cap = (of[others] for of in view.counted(pricing.rule, view.place))
+    place = places.bidding()
+    others = np.flatnonzero(place != NO_HOST)
+    bid, floor, cap = (of[others] for of in view.counted(pricing.rule, place))
+    # A VM that waits has no floor yet, and counts as far as it would pay.
+    floor = np.where((view.place[others] == NO_HOST)[:, np.newaxis], 0.0, floor)
     total = view.total
     return OrderBook(
         Bids(bid, floor, cap),
-        LimitOrders(limit, bundle),
+        LimitOrders(limit, bundle, snapshot.orders.runs[places.orders]),
         total,
         _weights(snapshot, view.market, total, reserve),
         reserve,
@@ -229,14 +241,13 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
 
 
 def _weights(snapshot: Snapshot, market: int, total: Floats, reserve: Floats) -> Floats:
-    """Return [resources]: the prices announced last, or something like them for a free good."""
-    announced = snapshot.markets.announced
-    last = announced[market] if announced.shape[1] else np.zeros(len(total))
-    known: Floats = np.maximum(np.where(np.isfinite(last), last, 0.0), reserve)
-    capacity = np.maximum(total, 1.0)
-    most = float((known * capacity).max())
-    weights: Floats = np.maximum(known, (most * _LEAST_PART if most > 0 else 1.0) / capacity)
-    return weights
+    """Return [resources]: the market's weights, or for its first orders the last prices."""
+    markets = snapshot.markets
+    if markets.weights.shape[1] and np.isfinite(markets.weights[market]).all():
+        weights: Floats = markets.weights[market]
+        return weights
+    last = markets.announced[market] if markets.announced.shape[1] else np.zeros(len(total))
+    return first_weights(last, total, reserve)
 
 
 def _results(
@@ -249,11 +260,9 @@ def _results(
     state[waiting & (~runs | places.later[order])] = VmState.ABSENT
     displaced = ~runs & ~waiting
     stuck = displaced & places.stuck[places.members]
-    # A displaced VM pays its limit until it has left, or the reserve prices if those are more.
-    least = book.orders.bundle @ book.reserve
-    paid = np.where(cleared.runs, cleared.cost, np.maximum(book.orders.limit, least))
     share = view.size[places.members] * book.weights
     whole = book.orders.bundle @ book.weights
+    paid = np.where(cleared.runs, cleared.cost, _paid_until_left(snapshot, places, book))
     rank = np.empty(len(places.orders))
     rank[np.argsort(-book.height, kind="stable")] = np.arange(len(places.orders), 0, -1)
     terms = OrderTerms(
@@ -298,7 +307,30 @@ def _results(
             if at in why
         },
         lacking=cleared.lacking,
+        offers=_offers(snapshot, view.market, book, cleared),
     )
+
+
+def _paid_until_left(snapshot: Snapshot, places: OrderPlaces, book: OrderBook) -> Floats:
+    """Return [orders]: what displaced VMs pay until they have left.
+
+    That is what they paid before, at most their limit, and at least the reserve prices. VMs that
+    paid by their bids before their order was stated pay the weights, which are slow prices.
+    """
+    last = snapshot.orders.paid[places.orders]
+    before = np.where(np.isnan(last), book.orders.bundle @ book.weights, last)
+    paid: Floats = np.maximum(
+        np.minimum(book.orders.limit, before), book.orders.bundle @ book.reserve
+    )
+    return paid
+
+
+def _offers(snapshot: Snapshot, market: int, book: OrderBook, cleared: Clearing) -> GoodsOffers:
+    """Return the weights and offers of a market, among those of all markets."""
+    weights = np.full((len(snapshot.markets), len(snapshot.resources)), np.nan)
+    offers = weights.copy()
+    weights[market], offers[market] = book.weights, cleared.offers
+    return GoodsOffers(weights, offers)
 
 
 _RESUMED = "its limit order starts it once the price allows it"

@@ -40,6 +40,7 @@ class OrderPlaces:
         self.leaving: list[int] = []
         """The rows of running VMs that must leave their hosts to make room."""
         rules = HardConstraints(snapshot, view)
+        self._priority = rules.priority
         held = are_held(snapshot, HOLD_S)[view.vms]
         self._may_leave = view.movable & ~held & ~rules.stays
         self._may_leave[members] = False
@@ -105,6 +106,25 @@ class OrderPlaces:
         """Return the rows of an order's VMs in the view: those with a host, and those without."""
         first, waiting, end = self._ends[2 * order : 2 * order + 3]
         return self._by_part[first:waiting], self._by_part[waiting:end]
+
+    def bidding(self) -> Ints:
+        """Return the host of each VM that bids: where it is, or where it would start now.
+
+        VMs that wait get hosts beside all VMs that have one, so that all of them fit together.
+        """
+        place = self.view.place.copy()
+        place[self.members] = NO_HOST
+        waits = (self.view.place == NO_HOST) & (self.view.bid > 0).any(axis=1)
+        waits[self.members] = False
+        if not len(self.view.hosts) or not waits.any():
+            return place
+        pending = np.flatnonzero(waits)
+        by_priority = pending[np.argsort(-self._priority[pending], kind="stable")]
+        gets_one = [self._now.take(vm) for vm in by_priority[:, np.newaxis]]
+        placed: Ints = by_priority[np.array(gets_one, dtype=bool)]
+        place[placed] = self._now.hosts(placed)
+        self._now.leave(placed)
+        return place
 
     def coming(self) -> Ints:
         """Return, for each member, the host on which it starts once others have left; NO_HOST."""

@@ -29,10 +29,13 @@ from merkatd.scheduler.charging import held_memory, used_cpu
 from merkatd.scheduler.charging.charged_records import ChargeInput
 from merkatd.scheduler.charging.owed_amounts import most_owed
 from merkatd.scheduler.clearing.cleared_room import ROOM_COLUMNS, still_owed
+from merkatd.scheduler.clearing.stored_weights import WEIGHT_COLUMNS
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 
-_OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve", *ROOM_COLUMNS})
+_OF_ALL = frozenset(
+    {"price", "seen_s", "goods", "by_use", "reserve", *ROOM_COLUMNS, *WEIGHT_COLUMNS}
+)
 """Columns without a row for each VM."""
 
 _log = Logger()

@@ -50,6 +50,8 @@ class Observed:
     """The VMs' claims, and the amounts they have regardless of bids, once floors are paid ones."""
     room: ClearedRoom | None = None
     """The room that was cleared for limit orders before; None if there is none."""
+    weights_age_s: Floats | None = None
+    """[markets]: the time for which the weights of limit orders' goods were averaged."""
     restarted: frozenset[int] = frozenset()
     """VMs that pay for memory beyond their shares (Note [Memory of guests that start])."""
     started_often: frozenset[int] = frozenset()

@@ -30,6 +30,7 @@ from merkatd.scheduler.charging.means_at_rest import with_means
 from merkatd.scheduler.charging.owed_amounts import MAX_OWED, most_owed, terms_of, whole
 from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom, cleared_room
+from merkatd.scheduler.clearing.stored_weights import weight_columns
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
@@ -58,10 +59,11 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
 
 
 def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]:
-    """Return the column of what VMs in limit orders cost per period, if there are any.
+    """Return the columns of what VMs in limit orders cost per period, if there are any.
 
     Until displaced VMs have left, the VMs of running orders may get less than their full size, and
-    pay for as much.
+    pay for as much (`order_cost`). `order_paid` is the cost of their full size; NaN for VMs that
+    wait.
     """
     terms = decision.order_terms
     if terms is None:
@@ -69,8 +71,11 @@ def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]
     size, given = snapshot.vms.cap[terms.rows], decision.allocations[terms.rows]
     part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
     costs = np.full(snapshot.vms.bid.shape, np.nan)
+    paid = costs.copy()
     costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
-    return {"order_cost": costs}
+    there = terms.state != VmState.ABSENT
+    paid[terms.rows[there]] = terms.cost[there]
+    return {"order_cost": costs, "order_paid": paid}
 
 
 def _cleared_room(
@@ -200,6 +205,7 @@ def _columns_for_charge(
         ),
         **_goods(context.goods),
         **_order_costs(observed.snapshot, decision),
+        **weight_columns(observed.snapshot, decision, observed.weights_age_s),
         **terms_of(context.markets, observed.snapshot.resources),
         **guest_starts.start_columns(observed),
         **unlimited_time.unlimited_column(observed),

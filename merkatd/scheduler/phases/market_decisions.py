@@ -23,7 +23,7 @@ from twisted.logger import Logger
 
 from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
-from merkatd.cluster.orders import joined
+from merkatd.cluster.orders import joined, joined_offers
 from merkatd.cluster.plan import Step
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits
@@ -66,6 +66,9 @@ def decide_markets(
         reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
         orders={order: its for part in parts for order, its in part.orders.items()},
         order_terms=joined([part.order_terms for part in parts if part.order_terms is not None]),
+        goods_offers=joined_offers(
+            [part.goods_offers for part in parts if part.goods_offers is not None]
+        ),
         failed={market: why for part in parts for market, why in part.failed.items()},
         memory={
             market.name: part.memory for market, part in zip(context.markets, parts, strict=True)

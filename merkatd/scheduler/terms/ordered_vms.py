@@ -18,7 +18,15 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, VmState
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, Ints, is_one_of, rows_of
+from merkatd.cluster.columns import (
+    NO_MARKET,
+    NO_ROW,
+    Bools,
+    Ints,
+    is_one_of,
+    rows_of,
+    values_of,
+)
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.fleets import fleet_store
 from merkatd.database.scheduler import limit_order_store, limit_order_vm_store, price_store
@@ -27,6 +35,7 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom
+from merkatd.scheduler.clearing.stored_weights import advanced_weights
 from merkatd.scheduler.observation.observed import Observed
 
 # Note [VMs of orders that start]
@@ -131,6 +140,7 @@ def with_stated_orders(
         orders=Orders(
             id=np.array([order.id for order in stated.orders], dtype=np.int64),
             funded_s=np.array([order.rest_s(snapshot.now_s) for order in stated.orders]),
+            runs=np.array([order.runs for order in stated.orders], dtype=bool),
         ),
         markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
     )
@@ -143,8 +153,29 @@ def with_last_clearing(seen: Observed, last: Mapping[str, Any] | None) -> Observ
     """
     if last is None:
         return seen
-    room = ClearedRoom.stored(last, len(seen.snapshot.resources))
-    return replace(seen, room=room) if len(room.vm) else seen
+    snapshot = seen.snapshot
+    room = ClearedRoom.stored(last, len(snapshot.resources))
+    if len(room.vm):
+        seen = replace(seen, room=room)
+    if not len(snapshot.orders):
+        return seen
+    orders = replace(snapshot.orders, paid=_paid_last(snapshot, last))
+    weights, age_s = advanced_weights(snapshot, last)
+    markets = replace(snapshot.markets, weights=weights)
+    snapshot = replace(snapshot, orders=orders, markets=markets)
+    return replace(seen, snapshot=snapshot, weights_age_s=age_s)
+
+
+def _paid_last(snapshot: Snapshot, last: Mapping[str, Any]) -> Floats:
+    """Return [orders]: what the orders' VMs that take part paid per period; NaN if unknown."""
+    vms, paid = snapshot.vms, np.full(len(snapshot.orders), np.nan)
+    if "order_paid" not in last or last["order_paid"].shape[1] != len(snapshot.resources):
+        return paid
+    rows = np.flatnonzero((vms.order != NO_ROW) & (is_one_of(vms.state, BIDDING) | vms.starts))
+    each = values_of(last["vm"], last["order_paid"].sum(axis=1), vms.id[rows], np.nan)
+    known = ~np.isnan(each)
+    totals = np.bincount(vms.order[rows[known]], each[known], len(paid))
+    return np.where(np.bincount(vms.order[rows[known]], minlength=len(paid)) > 0, totals, paid)
 
 
 def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:

@@ -53,7 +53,7 @@ class BookedOrder:
     """A limit order as all tenants see it."""
 
     height: float | None
-    """The multiple of the present prices that it can pay for its bundle; None without prices."""
+    """The multiple of slow prices that it can pay for its bundle; None without prices."""
     limit: float
     """The limit in force."""
     runs: bool
@@ -342,7 +342,7 @@ def _booked(
 
 
 def _weights(view: PeriodView, market: int, reserve: Floats) -> Floats:
-    """Return the present prices of a market; where there is none, the reserve price."""
-    prices = view.decision.prices[market]
-    usable = np.isfinite(prices) & (prices > 0)
-    return np.where(usable, prices, np.asarray(reserve, float))
+    """Return the weights of a market's goods; before the first, its prices or reserve prices."""
+    offers = view.decision.goods_offers
+    prices = view.decision.prices[market] if offers is None else offers.weights[market]
+    return np.where(np.isfinite(prices) & (prices > 0), prices, np.asarray(reserve, float))

@@ -120,7 +120,7 @@ async def order_list(services: DaemonServices, caller: Caller) -> Any:
     returns=structs(
         "A struct for each limit order of all tenants, from the largest height.",
         {
-            "height": "The multiple of the present prices that it can pay for its bundle; left out"
+            "height": "The multiple of slow prices that it can pay for its bundle; left out"
             " if nothing has a price.",
             "limit": "The limit in force, in credits a period.",
             "runs": "Whether its VMs run.",
