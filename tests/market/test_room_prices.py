@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from merkatd.market.limit_orders import OrderBook
-from merkatd.policies.room_prices import PARTS, RoomPrices, prices_of_room
+from merkatd.market.odds.room_prices import PARTS, RoomPrices, prices_of_room
 from tests.lengths import EXAMPLES
 from tests.market.test_limit_orders import NUMBERS, book_of, drawn
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.policies.limit_odds import NeededLimits, limits_around, odds_of
+from merkatd.market.odds.limit_odds import NeededLimits, limits_around, odds_of
 
 HOUR_S = 3600.0
 
