@@ -315,6 +315,7 @@ CREATE TABLE room_prices (
 	resource VARCHAR(32) NOT NULL,
 	capacity DOUBLE NOT NULL,
 	weight DOUBLE NOT NULL,
+	reserve DOUBLE NOT NULL,
 	prices BLOB NOT NULL,
 	CONSTRAINT pk_room_prices PRIMARY KEY (period, market, resource),
 	CONSTRAINT fk_room_prices_period FOREIGN KEY(period) REFERENCES periods (number)

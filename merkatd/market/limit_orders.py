@@ -124,6 +124,13 @@ class OrderBook:
         """
         return self._limits_at([self._bound_of_another(bundle) for bundle in bundles], bundles)
 
+    def heights_that_run(self, bundles: Floats) -> Floats:
+        """Return the least height with which one more order, of each bundle, would run.
+
+        At this height the order may still have to pay more, at the reserve prices.
+        """
+        return self._heights_at([self._bound_of_another(bundle) for bundle in bundles])
+
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
         left = self.capacity - self.orders.bundle[runs].sum(axis=0)
@@ -261,7 +268,13 @@ class OrderBook:
 
     def _limits_at(self, bounds: list["_Bound"], bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
-        heights = np.array([bound.height for bound in bounds])
+        heights = self._heights_at(bounds)
+        limits: Floats = np.maximum(heights * (bundles @ self.weights), bundles @ self.reserve)
+        return limits
+
+    def _heights_at(self, bounds: list["_Bound"]) -> Floats:
+        """Return the heights of these bounds."""
+        heights: Floats = np.array([bound.height for bound in bounds])
         by_bids = [at for at, bound in enumerate(bounds) if bound.used is not None]
         used = np.array([bounds[at].used for at in by_bids]).reshape(-1, len(self.capacity))
         for good, weight in enumerate(self.weights.tolist()):
@@ -271,8 +284,7 @@ class OrderBook:
             # At the reserve price bids ask for the most.
             price[price <= self.reserve[good]] = 0.0
             heights[by_bids] = np.maximum(heights[by_bids], price / weight)
-        limits: Floats = np.maximum(heights * (bundles @ self.weights), bundles @ self.reserve)
-        return limits
+        return heights
 
 
 class _Bound(NamedTuple):

@@ -61,6 +61,7 @@ def upgrade() -> None:
         sa.Column("resource", sa.String(length=32), nullable=False),
         sa.Column("capacity", sa.Double(), nullable=False),
         sa.Column("weight", sa.Double(), nullable=False),
+        sa.Column("reserve", sa.Double(), nullable=False),
         sa.Column("prices", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["period"], ["periods.number"], name="fk_room_prices_period"),
         sa.PrimaryKeyConstraint("period", "market", "resource", name="pk_room_prices"),

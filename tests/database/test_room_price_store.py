@@ -23,7 +23,9 @@ def rooms(cpu: float, memory: float = 0.5) -> RoomPrices:
     """Return the record of a moment with one price for each good."""
     price = np.array([cpu, memory])[np.newaxis, :, np.newaxis] * np.ones(len(PARTS))
     price[..., -1] = np.inf
-    return RoomPrices(np.array([[400.0, 8192.0]]), np.array([[cpu, memory]]), price)
+    return RoomPrices(
+        np.array([[400.0, 8192.0]]), np.array([[cpu, memory]]), np.array([[0.1, 0.2]]), price
+    )
 
 
 def test_they_are_read_as_they_were_written(connection: sa.Connection) -> None:
@@ -38,6 +40,7 @@ def test_they_are_read_as_they_were_written(connection: sa.Connection) -> None:
     np.testing.assert_array_equal(read.rooms.price[1], rooms(601.0).price[0])
     np.testing.assert_array_equal(read.rooms.capacity, [[400.0, 8192.0]] * 2)
     np.testing.assert_array_equal(read.rooms.weight, [[301.0, 0.5], [601.0, 0.5]])
+    np.testing.assert_array_equal(read.rooms.reserve, [[0.1, 0.2]] * 2)
     swapped = load_rooms(connection, "default", GOODS[::-1], 1)
     np.testing.assert_array_equal(swapped.rooms.weight, [[0.5, 601.0]])
 

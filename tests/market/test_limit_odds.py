@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.market.odds.limit_odds import NeededLimits, limits_around, odds_of
+from merkatd.market.odds.limit_odds import (
+    NeededLimits,
+    limits_around,
+    odds_of,
+    past_of,
+    rounded_up,
+)
 
 HOUR_S = 3600.0
 
@@ -56,10 +62,24 @@ class TestByHand:
         assert (half.part(1e12), half.cost(1e12), half.cost(1.0)) == (0.5, 2.0, None)
 
     def test_limits_to_show(self) -> None:
-        """They lie around the present need, or around the typical one if nothing is enough now."""
-        assert limits_around(4.0, 1.0) == [2.0, 3.0, 4.0, 6.0, 8.0]
-        assert limits_around(None, 1.0) == limits_around(np.inf, 1.0) == [0.5, 0.75, 1.0, 1.5, 2.0]
-        assert limits_around(0.0, 1.0) == []
+        """They lie around the present need, or around the average one if nothing is enough now."""
+        assert limits_around(4.0, None) == [2.0, 3.0, 4.0, 6.0, 8.0]
+        assert limits_around(None, past(1, 3, np.inf)) == [1.0, 1.5, 2.0, 3.0, 4.0]
+        assert limits_around(None, None) == limits_around(None, past(np.inf)) == []
+
+    def test_a_limit_is_rounded_up(self) -> None:
+        """The limit that a text shows is enough."""
+        given = [1.23401, 1.234, 0.00012345, 123456.0, 7.0, 0.0, np.inf, 9.9999]
+        shown = [1.235, 1.234, 0.0001235, 123500.0, 7.0, 0.0, np.inf, 10.0]
+        assert [rounded_up(limit) for limit in given] == shown
+
+    def test_gaps_between_records_are_left_out(self) -> None:
+        """A record says something of five minutes at most, and nothing if a clock was set back."""
+        known = past_of(
+            [0.0, 300.0, 4_000.0, 3_900.0], np.array([1.0, 2.0, 3.0, 4.0]), 4_000.0, 600
+        )
+        assert known.lasted_s.tolist() == [300.0, 600.0, 100.0]
+        assert known.needed.tolist() == [1.0, 2.0, 4.0]
 
 
 NEEDS = st.lists(

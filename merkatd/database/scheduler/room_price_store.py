@@ -30,6 +30,7 @@ class RoomPriceColumns(TypedColumns):
     resource: Named[str] = Column(sa.String(32), primary_key=True)
     capacity: Named[float] = Column(sa.Double())
     weight: Named[float] = Column(sa.Double())
+    reserve: Named[float] = Column(sa.Double())
     prices: Named[bytes] = Column(sa.LargeBinary())
 
 
@@ -60,6 +61,7 @@ def store_rooms(
             "resource": resource,
             "capacity": rooms.capacity.item(0, good),
             "weight": rooms.weight.item(0, good),
+            "reserve": rooms.reserve.item(0, good),
             "prices": np.ascontiguousarray(rooms.price[0, good], dtype=_STORED).tobytes(),
         }
         for good, resource in enumerate(resources)
@@ -80,6 +82,7 @@ def load_rooms(
             ROOM_PRICES.c.resource,
             ROOM_PRICES.c.capacity,
             ROOM_PRICES.c.weight,
+            ROOM_PRICES.c.reserve,
             ROOM_PRICES.c.prices,
         )
         .join(PERIODS, PERIODS.c.number == ROOM_PRICES.c.period)
@@ -101,6 +104,7 @@ def load_rooms(
         RoomPrices(
             np.array([[row.capacity for row in goods] for goods in moments]).reshape(shape),
             np.array([[row.weight for row in goods] for goods in moments]).reshape(shape),
+            np.array([[row.reserve for row in goods] for goods in moments]).reshape(shape),
             np.frombuffer(stored, dtype=_STORED).reshape(*shape, len(PARTS)),
         ),
     )

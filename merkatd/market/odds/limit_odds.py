@@ -24,14 +24,15 @@ The moments are no independent trials: neighbours share most of their next hours
 many times the history has the length of the deadline.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from merkatd.cluster.columns import Floats
+
 _DAY_S = 86_400.0
 _ROUNDING = 1e-9
 LEAST_HISTORY_S = 3_600.0
@@ -125,7 +126,33 @@ def odds_of(past: NeededLimits, limit: float, work_s: float, within_s: float | N
     )
 
 
-def limits_around(needed: float | None, typical: float) -> list[float]:
-    """Return the limits to show: parts and multiples of the present need, or of the typical one."""
-    middle = typical if needed is None or not isfinite(needed) else needed
-    return [middle * factor for factor in (0.5, 0.75, 1.0, 1.5, 2.0)] if middle > 0 else []
+def past_of(
+    started_s: Sequence[float], needed: Floats, until_s: float, most_s: float
+) -> NeededLimits:
+    """Return the past of records that began at these times.
+
+    Each lasts until the next one, at most `most_s`: of the time after it nothing is known.
+    """
+    lasted = np.clip(np.diff(np.append(np.asarray(started_s, dtype=float), until_s)), 0.0, most_s)
+    there = lasted > 0
+    return NeededLimits(lasted[there], needed[there])
+
+
+def limits_around(needed: float | None, past: NeededLimits | None) -> list[float]:
+    """Return the limits to show: parts and multiples of the present need, or of the average one."""
+    middle = needed
+    if middle is None and past is not None:
+        middle = past.cost(np.finfo(float).max)
+    return [] if not middle else [rounded_up(middle * factor) for factor in _FACTORS]
+
+
+_FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
+_DIGITS = 4
+
+
+def rounded_up(limit: float) -> float:
+    """Return a limit with four significant digits, as texts show it, that is no lower."""
+    if limit <= 0 or not isfinite(limit):
+        return limit
+    unit = 10.0 ** (floor(log10(limit)) + 1 - _DIGITS)
+    return float(f"{ceil(limit / unit * (1.0 - _ROUNDING)) * unit:.{_DIGITS}g}")

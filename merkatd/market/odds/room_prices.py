@@ -4,23 +4,24 @@
 
 The announced price of a good is what its next unit costs. A large order pays more, since it
 displaces bids and orders that pay more than the last one. So each record has, for each good, the
-price of rooms of several sizes: the least limit with which one more order for so much of this good
-alone would run, by unit. An order for several goods needs the greatest height among them (Note
-[Bids and orders in one market] in `market/limit_orders.py`), which is
+price of rooms of several sizes: what those that would be displaced by an order for so much of this
+good alone pay for a unit of it; 0 if nothing would be. An order for several goods needs the
+greatest height among them (Note [Bids and orders in one market] in `market/limit_orders.py`), and
+pays at least the reserve prices:
 
-    limit = max over goods (price of its room / weight) x (bundle . weights)
+    limit = max(largest price of its rooms / weight x (bundle . weights), bundle . reserve)
 
-Sizes between two recorded ones are interpolated. Example: of 100 units, rooms of 25 and 50 cost 1
-and 2 a unit. An order for 30 units pays 1.2 a unit: a limit of 36.
+Sizes between two recorded ones are interpolated. Example: of 100 units, rooms of 25 and 37.5 cost 1
+and 1.5 a unit. An order for 30 units pays 1.2 a unit: a limit of 36.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from merkatd.cluster.columns import Floats
+from merkatd.market.limit_orders import OrderBook
+
 PARTS = np.array(
     [2.0**-power for power in range(10, 3, -1)]
     + [0.125, 0.1875, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0]
@@ -37,6 +38,8 @@ class RoomPrices:
     """[moments, goods]"""
     weight: Floats
     """[moments, goods]: the prices that made the goods comparable, above 0."""
+    reserve: Floats
+    """[moments, goods]: the reserve prices."""
     price: Floats
     """[moments, goods, PARTS]: credits per unit and period; infinite if no limit was enough."""
 
@@ -47,24 +50,25 @@ class RoomPrices:
             if units > 0:
                 price = _at(self.price[:, good], units, self.capacity[:, good])
                 heights = np.maximum(heights, price / self.weight[:, good])
-        limits: Floats = heights * (self.weight @ bundle)
+        limits: Floats = np.maximum(heights * (self.weight @ bundle), self.reserve @ bundle)
         return limits
 
 
-def prices_of_room(limits_that_run: Callable[[Floats], Floats], capacity: Floats) -> Floats:
-    """Return [goods, PARTS]: the price of each recorded size of room.
-
-    The function returns the least limit with which one more order of each bundle would run.
-    """
-    goods = len(capacity)
-    price = np.full((goods, len(PARTS)), np.inf)
-    there = np.flatnonzero(capacity > 0)
+def rooms_now(book: OrderBook) -> RoomPrices:
+    """Return the prices of room in a market now: one moment."""
+    goods = len(book.capacity)
+    there = np.flatnonzero(book.capacity > 0)
     bundles = np.zeros((len(there), len(PARTS), goods))
     for row, good in enumerate(there.tolist()):
-        bundles[row, :, good] = PARTS * capacity[good]
-    limits = limits_that_run(bundles.reshape(-1, goods)).reshape(len(there), len(PARTS))
-    price[there] = limits / (PARTS * capacity[there, np.newaxis])
-    return price
+        bundles[row, :, good] = PARTS * book.capacity[good]
+    heights = book.heights_that_run(bundles.reshape(-1, goods)).reshape(len(there), len(PARTS))
+    price = np.full((goods, len(PARTS)), np.inf)
+    price[there] = heights * book.weights[there, np.newaxis]
+    # More room displaces at least the same orders; rounding may say otherwise.
+    price = np.maximum.accumulate(price, axis=1)
+    return RoomPrices(
+        *(of[np.newaxis] for of in (book.capacity, book.weights, book.reserve, price))
+    )
 
 
 def _at(price: Floats, units: float, capacity: Floats) -> Floats:
