@@ -38,6 +38,8 @@ from merkatd.service.room_recorder import space_s
 MOST_RECORDS = 10_000
 """The most records of the past that a quote reads: five weeks, if one is made in five minutes."""
 MOST_LIMITS = 20
+_BEYOND = 1e9
+"""A limit above this is as good as none: bids never leave the whole of a market."""
 LONGEST_S = 366 * 86_400.0
 
 
@@ -212,12 +214,12 @@ def _needed_now(view: QuotedView, subject: _Subject, orders: Sequence[LimitOrder
         [order for order in orders if own.isdisjoint(order.vms)],
         own,
     )
-    return None if least is None or least > MAX_AMOUNT else rounded_up(least)
+    return None if least is None or least > _BEYOND else rounded_up(least)
 
 
 def _past(subject: _Subject, recorded: RecordedRooms, now_s: float, most_s: float) -> NeededLimits:
     needed = recorded.rooms.needed(subject.bundle)
-    needed = np.where(needed > MAX_AMOUNT, np.inf, needed)
+    needed = np.where(needed > _BEYOND, np.inf, needed)
     return past_of(recorded.started_s, needed, now_s, most_s)
 
 

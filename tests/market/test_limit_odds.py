@@ -64,13 +64,13 @@ class TestByHand:
     def test_limits_to_show(self) -> None:
         """They lie around the present need, or around the average one if nothing is enough now."""
         assert limits_around(4.0, None) == [2.0, 3.0, 4.0, 6.0, 8.0]
-        assert limits_around(None, past(1, 3, np.inf)) == [1.0, 1.5, 2.0, 3.0, 4.0]
+        assert limits_around(None, past(1, 3, np.inf)) == [1.0, 1.5, 2.001, 3.0, 4.0]
         assert limits_around(None, None) == limits_around(None, past(np.inf)) == []
 
     def test_a_limit_is_rounded_up(self) -> None:
-        """The limit that a text shows is enough."""
+        """The limit that a text shows is enough, also beside an equal order."""
         given = [1.23401, 1.234, 0.00012345, 123456.0, 7.0, 0.0, np.inf, 9.9999]
-        shown = [1.235, 1.234, 0.0001235, 123500.0, 7.0, 0.0, np.inf, 10.0]
+        shown = [1.235, 1.235, 0.0001235, 123500.0, 7.001, 1e-6, np.inf, 10.0]
         assert [rounded_up(limit) for limit in given] == shown
 
     def test_gaps_between_records_are_left_out(self) -> None:

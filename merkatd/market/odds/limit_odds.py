@@ -27,7 +27,7 @@ many times the history has the length of the deadline.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, floor, isfinite, log10
+from math import floor, isfinite, log10
 
 import numpy as np
 
@@ -143,16 +143,26 @@ def limits_around(needed: float | None, past: NeededLimits | None) -> list[float
     middle = needed
     if middle is None and past is not None:
         middle = past.cost(np.finfo(float).max)
-    return [] if not middle else [rounded_up(middle * factor) for factor in _FACTORS]
+    if middle is None:
+        return []
+    below, above = ([float(f"{middle * factor:.3g}") for factor in some] for some in _FACTORS)
+    return [*below, middle if needed is not None else rounded_up(middle), *above]
 
 
-_FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
+_FACTORS = (0.5, 0.75), (1.5, 2.0)
 _DIGITS = 4
+LEAST_LIMIT = 1e-6
+"""The ledger's smallest unit."""
 
 
 def rounded_up(limit: float) -> float:
-    """Return a limit with four significant digits, as texts show it, that is no lower."""
-    if limit <= 0 or not isfinite(limit):
+    """Return the next limit above with four significant digits, as texts show it.
+
+    A limit that just equals another order's might not displace it.
+    """
+    if limit < LEAST_LIMIT:
+        return LEAST_LIMIT
+    if not isfinite(limit):
         return limit
     unit = 10.0 ** (floor(log10(limit)) + 1 - _DIGITS)
-    return float(f"{ceil(limit / unit * (1.0 - _ROUNDING)) * unit:.{_DIGITS}g}")
+    return float(f"{(floor(limit / unit * (1.0 + _ROUNDING)) + 1) * unit:.{_DIGITS}g}")
