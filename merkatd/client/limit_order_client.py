@@ -28,6 +28,8 @@ class LimitOrder:
     since_s: float | None = None
     cost: float | None = None
     """The credits a period that it pays, 0 while it waits."""
+    platform: int | None = None
+    """The platform that it belongs to, and that alone changes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,13 @@ ORDER_TABLE = ScreenTable(
             "the multiple of the limit that applies after a start",
             default=False,
         ),
+        Column(
+            "PLATFORM",
+            "platform",
+            ColumnFormat.WHOLE,
+            "the platform that it belongs to",
+            default=False,
+        ),
         Column("STATED", "stated_s", ColumnFormat.TIME, "when it was stated", default=False),
         Column("WHY", "why", ColumnFormat.TEXT, "the reason why it waits", least=10, optional=True),
     ),

@@ -103,6 +103,7 @@ async def order_delete(services: DaemonServices, caller: Caller, order: int) -> 
             " in no market yet.",
             "why": "The reason why it waits.",
             "stated_s": "The time when it was stated.",
+            "platform": "The platform that it belongs to, and that alone changes it, if any.",
         },
     ),
     example="",
