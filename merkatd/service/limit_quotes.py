@@ -13,6 +13,7 @@ from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.database.scheduler.room_price_store import RecordedRooms, load_rooms
 from merkatd.market.odds.limit_odds import (
+    BEYOND,
     LEAST_HISTORY_S,
     LEAST_WINDOWS,
     LimitOdds,
@@ -38,8 +39,6 @@ from merkatd.service.room_recorder import space_s
 MOST_RECORDS = 10_000
 """The most records of the past that a quote reads: five weeks, if one is made in five minutes."""
 MOST_LIMITS = 20
-_BEYOND = 1e9
-"""A limit above this is as good as none: bids never leave the whole of a market."""
 LONGEST_S = 366 * 86_400.0
 
 
@@ -214,12 +213,12 @@ def _needed_now(view: QuotedView, subject: _Subject, orders: Sequence[LimitOrder
         [order for order in orders if own.isdisjoint(order.vms)],
         own,
     )
-    return None if least is None or least > _BEYOND else rounded_up(least)
+    return None if least is None or least > BEYOND else rounded_up(least)
 
 
 def _past(subject: _Subject, recorded: RecordedRooms, now_s: float, most_s: float) -> NeededLimits:
     needed = recorded.rooms.needed(subject.bundle)
-    needed = np.where(needed > _BEYOND, np.inf, needed)
+    needed = np.where(needed > BEYOND, np.inf, needed)
     return past_of(recorded.started_s, needed, now_s, most_s)
 
 

@@ -153,6 +153,8 @@ _FACTORS = (0.5, 0.75), (1.5, 2.0)
 _DIGITS = 4
 LEAST_LIMIT = 1e-6
 """The ledger's smallest unit."""
+BEYOND = 1e9
+"""A limit above this is as good as none: bids never leave the whole of a market."""
 
 
 def rounded_up(limit: float) -> float:

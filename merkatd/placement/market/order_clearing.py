@@ -47,6 +47,7 @@ from merkatd.cluster.plan import Step
 from merkatd.market.explanation import hosts_after
 from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
+from merkatd.market.odds.limit_odds import BEYOND, rounded_up
 from merkatd.market.price import price
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.order_places import OrderPlaces
@@ -277,10 +278,15 @@ def _why_waiting(
                 f"{name} waits: no hosts have room for all of its VMs, "
                 f"{_amounts(snapshot, units)} together"
             )
-        elif needed < inf:
+        elif needed < BEYOND:
             why[at] = (
                 f"{name} waits: its limit is {limit:g} credits per period, and it would"
-                f" start with {needed:g}"
+                f" start with {rounded_up(needed):g}"
+            )
+        elif needed < inf:
+            why[at] = (
+                f"{name} waits: it needs {_amounts(snapshot, units)}, and other VMs leave less at"
+                " any price"
             )
         else:
             why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
