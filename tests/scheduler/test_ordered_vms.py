@@ -101,7 +101,8 @@ def test_an_order_starts_pays_what_it_displaces_and_is_displaced(site: Site) -> 
     site.periods(3)
     assert (site.states(first), site.states(second)) == (["PENDING"] * 3, ["RUNNING"] * 3)
     assert site.limit_order(lower).why == (
-        f"limit order {lower} waits: its limit is 3 credits per period, and it would start with 9"
+        f"limit order {lower} waits: its limit is 3 credits per period, and it would start with"
+        " 9.001"
     )
     assert site.limit_order(dearer).cost == pytest.approx(3.0)
     before = site.balances()
