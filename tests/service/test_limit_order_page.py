@@ -43,7 +43,7 @@ def test_each_state_has_its_word(asked: Interfaces) -> None:
     assert "The next period decides whether its VMs run." in text_of(asked, at)
     decided(asked, order, runs=False, cost=0.0, why="limit order 1 waits: too low")
     assert '<span class="badge">waits</span>' in text_of(asked, "/limit-orders")
-    assert "Limit order 1 waits: too low. Its VMs cost nothing." in text_of(asked, at)
+    assert "It waits: too low. Its VMs cost nothing." in text_of(asked, at)
     decided(asked, order, runs=True, cost=1.25)
     assert '<span class="badge">runs</span>' in text_of(asked, "/limit-orders")
     assert "Its VMs run, and cost 1.25 credits a period together." in text_of(asked, at)

@@ -251,7 +251,7 @@ def _results(
         ),
         reasons={
             int(snapshot.vms.id[vm]): why[at]
-            for vm, at in zip(vms[waiting], order[waiting], strict=True)
+            for vm, at in zip(vms[waiting | displaced], order[waiting | displaced], strict=True)
             if at in why
         },
         lacking=cleared.lacking,
@@ -295,7 +295,7 @@ def _why_waiting(
 
 def _amounts(snapshot: Snapshot, units: Floats) -> str:
     pairs = zip(snapshot.resources, units.tolist(), strict=True)
-    return ", ".join(f"{value:g} {name}" for name, value in pairs)
+    return ", ".join(f"{value:,.6g} {name}" for name, value in pairs)
 
 
 def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:

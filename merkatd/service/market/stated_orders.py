@@ -17,7 +17,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.terms.ordered_vms import takes_orders
 from merkatd.service.base.callers import MANAGE, Caller, CallerRights, no_vm
 from merkatd.service.base.errors import ConflictError, InvalidRequestError, UnknownObjectError
-from merkatd.service.base.limit_terms import StatedTerms, order_vms, stated_terms
+from merkatd.service.base.limit_terms import StatedTerms, order_vms, reason_of, stated_terms
 from merkatd.service.base.period_view import PeriodView
 
 MOST_ORDERS = 1_000
@@ -291,7 +291,7 @@ def _listed(view: PeriodView, order: LimitOrder, now_s: float) -> ListedOrder:
         runs=order.runs,
         since_s=order.since_s,
         cost=order.cost,
-        why=order.why,
+        why=reason_of(order),
         stated_s=order.stated_s,
         platform=order.platform,
     )

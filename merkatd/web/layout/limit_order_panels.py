@@ -37,8 +37,7 @@ def order_sentence(order: ListedOrder) -> str:
         return f"Its VMs run, and cost {credits_text(order.cost)} credits a period together."
     if not order.why:
         return "The next period decides whether its VMs run."
-    why = order.why[:1].upper() + order.why[1:]
-    return f"{why}. Its VMs cost nothing."
+    return f"It waits: {order.why}. Its VMs cost nothing."
 
 
 def order_facts(order: ListedOrder, names: Mapping[int, str]) -> list[tuple[str, Part]]:
