@@ -310,6 +310,20 @@ CREATE TABLE reservations (
 
 CREATE INDEX ix_reservations_account ON reservations (account);
 
+CREATE TABLE room_prices (
+	period INTEGER NOT NULL,
+	market VARCHAR(64) NOT NULL,
+	resource VARCHAR(32) NOT NULL,
+	capacity DOUBLE NOT NULL,
+	weight DOUBLE NOT NULL,
+	reserve DOUBLE NOT NULL,
+	prices BLOB NOT NULL,
+	CONSTRAINT pk_room_prices PRIMARY KEY (period, market, resource),
+	CONSTRAINT fk_room_prices_period FOREIGN KEY(period) REFERENCES periods (number)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_room_prices_market_period ON room_prices (market, period);
+
 CREATE TABLE shortfalls (
 	period INTEGER NOT NULL,
 	account BIGINT NOT NULL,

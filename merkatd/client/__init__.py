@@ -34,7 +34,13 @@ from merkatd.client.errors import (
     UnreachableError,
 )
 from merkatd.client.group_client import Group, Groups, GroupVm
-from merkatd.client.limit_order_client import BookedOrder, LimitOrder, LimitOrders
+from merkatd.client.limit_order_client import (
+    BookedOrder,
+    LimitOdds,
+    LimitOrder,
+    LimitOrders,
+    LimitQuote,
+)
 from merkatd.client.merkat import Merkat, default_endpoint, default_session
 from merkatd.client.platform_client import Deed, Platform, Platforms, PlatformVm
 
@@ -52,8 +58,10 @@ __all__ = [
     "GroupVm",
     "Groups",
     "InternalError",
+    "LimitOdds",
     "LimitOrder",
     "LimitOrders",
+    "LimitQuote",
     "Merkat",
     "MerkatError",
     "MissingError",

@@ -1,10 +1,10 @@
 """A tenant's calls on limit orders: `LimitOrders(merkat).set([12, 13], limit=3.5)`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from merkatd.client.answers import read_all
+from merkatd.client.answers import read, read_all
 from merkatd.client.merkat import Merkat, without_none
 
 
@@ -28,6 +28,8 @@ class LimitOrder:
     since_s: float | None = None
     cost: float | None = None
     """The credits a period that it pays, 0 while it waits."""
+    platform: int | None = None
+    """The platform that it belongs to, and that alone changes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,43 @@ class BookedOrder:
     runs: bool
     height: float | None = None
     """The multiple of slow prices, averaged over an hour, that it can pay."""
+    cpu: float | None = None
+    memory: float | None = None
+    network: float | None = None
+    disk: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOdds:
+    """What a limit would have meant in the recorded past."""
+
+    limit: float
+    part: float
+    """The part of the past in which it would have run."""
+    stops_per_day: float
+    """How often a day its VMs would have been suspended."""
+    cost: float | None = None
+    """The average cost of a period of running."""
+    chance: float | None = None
+    """The chance that the work is done by the deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitQuote:
+    """The limit that would start an order now, and what limits did in the recorded past."""
+
+    market: str
+    vms: Sequence[int]
+    history_s: float
+    """The time that the recorded past covers."""
+    odds: Sequence[LimitOdds]
+    why: str
+    """Why odds or chances are missing."""
+    limit_to_start: float | None = None
+    windows: float | None = None
+    """How many times the recorded past is as long as the time until the deadline."""
+    work_s: float | None = None
+    within_s: float | None = None
     cpu: float | None = None
     memory: float | None = None
     network: float | None = None
@@ -88,6 +127,24 @@ class LimitOrders:
     def book(self, market: str = "") -> tuple[BookedOrder, ...]:
         """Return the limit orders of a market, of all tenants, from the largest height."""
         return read_all(BookedOrder, self._merkat.call("merkat.order.book", market))
+
+    def quote(
+        self,
+        vms: Sequence[int] = (),
+        *,
+        size: Mapping[str, float | str] | None = None,
+        work_s: float | None = None,
+        within_s: float | None = None,
+        limits: Sequence[float] | None = None,
+    ) -> LimitQuote:
+        """Return the quote of an order of these VMs, or of a size: `cpu`, `memory`, `market`."""
+        terms = without_none(
+            work_s=None if work_s is None else float(work_s),
+            within_s=None if within_s is None else float(within_s),
+            limits=None if limits is None else [float(limit) for limit in limits],
+        )
+        answer = self._merkat.call("merkat.order.quote", [*vms], dict(size or {}), terms)
+        return read(LimitQuote, answer, odds=LimitOdds)
 
     def _id(self, method: str, *arguments: Any) -> int:
         return int(self._merkat.call(f"merkat.order.{method}", *arguments))

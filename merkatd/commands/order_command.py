@@ -1,4 +1,4 @@
-"""The command `order`: limit orders, and the order book of a market."""
+"""The command `order`: limit orders, their quotes, and the order book of a market."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.screen_text import wrapped
+from merkatd.commands.texts.limit_quote_text import LIMIT_QUOTE_TABLE, limit_quote_lines
 
 ORDER_TABLE = ScreenTable(
     "ORDER",
@@ -49,6 +50,13 @@ ORDER_TABLE = ScreenTable(
             "the multiple of the limit that applies after a start",
             default=False,
         ),
+        Column(
+            "PLATFORM",
+            "platform",
+            ColumnFormat.WHOLE,
+            "the platform that it belongs to",
+            default=False,
+        ),
         Column("STATED", "stated_s", ColumnFormat.TIME, "when it was stated", default=False),
         Column("WHY", "why", ColumnFormat.TEXT, "the reason why it waits", least=10, optional=True),
     ),
@@ -76,6 +84,7 @@ _TABLES = {
     "delete": ORDER_TABLE,
     "list": ORDER_TABLE,
     "book": BOOK_TABLE,
+    "quote": LIMIT_QUOTE_TABLE,
 }
 _USAGES = {
     "set": "set VM ... --limit CREDITS",
@@ -83,6 +92,7 @@ _USAGES = {
     "delete": "delete ID",
     "list": "list",
     "book": "book",
+    "quote": "quote VM ..., or quote --cpu UNITS --memory MIB",
 }
 _QUESTIONS = {
     "set": "limit_order_set",
@@ -90,7 +100,9 @@ _QUESTIONS = {
     "delete": "limit_order_delete",
     "list": "limit_orders",
     "book": "limit_order_book",
+    "quote": "limit_order_quote",
 }
+_SIZES = ("cpu", "memory", "network", "disk")
 _FEW = 10
 """The most VMs that a sentence names."""
 COUNTS_AGAIN = "its own bid counts again when the order is deleted"
@@ -104,13 +116,15 @@ def add_order_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SUBJECT",
         nargs="*",
         type=command_parser.reference,
-        help="with set: the VMs, by id or name; with change and delete: the limit order's id",
+        help="with set and quote: the VMs, by id or name; with change and delete: the limit order's"
+        " id",
     )
     parser.add_argument(
         "--limit",
         metavar="CREDITS",
         type=command_parser.bid,
-        help="with set and change: the most that all VMs together may cost a period",
+        help="with set and change: the most that all VMs together may cost a period; with quote:"
+        " show the odds of this limit only",
     )
     parser.add_argument(
         "--least-run",
@@ -126,14 +140,52 @@ def add_order_arguments(parser: argparse.ArgumentParser) -> None:
         help="with set and change: during that time the limit is X times as high",
     )
     parser.add_argument(
-        "--market", metavar="NAME", type=command_parser.reference, help="with book: the market"
+        "--market",
+        metavar="NAME",
+        type=command_parser.reference,
+        help="with book, and with quote without VMs: the market",
     )
+    quoted = parser.add_argument_group("a quote")
+    quoted.add_argument(
+        "--work",
+        metavar="TIME",
+        type=command_parser.duration,
+        help="the time that the VMs must run until the deadline, like 90m, 2h or 3d",
+    )
+    quoted.add_argument(
+        "--within",
+        metavar="TIME",
+        type=command_parser.duration,
+        help="the time from now until the deadline",
+    )
+    for good, unit, words in (
+        ("cpu", "UNITS", "the CPU in percent of a core"),
+        ("memory", "MIB", "the memory in MiB"),
+        ("network", "MBIT/S", "the network in Mbit/s, if sold,"),
+        ("disk", "MIB/S", "the disk bandwidth in MiB/s, if sold,"),
+    ):
+        quoted.add_argument(
+            f"--{good}",
+            metavar=unit,
+            type=command_parser.bid,
+            help=f"{words} that VMs which do not exist yet use together",
+        )
     add_view(parser, _TABLES)
 
 
 def run_order(arguments: argparse.Namespace) -> int:
     """Show or change limit orders."""
     what: str = arguments.what
+    if what == "quote":
+        return show_view(
+            "order",
+            arguments,
+            LIMIT_QUOTE_TABLE,
+            lambda ask: _ask_quote(ask, arguments),
+            rows=lambda answer: answer["odds"],
+            text=limit_quote_lines,
+            whole=True,
+        )
     one = what in {"set", "change", "delete"}
     return show_view(
         "order",
@@ -162,10 +214,28 @@ def _ask(ask: Ask, given: argparse.Namespace) -> Any:
     return ask(_QUESTIONS[what], order=order, **terms)
 
 
+def _ask_quote(ask: Ask, given: argparse.Namespace) -> Any:
+    _check(given)
+    sizes = {name: getattr(given, name) for name in _SIZES}
+    return ask(
+        _QUESTIONS["quote"],
+        vms=given.subjects or None,
+        market=given.market,
+        limits=None if given.limit is None else [given.limit],
+        work_s=given.work,
+        within_s=given.within,
+        **sizes,
+    )
+
+
 def _check(given: argparse.Namespace) -> None:
     """Raise ConflictingArgumentsError if the arguments do not fit the verb."""
     what, number = given.what, len(given.subjects)
-    fits = number > 0 if what == "set" else number == int(what in {"change", "delete"})
+    sized = any(getattr(given, name) is not None for name in _SIZES)
+    if what == "quote":
+        fits = (number > 0) != sized
+    else:
+        fits = number > 0 if what == "set" else number == int(what in {"change", "delete"})
     if not fits:
         raise ConflictingArgumentsError(
             f"wrong number of arguments; expected: merkatd order {_USAGES[what]}"
@@ -175,12 +245,22 @@ def _check(given: argparse.Namespace) -> None:
         raise ConflictingArgumentsError("set needs --limit CREDITS")
     if what == "change" and all(option is None for option in options):
         raise ConflictingArgumentsError("change needs --limit, --least-run or --factor")
-    if what not in {"set", "change"} and any(option is not None for option in options):
+    may_have = options[1:] if what == "quote" else options
+    if what not in {"set", "change"} and any(option is not None for option in may_have):
         raise ConflictingArgumentsError(
-            "--limit, --least-run and --factor can be used only with set and change"
+            "--limit, --least-run and --factor can be used only with set and change, and --limit"
+            " with quote"
         )
-    if given.market is not None and what != "book":
-        raise ConflictingArgumentsError("--market can be used only with book")
+    if what != "quote" and (sized or given.work is not None or given.within is not None):
+        raise ConflictingArgumentsError(
+            "--work, --within and the sizes can be used only with quote"
+        )
+    if given.market is not None and what != "book" and not sized:
+        raise ConflictingArgumentsError(
+            "--market can be used only with book, and with quote without VMs"
+        )
+    if (given.work is None) != (given.within is None):
+        raise ConflictingArgumentsError("a deadline needs both --work and --within")
 
 
 def _lines(what: str, order: Any, cells: int | None) -> Sequence[str]:
@@ -224,7 +304,7 @@ def order_note(vm: int, order: int | None) -> str | None:
 
 ORDER = Verb(
     "order",
-    summary="state, change, delete and list limit orders",
+    summary="state, change, delete, list and quote limit orders",
     description="""\
 `merkatd order`: run VMs together at full size while they cost at most a limit, else none of them.
 
@@ -244,6 +324,11 @@ merkatd order list: all limit orders. COST is what an order pays; a higher limit
 
 merkatd order book: the limit orders of a market by height, the multiple of the present prices that
 an order can pay.
+
+merkatd order quote VM ...: which limit would start the VMs now; or, for VMs that do not exist yet,
+merkatd order quote --cpu UNITS --memory MIB. A table shows how limits would have done in the
+recorded past. With --work TIME --within TIME it has the chance that the VMs run for so long until
+the deadline. Count the time to boot and to resume as work. The quote changes nothing.
 
 A tenant states orders through XML-RPC (docs/xmlrpc.md). Example: `merkatd order set 12 13 14
 --limit 3.5 --least-run 10m --factor 2`.

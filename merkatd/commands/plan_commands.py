@@ -19,7 +19,7 @@ from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
-from merkatd.commands.terminal.plan_text import plan_lines
+from merkatd.commands.texts.plan_text import plan_lines
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT, warm_up
 from merkatd.service.market.plans import PlanCosts, at_price, preview_of

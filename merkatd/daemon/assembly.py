@@ -46,6 +46,7 @@ from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_remov
 from merkatd.scheduler.context import PeriodContext, all_proposals
 from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.period import Scheduler
+from merkatd.service.room_recorder import RoomRecorder
 from merkatd.web.web_server import WebPage
 
 __all__ = ["RunningDaemon", "StartError", "start"]
@@ -149,6 +150,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
     proposals = all_proposals(manager.proposals, keeper.proposals)
     scheduler = Scheduler(replace(world, proposals=proposals), leading)
     scheduler.listen(manager.send_news)
+    scheduler.listen(RoomRecorder(scheduler).announced)
     closing.add("the controllers", lambda: ensureDeferred(manager.close()))
     services = services_of_daemon(reactor, config, scheduler, manager, keeper, client.call, closing)
     port: Any = listen(reactor, config.control_socket, DaemonQuestions(services))

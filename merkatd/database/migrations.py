@@ -41,6 +41,7 @@ from merkatd.database.scheduler.order_store import ORDERS
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.plan_store import PLANS
 from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
+from merkatd.database.scheduler.room_price_store import ROOM_PRICES
 from merkatd.database.scheduler.step_store import STEPS
 
 __all__ = [
@@ -73,6 +74,7 @@ TABLES = (
     PRICES,
     RESERVATIONS,
     ROLLUPS,
+    ROOM_PRICES,
     ROUNDS,
     SHORTFALLS,
     STEPS,

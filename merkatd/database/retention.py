@@ -46,6 +46,7 @@ from merkatd.database.scheduler.order_store import ORDERS
 from merkatd.database.scheduler.period_store import PERIODS, PeriodState
 from merkatd.database.scheduler.plan_store import PLANS
 from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
+from merkatd.database.scheduler.room_price_store import ROOM_PRICES
 from merkatd.database.scheduler.step_store import OUTSTANDING, STEPS
 
 BATCH = 5_000
@@ -89,6 +90,7 @@ KEPT: Mapping[str, RetentionTimes] = {
     "prices": RetentionTimes.HISTORY,
     "reservations": RetentionTimes.PRESENT,
     "rollups": RetentionTimes.PRESENT,
+    "room_prices": RetentionTimes.HISTORY,
     "rounds": RetentionTimes.DETAILS,
     "shortfalls": RetentionTimes.HISTORY,
     "steps": RetentionTimes.DETAILS,
@@ -199,6 +201,11 @@ def _delete_prices(connection: sa.Connection, horizon: Horizon, most: int) -> in
     return _drop_periods(connection, PRICES, PRICES.c.period <= last, most)
 
 
+def _delete_room_prices(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+    last = _last_period(connection, horizon)
+    return _drop_periods(connection, ROOM_PRICES, ROOM_PRICES.c.period <= last, most)
+
+
 def _delete_shortfalls(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     last = _last_period(connection, horizon)
     return _drop_periods(connection, SHORTFALLS, SHORTFALLS.c.period <= last, most)
@@ -209,7 +216,7 @@ def _delete_periods(connection: sa.Connection, horizon: Horizon, most: int) -> i
     number = PERIODS.c.number
     used = [
         number.in_(sa.select(table.c.period))
-        for table in (ALLOCATIONS, DETAILS, STEPS, PRICES, SHORTFALLS, RESERVATIONS)
+        for table in (ALLOCATIONS, DETAILS, STEPS, PRICES, ROOM_PRICES, SHORTFALLS, RESERVATIONS)
     ]
     old = (number <= _last_period(connection, horizon)) & PERIODS.c.state.in_(_ENDED)
     numbers = list(connection.scalars(sa.select(number).where(old, ~sa.or_(*used)).limit(most)))
@@ -264,6 +271,7 @@ _RULES: tuple[_Rule, ...] = (
     lambda connection, horizon, most: drop_platform_vms(connection, horizon.details_s, most),
     lambda connection, horizon, most: drop_group_vms(connection, horizon.details_s, most),
     _delete_prices,
+    _delete_room_prices,
     _delete_shortfalls,
     _delete_periods,
     _delete_notes,

@@ -1,7 +1,7 @@
 """The displayed state of a demo, derived from the announcements of periods."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -93,9 +93,13 @@ def decisions(
     lines += [
         _decided(latest, vm, _subject(latest, vm), why, cast)
         for vm, why in sorted(latest.decided.decision.reasons.items())
-        if told_before.get(vm) != why
+        if told_before.get(vm) != why and not why.startswith(_OF_AN_ORDER)
     ]
     return tuple(lines)
+
+
+_OF_AN_ORDER = "limit order "
+"""The start of a reason that all VMs of a limit order share: `order_changes` shows it once."""
 
 
 def _subject(latest: Announcement, vm: int) -> str:
@@ -103,6 +107,40 @@ def _subject(latest: Announcement, vm: int) -> str:
     vms = latest.seen.snapshot.vms
     waits = VmState.PENDING in vms.state[vms.id == vm]
     return f"{_vm_name(latest, vm)}{' waits' if waits else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChange:
+    """A limit order that starts, waits or is displaced."""
+
+    order: int
+    tenant: int
+    what: str
+    why: str
+
+
+def order_changes(
+    latest: Announcement, cast: Cast, ran_before: Mapping[int, bool]
+) -> tuple[OrderChange, ...]:
+    """Return the limit orders that start, are displaced, or wait from the first.
+
+    `ran_before` says of each order that was seen before whether it ran.
+    """
+    vms, table = latest.seen.snapshot.vms, latest.seen.snapshot.orders
+    changes = []
+    for row, order in enumerate(table.id.tolist()):
+        outcome = latest.decided.decision.orders.get(order)
+        if outcome is None or ran_before.get(order) == outcome.runs:
+            continue
+        rows = np.flatnonzero(vms.order == row)
+        tenant = cast.get(int(vms.owner[rows[0]]), NO_TENANT) if len(rows) else NO_TENANT
+        what = "is displaced" if ran_before.get(order) else "waits"
+        if outcome.runs:
+            pays = f"its {len(rows)} VMs cost {outcome.cost:.3g} credits a period"
+            changes.append(OrderChange(order, tenant, "runs", pays))
+        else:
+            changes.append(OrderChange(order, tenant, what, outcome.why.partition(": ")[2]))
+    return tuple(changes)
 
 
 def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> DisplayedDecision:
@@ -168,7 +206,8 @@ def tenant_row(
     if player.now is None:
         return common
     now, cores = player.now, cores_of(latest, player.user)
-    bid = bid_of(latest, player.user)
+    whole = player.tenant.character is Character.WHOLE  # a limit, which no VM has alone
+    bid = None if whole else bid_of(latest, player.user)
     return replace(
         common,
         standing=standing(now, now_min, cores),
@@ -213,6 +252,7 @@ _MANNERS = {
     Character.URGENT: "urgent: bids more once behind",
     Character.RICH: "rich: bids much from the first",
     Character.LATE: "hasty: bids near the deadline",
+    Character.WHOLE: "all or nothing: a limit order",
 }
 """The name of a tenant's work on the web page, by the tenant's character."""
 

@@ -13,6 +13,7 @@ from merkatd.daemon.assembly import RunningDaemon, start
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.demo import demo_picture
+from merkatd.demo.coloured_text import wrapped
 from merkatd.demo.demo_picture import goals
 from merkatd.demo.demo_script import CAST
 from merkatd.demo.demo_site import DemoOptions, DemoSite
@@ -95,6 +96,8 @@ def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> 
 TICK_S = 0.25
 """The real time between two actions of the tenants, after which the screen is drawn, in seconds."""
 _CALL_LIMIT_S = 10.0
+_MOST_ORDER_LINES = 10
+"""The most lines of the summary about limit orders."""
 _PASSWORD = "demo"  # noqa: S105 - of users of a cloud that exists for a minute
 
 
@@ -122,6 +125,8 @@ class Demo:
         self._latest: Announcement | None = None
         self._decisions: list[DisplayedDecision] = []
         self._waiting: Mapping[int, str] = {}
+        self._orders_ran: dict[int, bool] = {}
+        self._order_lines: list[str] = []
         self._prices: list[tuple[float, float]] = []
         self._players: list[ScriptPlayer] = []
         self._balances: Mapping[int, float] = {}
@@ -162,13 +167,17 @@ class Demo:
             self._say("web page", self._page)
             daemon.page.goals.also(lambda: self._goals(daemon))
         transport = HttpTransport(self._reactor, self._site.endpoint, Inline())
+        ours = HttpTransport(self._reactor, self._site.tenants_endpoint, Inline())
         try:
-            return await self._with_tenants(daemon, transport)
+            return await self._with_tenants(daemon, transport, ours)
         finally:
+            await ours.close()
             await transport.close()
             await daemon.stop()
 
-    async def _with_tenants(self, daemon: RunningDaemon, transport: HttpTransport) -> list[str]:
+    async def _with_tenants(
+        self, daemon: RunningDaemon, transport: HttpTransport, ours: HttpTransport
+    ) -> list[str]:
         def login(session: str) -> Client:
             return Client(transport, session, self._reactor, timeout_s=_CALL_LIMIT_S)
 
@@ -177,8 +186,14 @@ class Demo:
             user = await administrator.call("one.user.allocate", tenant.name, _PASSWORD, "core", [])
             client = login(f"{tenant.name}:{_PASSWORD}")
             options = self._options
-            player = ScriptPlayer(tenant, user, client, options.seed, options.hosts, options.scale)
-            self._players.append(player)
+            market = Client(
+                ours, f"{tenant.name}:{_PASSWORD}", self._reactor, timeout_s=_CALL_LIMIT_S
+            )
+            self._players.append(
+                ScriptPlayer(
+                    tenant, user, client, options.seed, options.hosts, options.scale, market
+                )
+            )
         world = daemon.scheduler.world
         self._began_s = world.now()
         self._ending_s = self._reactor.seconds() + self._options.seconds
@@ -188,7 +203,8 @@ class Demo:
             await self._sleep(min(TICK_S, max(self._ending_s - self._reactor.seconds(), 0.0)))
         now_min = self._now_min(daemon)
         await self._read_balances(daemon)
-        return summary(self._accounts(now_min), now_min, len(self._prices))
+        lines = summary(self._accounts(now_min), now_min, len(self._prices))
+        return [*self._order_lines[:_MOST_ORDER_LINES], "", *lines] if self._order_lines else lines
 
     def _say(self, what: str, why: str) -> None:
         """Show a message before the first period."""
@@ -244,6 +260,16 @@ class Demo:
         self._prices.append(demo_picture.prices(latest))
         self._decisions += demo_picture.decisions(latest, self._cast, self._waiting)
         self._waiting = latest.decided.decision.reasons
+        for change in demo_picture.order_changes(latest, self._cast, self._orders_ran):
+            self._orders_ran[change.order] = change.what == "runs"
+            name = self._players[change.tenant].tenant.name if change.tenant >= 0 else "a user"
+            what = f"the limit order of {name} {change.what}"
+            self._decisions.append(
+                DisplayedDecision(
+                    period=latest.period, tenant=change.tenant, what=what, why=change.why
+                )
+            )
+            self._order_lines += wrapped(f"period {latest.period:3}: {what}: {change.why}", 80, 80)
 
     def _notifier(self, at: int) -> Any:
         def tell(what: str, why: str) -> None:

@@ -33,6 +33,8 @@ class Character(StrEnum):
     """Bids much from the start."""
     LATE = "late"
     """Bids almost nothing until the deadline is near, then doubles its bid while it is behind."""
+    WHOLE = "whole"
+    """Bids nothing: a limit order runs all its VMs at full size, or none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ _RULES: Mapping[Character, Callable[[float, BidPace], float]] = MappingProxyType
         Character.URGENT: _urgent,
         Character.RICH: _unmoved,
         Character.LATE: _late,
+        Character.WHOLE: _unmoved,
     }
 )
 
@@ -154,7 +157,8 @@ class ScriptedWork:
     deadline_min: float
     """The time from the arrival to the deadline, in minutes."""
     bid: float
-    """The first bid for CPU, in credits per VM and period."""
+    """The first bid for CPU, in credits per VM and period; of a `WHOLE` tenant the limit of its
+    order, in credits a period for all VMs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +201,11 @@ CAST = (
         name="flo",
         character=Character.URGENT,
         errand=ScriptedWork(arrival_min=24.0, vms=3, work=30.0, deadline_min=12.0, bid=6.0),
+    ),
+    ScriptedTenant(
+        name="gus",
+        character=Character.WHOLE,
+        errand=ScriptedWork(arrival_min=2.0, vms=4, work=56.0, deadline_min=40.0, bid=40.0),
     ),
 )
 

@@ -137,6 +137,11 @@ class DemoSite:
         return (self.path / "one_xmlrpc").read_text().strip()
 
     @property
+    def tenants_endpoint(self) -> str:
+        """Return the address of Merkat's own calls; valid after the daemon has started."""
+        return (self.path / "merkat_xmlrpc").read_text().strip()
+
+    @property
     def administrator(self) -> str:
         """Return the login of the cloud's administrator."""
         return (self.path / "one_auth").read_text().strip()

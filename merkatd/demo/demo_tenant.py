@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from merkatd.demo.demo_script import (
     SIMULATED,
     BidPace,
+    Character,
     Scale,
     ScriptedTenant,
     ScriptedWork,
@@ -16,7 +17,7 @@ from merkatd.demo.demo_script import (
 )
 from merkatd.opennebula import Client
 from merkatd.opennebula.pools.vm_pool import read_page
-from merkatd.opennebula.rpc.errors import OneError
+from merkatd.opennebula.rpc.errors import OneError, OneMissingError
 from merkatd.scheduler.base.ports import CloudUnreachableError
 
 MINE, ALL, NOT_DONE = -3, -1, -1
@@ -38,6 +39,8 @@ class RunningErrand:
     """By VM id, the work done in core-minutes."""
     alive: set[int] = field(default_factory=set)
     ended_min: float | None = None
+    order: int | None = None
+    """The id of its limit order, if it has stated one."""
 
     @property
     def done(self) -> float:
@@ -75,12 +78,15 @@ class ScriptPlayer:
         seed: int,
         hosts: int,
         scale: Scale = SIMULATED,
+        market: Client | None = None,
     ) -> None:
+        """`market` calls Merkat itself; only a tenant with a limit order needs it."""
         self.tenant = tenant
         self.user = user
         self.past: list[RunningErrand] = []
         self.now: RunningErrand | None = None
         self._client = client
+        self._market = market
         self._seed = seed
         self._hosts = hosts
         self._scale = scale
@@ -114,15 +120,19 @@ class ScriptPlayer:
             return
         self.now = RunningErrand(wanted, wanted.bid)
         self._bid_min = now_min
+        whole = self.tenant.character is Character.WHOLE
+        bids = "and wants all of them to run, or none" if whole else f"and bids {wanted.bid:g}"
         tell(
-            f"arrives with {wanted.vms} VMs and bids {wanted.bid:g}",
+            f"arrives with {wanted.vms} VMs {bids}",
             f"{wanted.vms * wanted.work:.0f} core-minutes to do in {wanted.deadline_min:.0f} min",
         )
         for _ in range(wanted.vms):
             self._made += 1
             name = f"{self.tenant.name}-{self._made}"
-            template = vm_template(name, wanted.work, wanted.bid, self._scale)
-            vm = await self._client.allocate(template)
+            bid = 0.0 if whole else wanted.bid
+            template = vm_template(name, wanted.work, bid, self._scale)
+            # On hold until the order is stated: a pending VM would get a host for its bid.
+            vm = await self._client.call("one.vm.allocate", template, whole)
             self.now.vms[vm] = 0.0
             self.now.alive.add(vm)
 
@@ -137,7 +147,10 @@ class ScriptPlayer:
                 await self._client.action("terminate-hard", vm)
                 now.alive.discard(vm)
         if now.alive:
-            await self._bid_anew(now, now_min, tell)
+            if self.tenant.character is Character.WHOLE:
+                await self._state_order(now, tell)
+            else:
+                await self._bid_anew(now, now_min, tell)
             return
         now.ended_min = now_min
         self.past.append(now)
@@ -145,6 +158,22 @@ class ScriptPlayer:
         spare = now.deadline_min - now_min
         when = f"{abs(spare):.0f} min {'before' if spare >= 0 else 'after'} the deadline"
         tell("leaves" if now.finished else "gives up", f"{now.done:.0%} done {when}")
+
+    async def _state_order(self, now: RunningErrand, tell: Notify) -> None:
+        """State the limit order once a period has seen the VMs, then release them."""
+        if now.order is not None or self._market is None:
+            return
+        try:
+            vms = sorted(now.alive)
+            now.order = await self._market.call("merkat.order.set", vms, float(now.bid))
+        except OneMissingError:
+            return
+        for vm in vms:
+            await self._client.action("release", vm)
+        tell(
+            f"states a limit order: at most {now.bid:g} credits a period",
+            f"its {len(vms)} VMs run together at full size, or not at all",
+        )
 
     async def _bid_anew(self, now: RunningErrand, now_min: float, tell: Notify) -> None:
         """Change the bid at most once a minute: a bid applies from the next period on."""

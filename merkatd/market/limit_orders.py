@@ -137,6 +137,13 @@ class OrderBook:
         """
         return self._limits_at(self._bounds_of_others(bundles), bundles)
 
+    def heights_that_run(self, bundles: Floats) -> Floats:
+        """Return the least height with which one more order, of each bundle, would run.
+
+        At this height the order may still have to pay more, at the reserve prices.
+        """
+        return self._heights_at(self._bounds_of_others(bundles))
+
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
         left = self.capacity - self._needed[runs].sum(axis=0)
@@ -305,7 +312,14 @@ class OrderBook:
 
     def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
-        heights, by_bids = np.where(bounds.by_bids, 0.0, bounds.height), bounds.by_bids
+        heights = self._heights_at(bounds)
+        limits: Floats = np.maximum(heights * (bundles @ self.weights), bundles @ self.reserve)
+        return limits
+
+    def _heights_at(self, bounds: "_Bounds") -> Floats:
+        """Return the heights of these bounds."""
+        by_bids = bounds.by_bids
+        heights: Floats = np.where(by_bids, 0.0, bounds.height)
         for good, weight in enumerate(self.weights.tolist()):
             left = self.capacity[good] * ENOUGH - bounds.used[by_bids, good]
             with np.errstate(divide="ignore"):
@@ -313,8 +327,7 @@ class OrderBook:
             # At the reserve price bids ask for the most.
             price[price <= self.reserve[good]] = 0.0
             heights[by_bids] = np.maximum(heights[by_bids], price / weight)
-        limits: Floats = np.maximum(heights * (bundles @ self.weights), bundles @ self.reserve)
-        return limits
+        return heights
 
 
 class _Bounds(NamedTuple):

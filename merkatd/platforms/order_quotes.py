@@ -1,12 +1,12 @@
-"""Quotes of limit orders: the limit with which a platform would start now."""
+"""The limit with which one more order would start now, beside the bids and orders of a market."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 
 import numpy as np
 
 from merkatd.cluster import Floats, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, rows_of
 from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.limit_orders import Bids, LimitOrders, OrderBook
 from merkatd.market.market_view import market_view
@@ -24,30 +24,48 @@ def limit_to_start(
     prices: Amounts,
     bundle: Amounts,
     others: Sequence[LimitOrder],
+    without: Collection[int] = (),
 ) -> float | None:
     """Return the least limit with which an order for a bundle would run, as capacity goes.
 
-    It is None if no limit would be enough. `row` is the market's row in the snapshot, whose VMs in
-    orders have their terms. `others` are all other orders. Whether hosts have room for each VM is
-    not considered.
+    It is None if no limit would be enough. The arguments are those of `present_book`. Whether hosts
+    have room for each VM is not considered.
+    """
+    book = present_book(snapshot, row, market, prices, others, without)
+    wanted = np.array([[bundle.get(name, 0.0) for name in snapshot.resources]])
+    least = float(book.limits_that_run(wanted)[0])
+    return least if isfinite(least) else None
+
+
+def present_book(
+    snapshot: Snapshot,
+    row: int,
+    market: MarketRules,
+    prices: Amounts,
+    others: Sequence[LimitOrder],
+    without: Collection[int] = (),
+) -> OrderBook:
+    """Return a market's bids and limit orders as the next period will find them.
+
+    `row` is the market's row in the snapshot, whose VMs in orders have their terms. `prices` are
+    the announced prices, `others` the orders that count. The VMs `without` bid nothing.
     """
     names = snapshot.resources
     view, rule = market_view(snapshot, row), market.pricing.rule
     bidding = (view.place != NO_HOST) & (snapshot.vms.order[view.vms] == NO_ROW)
+    if without:
+        bidding &= ~is_one_of(snapshot.vms.id[view.vms], without)
     there = np.flatnonzero(bidding)
     bid, floor, cap = (of[there] for of in view.counted(rule, view.place))
     limits, bundles = _orders_of(snapshot, row, others)
     reserve = market.pricing.reserve_prices(names)
-    book = OrderBook(
+    return OrderBook(
         Bids(bid, floor, cap),
         LimitOrders(limits, bundles),
         view.total,
         _weights(snapshot, row, np.maximum(_known(prices, names), reserve)),
         reserve,
     )
-    wanted = np.array([[bundle.get(name, 0.0) for name in names]])
-    least = float(book.limits_that_run(wanted)[0])
-    return least if isfinite(least) else None
 
 
 def _orders_of(snapshot: Snapshot, row: int, orders: Sequence[LimitOrder]) -> tuple[Floats, Floats]:

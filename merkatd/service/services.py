@@ -18,6 +18,7 @@ from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.daemon_control import DaemonControl
 from merkatd.service.groups import GroupService
+from merkatd.service.limit_quotes import LimitQuoteService
 from merkatd.service.market.balance_history import BalanceHistory
 from merkatd.service.market.bids import BidService
 from merkatd.service.market.explanations import ExplanationService
@@ -50,6 +51,7 @@ class DaemonServices:
     daemon: DaemonControl
     explanations: ExplanationService
     limit_orders: LimitOrderService
+    limit_quotes: LimitQuoteService
     limits: LimitService
     listings: ListingService
     modes: ModeService
@@ -120,6 +122,7 @@ def services_of(
         bids=BidService(scheduler, rights),
         explanations=ExplanationService(scheduler, rights),
         limit_orders=LimitOrderService(scheduler, rights),
+        limit_quotes=LimitQuoteService(scheduler, rights),
         limits=LimitService(scheduler),
         listings=ListingService(scheduler),
         modes=ModeService(scheduler),

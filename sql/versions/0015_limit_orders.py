@@ -1,4 +1,4 @@
-"""Tables of limit orders and of their VMs."""
+"""Tables of limit orders, of their VMs, and of the prices of room for quotes of orders."""
 
 from typing import Any
 
@@ -55,8 +55,23 @@ def upgrade() -> None:
     )
     op.create_index("ix_limit_order_vms_limit_order", "limit_order_vms", ["limit_order"])
 
+    op.create_table(
+        "room_prices",
+        sa.Column("period", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("market", sa.String(length=64), nullable=False),
+        sa.Column("resource", sa.String(length=32), nullable=False),
+        sa.Column("capacity", sa.Double(), nullable=False),
+        sa.Column("weight", sa.Double(), nullable=False),
+        sa.Column("reserve", sa.Double(), nullable=False),
+        sa.Column("prices", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["period"], ["periods.number"], name="fk_room_prices_period"),
+        sa.PrimaryKeyConstraint("period", "market", "resource", name="pk_room_prices"),
+        **STORAGE,
+    )
+    op.create_index("ix_room_prices_market_period", "room_prices", ["market", "period"])
+
 
 def downgrade() -> None:
     """Drop the tables."""
-    for name in ("limit_order_vms", "limit_orders"):
+    for name in ("room_prices", "limit_order_vms", "limit_orders"):
         op.drop_table(name)

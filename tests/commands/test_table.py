@@ -99,6 +99,7 @@ def test_sparklines_scale_from_least_to_greatest(values: list[float | None], lin
         (ColumnFormat.CREDITS, 999_958.4, "999,958"),
         (ColumnFormat.PRICE, 0.00030517578, "0.000305176"),
         (ColumnFormat.PART, 0.4444444, "0.4444"),
+        (ColumnFormat.PERCENT, 0.4444444, "44%"),
         (ColumnFormat.LIST, ["a", "b"], "a,b"),
         (ColumnFormat.TEXT, True, "true"),
         (ColumnFormat.TEXT, None, "-"),

@@ -89,7 +89,7 @@ def test_invalid_options_are_rejected(words: list[str], capsys: pytest.CaptureFi
 def assert_summary(out: str) -> None:
     """Check that the summary lists every tenant and its result."""
     assert "Results of each tenant:" in out
-    for name in ("ana", "bo", "cy", "di", "ed", "flo"):
+    for name in ("ana", "bo", "cy", "di", "ed", "flo", "gus"):
         assert any(line.startswith(f"{name} ") for line in out.splitlines())
     assert out.rstrip().splitlines()[-1].startswith("all ")
     assert all(len(line) <= 80 for line in out.partition("Who got")[2].splitlines())

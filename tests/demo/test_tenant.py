@@ -1,9 +1,12 @@
 """A tenant's whole stay in virtual time, controlled by its calls alone."""
 
+from types import SimpleNamespace
+
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.database.scheduler import bid_store
 from merkatd.demo import demo_picture
+from merkatd.demo.demo_picture import order_changes
 from merkatd.demo.demo_run import account, summary
 from merkatd.demo.demo_script import CAST, ScriptedTenant
 from merkatd.demo.demo_tenant import ScriptPlayer
@@ -11,8 +14,12 @@ from merkatd.demo.display_state import GoalStatus
 from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula import Client
 from tests.scheduler.frontend import START_S, Frontend
+from tests.service.interfaces import Interfaces
 
 URGENT = next(tenant for tenant in CAST if tenant.name == "cy")
+
+
+WHOLE = next(tenant for tenant in CAST if tenant.name == "gus")
 
 
 class Stay:
@@ -22,9 +29,12 @@ class Stay:
         self.frontend = Frontend(hosts)
         self.session = self.frontend.user(tenant.name)
         client = Client(self.frontend.transport, self.session, self.frontend.clock)
-        self.player = ScriptPlayer(tenant, 2, client, 1, 4)
+        ours = SimpleNamespace(call=Interfaces(self.frontend).answer_of)
+        market = Client(ours, self.session, self.frontend.clock)
+        self.player = ScriptPlayer(tenant, 2, client, 1, 4, market=market)
         self.frontend.vm(rival_bid, VCPU=4)
         self.actions: list[str] = []
+        self.ran: dict[int, bool] = {}
 
     @property
     def now_min(self) -> float:
@@ -34,7 +44,10 @@ class Stay:
     def minutes(self, number: int) -> None:
         """Run this number of periods; the tenant acts in each."""
         for _ in range(number):
-            self.latest = self.frontend.period()
+            self.latest = self.frontend.scheduler.latest = self.frontend.period()
+            for change in order_changes(self.latest, {2: 0}, self.ran):
+                self.ran[change.order] = change.what == "runs"
+                self.actions.append(f"{change.what}: {change.why}")
             logs = {}
             for vm in self.player.now.alive if self.player.now else ():
                 guest = self.frontend.cloud.guests.guest(vm)
@@ -110,4 +123,32 @@ def test_the_picture_shows_the_tenants_vms() -> None:
     assert row.bid >= URGENT.errand.bid * 0.85
     words = [decision.what for decision in demo_picture.decisions(stay.latest, cast, {})]
     assert all("limit" not in what for what in words)
+    stay.frontend.close()
+
+
+def test_an_order_waits_runs_and_is_displaced() -> None:
+    """All VMs of the tenant run or none, and each change says its price."""
+    stay = Stay(WHOLE, hosts=5, rival_bid=0.1)
+    while stay.player.now is None:
+        stay.minutes(1)
+    now = stay.player.now
+    states = {stay.frontend.state(vm) for vm in now.alive}
+    assert states == {"HOLD"}, "none may start before the order is stated"
+    stay.minutes(1)
+    assert now.order is not None
+    assert any(text.startswith("states a limit order: at most ") for text in stay.actions)
+    stay.minutes(2)
+    assert stay.actions[-1].startswith("runs: its 4 VMs cost ")
+    assert {stay.frontend.state(vm) for vm in now.alive} == {"RUNNING"}
+    rivals = [stay.frontend.vm(400.0, VCPU=4) for _ in range(5)]
+    stay.minutes(3)
+    assert stay.actions[-1].startswith("is displaced: its limit is ")
+    assert "it would start with" in stay.actions[-1]
+    assert {stay.frontend.state(vm) for vm in now.alive} == {"PENDING"}, "saved"
+    for vm in rivals:
+        stay.frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+    stay.minutes(3)
+    assert stay.actions[-1].startswith("runs: ")
+    row = demo_picture.tenant_row(stay.player, stay.latest, stay.now_min, 99.0)
+    assert row.bid == now.bid, "its limit stands where others have their bid"
     stay.frontend.close()

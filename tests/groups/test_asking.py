@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from merkatd.commands import list_command, market_commands, status_commands, vm_commands
-from merkatd.commands.terminal import plan_text, to_text
+from merkatd.commands.terminal import to_text
 from merkatd.commands.terminal.output import rows_of
+from merkatd.commands.texts import plan_text
 from merkatd.service.base.errors import InvalidRequestError
 from tests.groups.site import Site, template
 from tests.served import questions_at

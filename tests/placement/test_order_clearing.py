@@ -115,10 +115,18 @@ def test_an_order_whose_limit_is_too_low_waits_with_the_price_it_needs() -> None
     decision = decided(halls(1, [(0, 50.0, 100.0, NO_ROW), (NO_HOST, 6.0, 60.0, 0)]))
     assert (starts(decision), decision.orders[10].runs) == ([], False)
     assert decision.orders[10].why == (
-        "limit order 10 waits: its limit is 6 credits per period, and it would start with 75"
+        "limit order 10 waits: its limit is 6 credits per period, and it would start with 75.01"
     )
     assert decision.reasons[1] == decision.orders[10].why
     assert decision.allocations[:, 0] == pytest.approx([100, 0])
+
+
+def test_an_order_for_all_that_bids_never_leave_says_so() -> None:
+    """A bid keeps a part of its share at any price: a limit of a billion would be no advice."""
+    decision = decided(halls(1, [(0, 50.0, 100.0, NO_ROW), (NO_HOST, 600.0, 100.0, 0)]))
+    assert decision.orders[10].why == (
+        "limit order 10 waits: it needs 100 cpu, and other VMs leave less at any price"
+    )
 
 
 def test_an_order_takes_its_size_from_bids_that_pay_less() -> None:

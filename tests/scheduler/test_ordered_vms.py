@@ -101,7 +101,8 @@ def test_an_order_starts_pays_what_it_displaces_and_is_displaced(site: Site) -> 
     site.periods(3)
     assert (site.states(first), site.states(second)) == (["PENDING"] * 3, ["RUNNING"] * 3)
     assert site.limit_order(lower).why == (
-        f"limit order {lower} waits: its limit is 3 credits per period, and it would start with 9"
+        f"limit order {lower} waits: its limit is 3 credits per period, and it would start with"
+        " 9.001"
     )
     assert site.limit_order(dearer).cost == pytest.approx(3.0)
     before = site.balances()
@@ -123,7 +124,7 @@ def test_a_gang_without_room_waits_whole_and_says_so(site: Site) -> None:
     order = site.state_order(vms, 50.0)
     announcement = site.periods(2)
     assert site.states(vms) == ["PENDING"] * 5
-    why = f"limit order {order} waits: floors leave less than 500 cpu, 5120 memory"
+    why = f"limit order {order} waits: floors leave less than 500 cpu, 5,120 memory"
     assert set(announcement.decided.decision.reasons.values()) == {why}
     assert site.limit_order(order).why == why
 

@@ -86,6 +86,13 @@ class Interfaces:
         reply = json.loads(self.frontend.result(ensureDeferred(answer)))
         return reply.get("answer", reply.get("error"))
 
+    async def answer_of(self, method: str, *arguments: Any) -> list[Any]:
+        """Return the array of XML-RPC's answer; the first argument is the login."""
+        body = xmlrpc.client.dumps(arguments, method).encode()
+        raw_answer: Any = await self._dispatch.answer(body, "192.0.2.1")
+        answer: Any = xmlrpc.client.loads(raw_answer)[0][0]
+        return list(answer)
+
     def call(self, login: str, method: str, *arguments: Any) -> tuple[Any, int]:
         """Return the answer of XML-RPC and its code, 0 for success."""
         body = xmlrpc.client.dumps((login, *arguments), method).encode()

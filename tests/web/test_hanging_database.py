@@ -25,6 +25,7 @@ def frozen(
     made = PageSite(tmp_path_factory.mktemp("hanging"), f'[database]\nurl = "{url}"')
     try:
         admin, bob = made.browser(made.admin), made.browser(BOB)
+        made.order("limit_order_set", vms=[made.vm], limit=5_000.0)
         secrets = [admin.secret(), bob.secret()]
         assert all(secrets)
         for path in addresses(made):
@@ -39,6 +40,7 @@ def frozen(
 def addresses(site: PageSite) -> list[str]:
     """Return every page with the id of an existing object."""
     ids = {"platforms": site.platform, "vms": site.vm, "tenants": site.users["ann"]}
+    ids["limit-orders"] = 1
     paths = []
     for path in _PAGES:
         number = ids.get(path.split("/")[1], 1 if path.startswith("/periods") else 0)

@@ -3,12 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from merkatd.api.values.limit_order_rows import book_row, limit_order_row, vms_named
+from merkatd.api.values.limit_order_rows import (
+    book_row,
+    limit_order_row,
+    limit_quote_row,
+    vms_named,
+)
+from merkatd.api.values.market_arguments import amounts_of
 from merkatd.api.values.market_rows import Row
 from merkatd.service.base.arguments import Arguments, text, whole
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodView
+from merkatd.service.limit_quotes import Bundle, QuotedTerms
 from merkatd.service.services import DaemonServices
 
 
@@ -22,6 +29,7 @@ class LimitOrderQuestions:
             "limit_order_book": self._book,
             "limit_order_change": self._change,
             "limit_order_delete": self._delete,
+            "limit_order_quote": self._quote,
             "limit_order_set": self._set,
             "limit_orders": self._list,
         }
@@ -56,6 +64,18 @@ class LimitOrderQuestions:
         """Delete `order`, and return it as it was."""
         id_ = _order(arguments)
         return limit_order_row(await self._orders.withdraw(LOCAL, await self._now(), id_))
+
+    async def _quote(self, arguments: Arguments) -> Row:
+        """Return the quote of an order of `vms`, or of amounts: `cpu`, `memory` ..., `market`."""
+        view = await self._services.views.prepared()
+        given = arguments.get("vms")
+        if given:
+            bundle = Bundle(vms=vms_named(view.now.snapshot, given))
+        else:
+            bundle = Bundle(market=text(arguments, "market"), amounts=amounts_of(arguments))
+        names = ("limits", "work_s", "within_s")
+        terms = QuotedTerms(**{name: arguments.get(name) for name in names})
+        return limit_quote_row(await self._services.limit_quotes.quote(LOCAL, view, bundle, terms))
 
     async def _now(self) -> PeriodView:
         return (await self._services.views.prepared()).now

@@ -109,6 +109,7 @@ def families(announcement: Announcement) -> Families:
     yield from _goods(snapshot, announcement.decided.decision.allocations)
     yield _counted("merkat_hosts", "Hosts by state", snapshot.hosts.state, HostState)
     yield _counted("merkat_vms", "VMs by state", snapshot.vms.state, VmState)
+    yield from _limit_orders(announcement)
     ailing = len(announcement.seen.observation.ailing)
     yield GaugeMetricFamily(
         "merkat_vms_unreadable",
@@ -124,6 +125,27 @@ def families(announcement: Announcement) -> Families:
         "merkat_steps_outstanding",
         "Steps that were sent and whose outcome is not known yet",
         len(announcement.seen.verdicts.waiting),
+    )
+
+
+def _limit_orders(announcement: Announcement) -> Families:
+    """Yield the number of limit orders by state, and their costs."""
+    outcomes = announcement.decided.decision.orders
+    stated = announcement.seen.snapshot.orders.id.tolist()
+    run = sum(outcome.runs for outcome in outcomes.values())
+    family = GaugeMetricFamily(
+        "merkat_limit_orders",
+        "Limit orders by state; an idle one has no VM that runs or waits in a market with orders",
+        labels=("state",),
+    )
+    states = {"runs": run, "waits": len(outcomes) - run, "idle": len(stated) - len(outcomes)}
+    for state, count in states.items():
+        family.add_metric((state,), count)
+    yield family
+    yield GaugeMetricFamily(
+        "merkat_limit_orders_cost_credits",
+        "Credits a period that all limit orders pay together",
+        sum(outcome.cost or 0.0 for outcome in outcomes.values()),
     )
 
 

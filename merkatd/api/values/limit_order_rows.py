@@ -1,4 +1,4 @@
-"""Limit orders as plain dicts, and the VMs that calls name."""
+"""Limit orders and their quotes as plain dicts, and the VMs that calls name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ from merkatd.api.values.market_rows import Row, flat_row
 from merkatd.cluster import Snapshot
 from merkatd.service.base.limit_terms import MOST_VMS
 from merkatd.service.base.period_view import as_id, vm_named
+from merkatd.service.limit_quotes import QuotedLimit
 from merkatd.service.market.stated_orders import BookedOrder, ListedOrder
 
 
@@ -20,6 +21,14 @@ def book_row(order: BookedOrder) -> Row:
     row = flat_row(order)
     bundle: Mapping[str, float | None] = row.pop("bundle")
     return {**row, **bundle}
+
+
+def limit_quote_row(quoted: QuotedLimit) -> Row:
+    """Return the quote of a limit order, with the amount of each resource in its bundle."""
+    row = flat_row(quoted)
+    bundle: Mapping[str, float | None] = row.pop("bundle")
+    odds = [flat_row(each) for each in quoted.odds]
+    return {**row, **bundle, "vms": list(quoted.vms), "odds": odds}
 
 
 def vms_named(snapshot: Snapshot, given: Any) -> Any:

@@ -30,6 +30,8 @@ class ColumnFormat(Enum):
     """A number with six significant digits."""
     PART = "part"
     """A number with four decimals."""
+    PERCENT = "part of all"
+    """A part as a percentage."""
     TIME = "time"
     TREND = "trend"
     """Numbers, oldest first, as a sparkline."""
@@ -45,6 +47,7 @@ class ColumnFormat(Enum):
             ColumnFormat.CREDITS,
             ColumnFormat.PRICE,
             ColumnFormat.PART,
+            ColumnFormat.PERCENT,
         }
 
 
@@ -139,6 +142,7 @@ _WRITE: Mapping[ColumnFormat, Callable[[Any], str]] = {
     ColumnFormat.CREDITS: credits_text,
     ColumnFormat.PRICE: lambda value: f"{value:.6g}",
     ColumnFormat.PART: lambda value: f"{value:.4f}",
+    ColumnFormat.PERCENT: lambda value: f"{value:.0%}",
     ColumnFormat.TIME: time_text,
     ColumnFormat.TREND: spark,
     ColumnFormat.LIST: lambda value: ",".join(map(str, value)),
@@ -152,6 +156,7 @@ _NUMBERS = {
     ColumnFormat.CREDITS,
     ColumnFormat.PRICE,
     ColumnFormat.PART,
+    ColumnFormat.PERCENT,
     ColumnFormat.TIME,
 }
 

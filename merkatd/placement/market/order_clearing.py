@@ -61,6 +61,7 @@ from merkatd.market.explanation import hosts_after
 from merkatd.market.goods_weights import first_weights
 from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
+from merkatd.market.odds.limit_odds import BEYOND, rounded_up
 from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
@@ -303,7 +304,7 @@ def _results(
         ),
         reasons={
             int(snapshot.vms.id[vm]): why[at]
-            for vm, at in zip(vms[waiting], order[waiting], strict=True)
+            for vm, at in zip(vms[waiting | displaced], order[waiting | displaced], strict=True)
             if at in why
         },
         lacking=cleared.lacking,
@@ -352,10 +353,15 @@ def _why_waiting(
                 f"{name} waits: no hosts have room for all of its VMs, "
                 f"{_amounts(snapshot, units)} together"
             )
-        elif needed < inf:
+        elif needed < BEYOND:
             why[at] = (
                 f"{name} waits: its limit is {limit:g} credits per period, and it would"
-                f" start with {needed:g}"
+                f" start with {rounded_up(needed):g}"
+            )
+        elif needed < inf:
+            why[at] = (
+                f"{name} waits: it needs {_amounts(snapshot, units)}, and other VMs leave less at"
+                " any price"
             )
         else:
             why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
@@ -364,7 +370,7 @@ def _why_waiting(
 
 def _amounts(snapshot: Snapshot, units: Floats) -> str:
     pairs = zip(snapshot.resources, units.tolist(), strict=True)
-    return ", ".join(f"{value:g} {name}" for name, value in pairs)
+    return ", ".join(f"{value:,.6g} {name}" for name, value in pairs)
 
 
 def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from merkatd.base.quantities import quoted_value
+from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.service.base.arguments import LARGEST_WHOLE
 from merkatd.service.base.errors import InvalidRequestError
@@ -50,6 +51,12 @@ def stated_terms(
             f"factor: must be a number from 1 to {MOST_FACTOR:g} (got {quoted_value(factor)})"
         )
     return StatedTerms(float(limit), float(least_run_s), float(factor))
+
+
+def reason_of(order: LimitOrder) -> str:
+    """Return why an order waits without its name, which only its VMs' messages need."""
+    name = f"limit order {order.id} "
+    return order.why.removeprefix(f"{name}waits: ").removeprefix(name)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,8 @@
 """The sentences that explain a VM's share."""
 
 from merkatd.cluster import RESTING, VmState
+from merkatd.cluster.orders import OrderOutcome
+from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.explanation import Explanation, LimitedBy, Part
 
 UNITS = {
@@ -17,6 +19,10 @@ _PLAIN = {
     LimitedBy.NO_BID: "it bids nothing for this resource, so it gets only its floor",
     LimitedBy.OVERFULL: "the floors of the VMs there exceed the host, so all are scaled down alike",
 }
+
+
+_LEAST_LACK = 1e-3
+"""The part of its size from which on a VM counts as smaller."""
 
 
 def sentence(
@@ -51,6 +57,32 @@ def sentence(
         return f"{who} gets all that it can use on {where}: {all_}."
     worst = max(short, key=_lack)
     return f"{who} gets {_got(worst)} on {where}: {why_not_more(worst)}{_would_help(worst)}."
+
+
+def ordered_sentence(
+    who: str,
+    where: str | None,
+    words: str,
+    order: LimitOrder,
+    outcome: OrderOutcome,
+    explanation: Explanation | None,
+) -> str:
+    """Return the sentence for a VM in a limit order, with the order's outcome in the period."""
+    number = len(order.vms)
+    together = f" together with {number - 1} other VM{'' if number == 2 else 's'}" * (number > 1)
+    if not outcome.runs:
+        leaves = "is being suspended" if words == "RUNNING" else "waits"
+        return f"{who} {leaves}{together}, and costs nothing: {outcome.why}."
+    if where is None or outcome.why:
+        return f"{who} starts{together}: {outcome.why or f'limit order {order.id} can pay for it'}."
+    parts = () if explanation is None else explanation.parts
+    size = ", ".join(amount(part.resource, part.share) for part in parts)
+    whole = all(_lack(part) < _LEAST_LACK for part in parts)
+    full = "at full size" if whole else "at less than full size until other VMs have left"
+    return (
+        f"{who} runs{together} {full} on {where} ({size}): limit order {order.id} costs"
+        f" {_n(outcome.cost or 0.0)} credits a period now, and may cost {_n(order.limit)}."
+    )
 
 
 def _idle(

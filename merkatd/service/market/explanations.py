@@ -20,7 +20,7 @@ from merkatd.service.base.payer_balances import payer_credits
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
 from merkatd.service.base.visibility import permitted_vm_row
-from merkatd.service.market.explanation_text import sentence, why_not_more
+from merkatd.service.market.explanation_text import ordered_sentence, sentence, why_not_more
 
 _PLACING = ("deploy", "migrate")
 _FAILED = (StepState.REFUSED, StepState.EXPIRED)
@@ -169,15 +169,7 @@ def explained_vm(
         market=view.market_name(int(table.market[row])),
         period=view.snapshot.period,
         at_s=view.at_s,
-        sentence=sentence(
-            who,
-            view.host_name(row),
-            VmState(int(table.state[row])),
-            view.states[row],
-            explanation,
-            view.messages.get(vm),
-            view.trouble.get(view.host_name(row) or ""),
-        ),
+        sentence=_sentence(view, row, who, explanation, order),
         message=view.messages.get(vm),
         why_here=_why_here(steps),
         bid_source=_bid_source(view, vm, newest_bid),
@@ -187,6 +179,29 @@ def explained_vm(
         cost=float(view.cost[row].sum()),
         balance=balance,
         resources=[] if explanation is None else _resources(view, row, explanation),
+    )
+
+
+def _sentence(
+    view: PeriodView,
+    row: int,
+    who: str,
+    explanation: Explanation | None,
+    order: LimitOrder | None,
+) -> str:
+    table, where = view.snapshot.vms, view.host_name(row)
+    outcome = None if order is None else view.decision.orders.get(order.id)
+    trouble = view.trouble.get(where or "")
+    if order is not None and outcome is not None and trouble is None:
+        return ordered_sentence(who, where, view.states[row], order, outcome, explanation)
+    return sentence(
+        who,
+        where,
+        VmState(int(table.state[row])),
+        view.states[row],
+        explanation,
+        view.messages.get(int(table.id[row])),
+        trouble,
     )
 
 

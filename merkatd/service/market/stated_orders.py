@@ -17,7 +17,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.terms.ordered_vms import takes_orders
 from merkatd.service.base.callers import MANAGE, Caller, CallerRights, no_vm
 from merkatd.service.base.errors import ConflictError, InvalidRequestError, UnknownObjectError
-from merkatd.service.base.limit_terms import StatedTerms, order_vms, stated_terms
+from merkatd.service.base.limit_terms import StatedTerms, order_vms, reason_of, stated_terms
 from merkatd.service.base.period_view import PeriodView
 
 MOST_ORDERS = 1_000
@@ -46,6 +46,8 @@ class ListedOrder:
     """The credits a period that it pays, 0 while it waits; None if it took part in no market."""
     why: str
     stated_s: float
+    platform: int | None
+    """The platform that states it, if any; only this platform can change it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +177,10 @@ class LimitOrderService:
             )
         row = 0 if market is None else names.index(market)
         world = self._scheduler.world
-        pricing = world.markets[row].pricing
+        reserve = world.markets[row].pricing.reserve_prices(view.snapshot.resources)
         stored = await world.database.read(limit_order_store.living)
         now_s = world.now()
-        return await world.executor.run(
-            lambda: _booked(
-                view, row, stored, pricing.reserve_prices(view.snapshot.resources), now_s
-            )
-        )
+        return await world.executor.run(lambda: _booked(view, row, stored, reserve, now_s))
 
     def _require_together(self, view: PeriodView, vms: Sequence[int], rows: Sequence[int]) -> int:
         """Return the owner of the VMs. Raise InvalidRequestError if they can't be in one order."""
@@ -295,8 +293,9 @@ def _listed(view: PeriodView, order: LimitOrder, now_s: float) -> ListedOrder:
         runs=order.runs,
         since_s=order.since_s,
         cost=order.cost,
-        why=order.why,
+        why=reason_of(order),
         stated_s=order.stated_s,
+        platform=order.platform,
     )
 
 

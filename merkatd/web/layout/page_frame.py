@@ -17,6 +17,7 @@ _PLACES = (
     ("/hosts", "Hosts"),
     ("/vms", "VMs"),
     ("/platforms", "Platforms"),
+    ("/limit-orders", "Limit orders"),
     ("/prices", "Prices"),
     ("/decisions", "Decisions"),
 )
@@ -97,7 +98,7 @@ def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Mark
 
 def _navigation(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
     mine = ("/tenants", "Tenants") if request.admin else (f"/tenants/{request.uid}", "Account")
-    places = [*_PLACES[:4], mine, *_PLACES[4:]]
+    places = [*_PLACES[:5], mine, *_PLACES[5:]]
     if request.admin and (how.mode == "ask" or plan is not None):
         places.append(("/plan", "Plan"))
     if request.admin:

@@ -1,6 +1,7 @@
 """The pages by topic; importing a module adds its routes to the table."""
 
 from merkatd.web.pages import host_pages as host_pages
+from merkatd.web.pages import limit_order_pages as limit_order_pages
 from merkatd.web.pages import order_pages as order_pages
 from merkatd.web.pages import overview_page as overview_page
 from merkatd.web.pages import period_pages as period_pages

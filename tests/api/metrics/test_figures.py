@@ -22,6 +22,7 @@ from merkatd.currency import MICRO
 from merkatd.database.database import Database
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.scheduler import limit_order_store
 from merkatd.placement import strategy_named
 from merkatd.scheduler.phases.announce import PeriodOutcome
 from tests.api.metrics.reading import samples
@@ -60,6 +61,26 @@ def test_a_period_is_exported_in_base_units(frontend: Frontend) -> None:
     assert values["merkat_period_duration_seconds_count",] == 1
     assert values["merkat_period_last_success_timestamp_seconds",] == 7.0
     assert values["merkat_period_interval_seconds",] == 30.0
+
+
+def test_limit_orders_are_counted_by_their_state(frontend: Frontend) -> None:
+    """One runs, and one needs more memory than any host has."""
+    first, second = frontend.vm(1.0), frontend.vm(2.0)
+    large = frontend.vm(50.0, MEMORY=20_000)
+    frontend.periods(2)
+    at_s = frontend.clock.seconds()
+    terms: dict[str, Any] = {"owner": 0, "least_run_s": 0.0, "factor": 1.0, "stated_s": at_s}
+    for vms, limit in (((first, second), 500.0), ((large,), 500.0)):
+        frontend.read(lambda c, v=vms, x=limit: limit_order_store.add(c, vms=v, limit=x, **terms))
+    figures = MetricRegistry("1")
+    announcement = frontend.period()
+    figures.announced(announcement)
+    values = samples(figures)
+    assert values["merkat_limit_orders", "runs"] == 1
+    assert values["merkat_limit_orders", "waits"] == 1
+    assert values["merkat_limit_orders", "idle"] == 0
+    outcomes = announcement.decided.decision.orders.values()
+    assert values["merkat_limit_orders_cost_credits",] == sum(o.cost or 0.0 for o in outcomes)
 
 
 def test_use_by_guests_is_exported_beside_allocations(frontend: Frontend) -> None:

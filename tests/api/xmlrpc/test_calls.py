@@ -141,7 +141,7 @@ class TestTenantsPage:
         monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
         page = (ROOT / "docs/tenant.md").read_text()
         programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-        assert len(programs) == 5
+        assert len(programs) == 6
         names: dict[str, Any] = {"VM": 0}
         for program in programs:
             exec(program, names)  # noqa: S102 - our own page

@@ -1,0 +1,1 @@
+"""Texts of answers that are more than a table."""
