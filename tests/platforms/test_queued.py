@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from merkatd.api.values.plain_values import members
+from merkatd.cluster.orders import LimitOrder
 from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.database import Database
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import bid_store, journal, limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.fleets.vm_template_text import TemplateError

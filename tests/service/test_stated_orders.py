@@ -11,7 +11,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.cluster.columns import NO_MARKET
-from merkatd.cluster.orders import OrderOutcome
+from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store, platform_store
@@ -20,7 +20,6 @@ from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules

@@ -8,12 +8,12 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import Step
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import bid_store, limit_order_store, period_store, price_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.fleets.fleet import read_fleet_view
 from merkatd.platforms.lifecycle.failed_vms import (
     failing_now,

@@ -33,10 +33,10 @@ import sqlalchemy as sa
 
 from merkatd.cluster import ACTIVE, Floats, Snapshot
 from merkatd.cluster.columns import NO_ROW, rows_of
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.fleets.fleet import MOST_REFUSALS
 from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.controller_failures import is_lasting

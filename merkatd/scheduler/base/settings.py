@@ -1,9 +1,8 @@
-"""Settings of the period: its rhythm, its mode, its goods and markets."""
+"""Settings of the period: its rhythm, its goods and markets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from merkatd.database.scheduler.order_store import Mode
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 
@@ -91,23 +90,6 @@ class Rhythm:
     is a week."""
     keep_history_s: float = 366 * 86_400.0
     """The retention time of history: prices, statements, orders, and ended platforms and groups."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActingSettings:
-    """Which decisions are carried out."""
-
-    mode: Mode = Mode.ON
-    """dry: nothing is done, and all output says so. shadow: nothing is done, and differences from
-    another scheduler's placements are recorded. ask: placing, moving and suspending VMs waits for
-    an administrator's approval; limits are set without it. on: everything is done. `merkatd mode`
-    orders another mode, which applies until that order is withdrawn."""
-    quiet_periods: int = 0
-    """The number of periods with few migrations after a start, a pause, or a change of mode to
-    on."""
-    quiet_migrations: int = 2
-    """The most migrations in each of these periods; those with the greatest gain come first.
-    Waiting VMs are placed as usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,11 @@ from merkatd.database.scheduler.journal import Recorded
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
 from merkatd.scheduler.charging import held_memory, unlimited_time
+from merkatd.scheduler.charging.charged_span import MAX_OWED, whole
 from merkatd.scheduler.charging.charged_time import columns_of
 from merkatd.scheduler.charging.contended_parts import contended
 from merkatd.scheduler.charging.means_at_rest import with_means
-from merkatd.scheduler.charging.owed_amounts import MAX_OWED, most_owed, terms_of, whole
+from merkatd.scheduler.charging.owed_amounts import most_owed, terms_of
 from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks

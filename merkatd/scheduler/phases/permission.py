@@ -8,7 +8,7 @@ from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, key_of
-from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.observation.observed import Observed
 
 

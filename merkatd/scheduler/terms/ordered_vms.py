@@ -9,17 +9,13 @@ payer lower its limit as they lower bids (`affordability.py`), and a charge is a
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
-import sqlalchemy as sa
 
 from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
-from merkatd.cluster.orders import OrderOutcome
-from merkatd.database.fleets import fleet_store
-from merkatd.database.scheduler import limit_order_store, price_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.cluster.orders import OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
@@ -41,28 +37,6 @@ STARTING = frozenset(
 to deploy it."""
 SAVED = "STOPPED"
 """OpenNebula's word for a VM that is saved without a host."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StatedOrders:
-    """The limit orders in force, and the prices that were announced last."""
-
-    orders: Sequence[LimitOrder] = ()
-    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By market and resource."""
-    unordered: AbstractSet[int] = frozenset()
-    """The ids of VMs that wait until their platform states its order."""
-
-
-NO_ORDERS = StatedOrders()
-
-
-def read_orders(connection: sa.Connection) -> StatedOrders:
-    """Read the limit orders; without any, the prices are not needed."""
-    orders = limit_order_store.living(connection)
-    newest = price_store.newest(connection) if orders else None
-    prices = {} if newest is None else price_store.load_prices(connection, newest)
-    return StatedOrders(orders, prices, fleet_store.unordered_vms(connection))
 
 
 def takes_orders(market: MarketRules) -> bool:

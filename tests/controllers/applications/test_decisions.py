@@ -172,7 +172,9 @@ class TestPatience:
     def test_it_states_its_limit_and_bids_nothing(self, platform: Platform) -> None:
         """The first news of a process is always answered, as the daemon then knows it works."""
         platform.read(None)
-        assert [request.limit for request in platform.requests(SetLimit)] == [pytest.approx(self.offered)]
+        assert [request.limit for request in platform.requests(SetLimit)] == [
+            pytest.approx(self.offered)
+        ]
         stated = platform.requests(SetLimit)[-1].limit
         for period in (1, 1):
             platform.read(OrderStatus(limit=stated, runs=True, cost=0.1), period)
