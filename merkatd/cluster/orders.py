@@ -10,6 +10,7 @@ import numpy as np
 
 from merkatd.cluster.columns import Bools, Floats, Ints, read_only
 from merkatd.cluster.snapshot import Snapshot
+from merkatd.cluster.vms import Vms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +153,19 @@ def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
         leaves=leaves,
     )
     return replace(snapshot, vms=changed)
+
+
+def order_costs(vms: Vms, terms: OrderTerms, allocations: Floats) -> Floats:
+    """Return [vms, resources]: credits per period of each VM in an order; NaN for other VMs.
+
+    Until displaced VMs have left, the VMs of running orders may get less than their full size, and
+    pay for as much.
+    """
+    size, given = vms.cap[terms.rows], allocations[terms.rows]
+    part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
+    costs = np.full(vms.cap.shape, np.nan)
+    costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
+    return costs
 
 
 def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:

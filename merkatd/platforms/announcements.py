@@ -28,7 +28,7 @@ from merkatd.platforms.lifecycle.platform_template import (
     PlatformTemplate,
 )
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
+from merkatd.platforms.rules.lifecycle_events import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
     HISTORY_PERIODS,
     MOST_EARLY,

@@ -23,9 +23,9 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms import manager
 from merkatd.platforms.lifecycle.controller_failures import LASTING_S
 from merkatd.platforms.lifecycle.period_review import PlatformReview, review_platforms
-from merkatd.platforms.lifecycle.platform_orders import LEAST_LIMIT
 from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.platform_views import platform_view
+from merkatd.platforms.rules.stated_limits import LEAST_LIMIT
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     GiveUp,

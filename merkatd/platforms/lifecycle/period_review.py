@@ -44,9 +44,9 @@ from merkatd.platforms.lifecycle.platform_orders import (
     order_input,
     reserve_of,
 )
-from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import (
+from merkatd.platforms.lifecycle.transitions import record_transition
+from merkatd.platforms.rules.lifecycle_events import (
     ENDS,
     UP_OR_COMING,
     Event,
@@ -54,8 +54,8 @@ from merkatd.platforms.lifecycle.transitions import (
     PlatformInput,
     PlatformState,
     next_event,
-    record_transition,
 )
+from merkatd.platforms.rules.start_conditions import MarketOffer, Terms
 from merkatd.policies.deadline import Funds
 from merkatd.protocol.platform_messages import Amounts
 from merkatd.scheduler.base.settings import MarketRules

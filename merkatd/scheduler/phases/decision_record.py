@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.cluster import ACTIVE, Decision, Floats, Ints, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of
-from merkatd.cluster.orders import with_order_terms
+from merkatd.cluster.orders import order_costs, with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import (
@@ -57,19 +57,11 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
 
 
 def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]:
-    """Return the column of what VMs in limit orders cost per period, if there are any.
-
-    Until displaced VMs have left, the VMs of running orders may get less than their full size, and
-    pay for as much.
-    """
+    """Return the column of what VMs in limit orders cost per period, if there are any."""
     terms = decision.order_terms
     if terms is None:
         return {}
-    size, given = snapshot.vms.cap[terms.rows], decision.allocations[terms.rows]
-    part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
-    costs = np.full(snapshot.vms.bid.shape, np.nan)
-    costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
-    return {"order_cost": costs}
+    return {"order_cost": order_costs(snapshot.vms, terms, decision.allocations)}
 
 
 def _with_least_runs(

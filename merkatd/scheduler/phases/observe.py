@@ -108,7 +108,7 @@ def observed_from(
         period=period,
         started_s=looked.started_s,
         observation=seen,
-        snapshot=with_stated_orders(snapshot, seen, stated, context.markets, rates),
+        snapshot=with_stated_orders(snapshot, seen.vm_words, stated, context.markets, rates),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
         wishes=looked.bids,

@@ -17,7 +17,6 @@ from merkatd.cluster import BIDDING, Floats, Orders, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 
 # Note [VMs of orders that start]
@@ -46,12 +45,15 @@ def takes_orders(market: MarketRules) -> bool:
 
 def with_stated_orders(
     snapshot: Snapshot,
-    seen: Observation,
+    words: Sequence[str],
     stated: StatedOrders,
     markets: Sequence[MarketRules],
     grouped: Collection[int] = (),
 ) -> Snapshot:
-    """Return the cloud with its limit orders; `grouped` VMs bid for their group and are in none."""
+    """Return the cloud with its limit orders; `grouped` VMs bid for their group and are in none.
+
+    `words` are OpenNebula's names of the states of all VMs.
+    """
     if stated.unordered:
         snapshot = _without_waiting(snapshot, stated.unordered)
     if not stated.orders:
@@ -59,7 +61,7 @@ def with_stated_orders(
     vms = snapshot.vms
     order = np.full(len(vms), NO_ROW)
     off = vms.state == VmState.POWERED_OFF
-    starts = off & np.array([word in STARTING for word in seen.vm_words], dtype=bool)
+    starts = off & np.array([word in STARTING for word in words], dtype=bool)
     bid, floor = vms.bid.copy(), vms.floor.copy()
     for row, stated_order in enumerate(stated.orders):
         rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
@@ -73,7 +75,7 @@ def with_stated_orders(
         order[rows] = row
         floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
         bid[active] = _parts(vms.cap[active]) * stated_order.limit_at(snapshot.now_s)
-    saved = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
+    saved = np.array([word == SAVED for word in words], dtype=bool)
     return replace(
         snapshot,
         vms=replace(
