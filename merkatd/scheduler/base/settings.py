@@ -15,6 +15,10 @@ FURTHER = ("network", "disk")
 ALL_GOODS = (*RESOURCES, *FURTHER)
 
 
+_NEARLY = 0.9
+"""The part of an interval that counts as a whole one: real intervals differ."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoodsSettings:
     """Optional goods, and the amount of a host that does not state its own."""
@@ -90,6 +94,13 @@ class Rhythm:
     is a week."""
     keep_history_s: float = 366 * 86_400.0
     """The retention time of history: prices, statements, orders, and ended platforms and groups."""
+
+    def part_since(self, since_s: float | None, now_s: float) -> float:
+        """Return the part of an interval from then until now; 1 for a whole one, or if unknown."""
+        if since_s is None:
+            return 1.0
+        part = (now_s - since_s) / self.interval_s
+        return part if 0.0 <= part < _NEARLY else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
