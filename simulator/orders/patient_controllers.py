@@ -54,8 +54,7 @@ class PatientControllers:
         market = market_now(self._cloud, prices, seen.period, now_s)
         rows = {vm: row for row, vm in enumerate(seen.vms.id.tolist())}
         runs = {each.id: each for each in platforms if each.state in GOING_ON}
-        for platform in self._attended.keys() - runs.keys():
-            ended = self._attended[platform]
+        for ended in (self._attended[row] for row in self._attended.keys() - runs.keys()):
             if ended.attended is not None:
                 ended.memory, ended.attended = ended.attended.memory, None
         self._attended = runs

@@ -1,6 +1,7 @@
 """A patient platform in virtual time: its lifecycle and its limit order, by the daemon's rules."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -253,7 +254,7 @@ class PatientPlatform:
         elif self.order is not None:
             self.order = self._with_vms(self.order, running)
 
-    def _with_vms(self, order: LimitOrder, vms: frozenset[int] | set[int]) -> LimitOrder:
+    def _with_vms(self, order: LimitOrder, vms: AbstractSet[int]) -> LimitOrder:
         members = tuple(sorted(vms))
         return order if members == order.vms else order.with_vms(members)
 

@@ -35,10 +35,10 @@ class StepSender:
 
         A step that must come after another one is not sent: the next period decides again.
         """
-        for step in plan.of(Create):
-            platform = self._platforms[step.owner]
+        for new in plan.of(Create):
+            platform = self._platforms[new.owner]
             memory_mib = platform.tenancy.application.memory_mib
-            platform.vms.append(self._vms.create(step.owner, memory_mib))
+            platform.vms.append(self._vms.create(new.owner, memory_mib))
         sent: dict[tuple[type, int], list[Any]] = {}
         taken: set[int] = set()
         for step in plan:

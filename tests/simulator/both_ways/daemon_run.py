@@ -278,7 +278,7 @@ template = '''{vm}'''
 
     def _record(self, row: int) -> JobRecord:
         platform = next(number for number, its in self._platforms.items() if its == row)
-        account = self.platform(platform).account
+        account = self.platform(platform).account or 0
         sums = self.read(lambda c: entry_store.sums(c, account, 0.0, None))
         ended = self._ended[row]
         return JobRecord(
