@@ -15,7 +15,7 @@ from merkatd.platforms.lifecycle.fleet_plan import (
     fleet_change,
     lost_members,
 )
-from merkatd.platforms.lifecycle.new_vms import first_bid, reference_price
+from merkatd.platforms.rules.first_bids import first_bid, reference_price
 from merkatd.platforms.rules.lifecycle_events import (
     ENDS,
     UP_OR_COMING,
