@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.edf import edf
 from simulator.baselines.queue_baselines import Queued, easy, fcfs
 from simulator.experiments.experiment import ExperimentOptions, Row, Task
-from simulator.market.market_run import MarketRun, simulate
+from simulator.market.market_run import MarketRun
+from simulator.market.paper_run import simulate_paper
 from simulator.model.simulated_cloud import SimulatedCloud
 from simulator.orders.order_run import simulate_orders
 from simulator.workloads import SwfJob, read_swf
@@ -63,7 +63,8 @@ def applications_of(
     return contended(assign(jobs, terms, np.random.default_rng(task.seed)), task.level)
 
 
-FCFS, EASY, EDF, MARKET, ORDERS = "fcfs", "easy", "edf", "market", "orders"
+FCFS, EASY, EDF, PAPER, ORDERS = "fcfs", "easy", "edf", "paper", "orders"
+"""Two batch schedulers, EDF, Merkat as in the paper, and Merkat with limit orders."""
 HOUR_S = 3600.0
 Queue = Callable[[Sequence[SwfJob], int], Queued]
 
@@ -72,7 +73,6 @@ def run(
     system: str,
     applications: Sequence[Application],
     cloud: SimulatedCloud,
-    temper: PatienceSettings,
     seed: int,
 ) -> Row:
     """Run a system on these applications; return its results, its costs and the CPU time."""
@@ -81,7 +81,7 @@ def run(
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(applications, cloud),
-        MARKET: lambda: _market(simulate(applications, cloud, temper, rng), cloud),
+        PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
         ORDERS: lambda: _market(simulate_orders(applications, cloud, rng), cloud),
     }[system]()
     return {**row, "cpu_s": time.process_time() - begin_s}

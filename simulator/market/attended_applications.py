@@ -18,7 +18,7 @@ from controllers.applications.deadline_controllers import (
 from controllers.controller import Controller
 from controllers.decision_times import DecisionTimes
 from controllers.monitors.iteration_count import Count, measured_values
-from merkatd.cluster import Floats, VmState
+from merkatd.cluster import Floats, Ints, VmState
 from merkatd.protocol.bus_messages import Measured, Remember, Stored
 from merkatd.protocol.platform_messages import (
     Action,
@@ -93,6 +93,10 @@ class AttendedApplication:
     def due_s(self) -> float:
         """Return when the controller gets news that it was not given yet; infinite without any."""
         return self._times.late_s
+
+    def is_due(self, news: News) -> bool:
+        """Return whether the controller gets these news now."""
+        return self._times.is_due(news)
 
     def take_news(self, news: News, now_s: float) -> None:
         """Give the controller a period's news, now or when it decides next."""
@@ -187,20 +191,23 @@ def news_of(
 
 
 def vms_now(
-    tenancy: Tenancy, states: Sequence[int], bids: Floats, allocations: Floats
+    tenancy: Tenancy, tasks: Ints, states: Ints, bids: Floats, allocations: Floats
 ) -> list[VmNow]:
-    """Return the VMs of an application; `states`, `bids` and `allocations` have a row for each."""
-    rows = zip(states, bids.tolist(), allocations.tolist(), strict=True)
+    """Return the VMs of some of an application's tasks; the arguments have a row for each."""
+    rows = zip(tasks.tolist(), states.tolist(), bids.tolist(), allocations.tolist(), strict=True)
     return [
         VmNow(
             vm=tenancy.first_vm + task,
             cluster=TASKS,
-            state=VmState(state).name.lower(),
+            state=_STATES[state],
             bid=_amounts(bid),
             allocation=_amounts(given),
         )
-        for task, (state, bid, given) in enumerate(rows)
+        for task, state, bid, given in rows
     ]
+
+
+_STATES: Final = {int(state): state.name.lower() for state in VmState}
 
 
 def measured_of(tenancy: Tenancy, now_s: float) -> Measured:

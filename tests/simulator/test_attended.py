@@ -70,7 +70,8 @@ class Played:
         """Send what a period announces if both VMs have this part of their full size."""
         self.period += 1
         size = np.array([[100.0, 100.0]] * 2)
-        vms = vms_now(self.tenancy, [int(VmState.RUNNING)] * 2, size * PRICES, size * part)
+        states = np.full(2, int(VmState.RUNNING))
+        vms = vms_now(self.tenancy, np.arange(2), states, size * PRICES, size * part)
         market = market_now(CLOUD, PRICES, self.period, now_s)
         self.attended.take_measured(measured_of(self.tenancy, now_s))
         self.attended.take_news(news_of(self.tenancy, "running", vms, market, order), now_s)

@@ -88,12 +88,21 @@ def test_a_gang_waits_for_all_of_its_room() -> None:
     assert result.counts.suspensions == 0
 
 
-def test_a_stated_limit_of_ten_times_as_much_costs_what_it_displaces() -> None:
-    """The liar starts first, and has less money left than if it had waited."""
-    both = application(0, 600.0, 4, 2000.0), application(1, 600.0, 4, 1900.0)
-    honest, lying = run(*both), run(*both, liars={0: 10.0})
-    assert all(outcome.met for outcome in (*honest.outcomes, *lying.outcomes))
-    assert lying.spent[0] >= honest.spent[0]
+def test_a_false_limit_changes_who_runs() -> None:
+    """An urgent application that states too little waits; a patient one that lies keeps its room.
+
+    The second pays for what it keeps from the other.
+    """
+    both = application(0, 3000.0, 4, 30_000.0), application(600, 300.0, 2, 1000.0)
+    honest = run(*both)
+    assert honest.counts.suspensions == 1
+    too_low = run(*both, liars={1: 0.01})
+    assert too_low.counts.suspensions == 0
+    assert not too_low.outcomes[1].met
+    too_high = run(*both, liars={0: 1000.0})
+    assert too_high.counts.suspensions == 0
+    assert not too_high.outcomes[1].met
+    assert too_high.spent[0] > honest.spent[0]
 
 
 def test_no_application_spends_more_than_its_budgets() -> None:
