@@ -133,6 +133,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
         bids=_UNUSED,
         explanations=_UNUSED,
         limit_orders=_UNUSED,
+        limit_quotes=_UNUSED,
         limits=_UNUSED,
         listings=_UNUSED,
         modes=_UNUSED,

@@ -15,6 +15,7 @@ of 0 and 61 s.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from math import inf
 
 from merkatd.protocol.bus_messages import Measured
 from merkatd.protocol.platform_messages import News
@@ -24,11 +25,21 @@ _NEARLY = 0.9
 
 
 class DecisionTimes:
-    """Selects the news for a controller."""
+    """Selects the news for a controller. Clock times are those of any clock that is never set."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._last: News | None = None
+        self._late: News | None = None
+        self._due_s = inf
+
+    @property
+    def late_s(self) -> float:
+        """Return the clock time at which the controller gets news that it was not given yet.
+
+        Infinite without such news.
+        """
+        return inf if self._late is None else self._due_s
 
     def is_due(self, news: News) -> bool:
         """Return whether the controller gets these news now."""
@@ -38,38 +49,50 @@ class DecisionTimes:
         # A clock that was set back delays no decision.
         return not 0.0 < news.at_s - last.at_s < _NEARLY * self._interval_s
 
-    def note(self, news: News) -> None:
+    def note(self, news: News, clock_s: float) -> None:
         """Record the news that the controller gets."""
-        self._last = news
+        self._last, self._late, self._due_s = news, None, clock_s + self._interval_s
+
+    def select(self, news: News, clock_s: float) -> News | None:
+        """Return the news if the controller gets them now; otherwise keep them for later."""
+        if not self.is_due(news):
+            self._late = news
+            return None
+        self.note(news, clock_s)
+        return news
+
+    def select_late(self, clock_s: float) -> News | None:
+        """Return the last news that the controller was not given, once it gets them."""
+        late = self._late
+        if late is None or clock_s < self._due_s:
+            return None
+        self.note(late, clock_s)
+        return late
 
     async def paced(
         self, events: AsyncIterator[News | Measured]
     ) -> AsyncGenerator[News | Measured, None]:
         """Yield the measurements at once, and the news that are due."""
         clock = asyncio.get_running_loop().time
-        late: News | None = None
-        due_s = clock() + self._interval_s
+        if self._due_s == inf:
+            self._due_s = clock() + self._interval_s
         coming = asyncio.ensure_future(anext(events))
         try:
             while True:
-                wait_s = None if late is None else max(due_s - clock(), 0.0)
+                wait_s = None if self.late_s == inf else max(self.late_s - clock(), 0.0)
                 done, _ = await asyncio.wait({coming}, timeout=wait_s)
-                event: News | Measured | None = late
                 if done:
                     try:
-                        event = coming.result()
+                        event: News | Measured | None = coming.result()
                     except StopAsyncIteration:
                         return
                     coming = asyncio.ensure_future(anext(events))
-                    if isinstance(event, News) and not self.is_due(event):
-                        late = event
-                        continue
-                if event is None:
-                    continue
-                if isinstance(event, News):
-                    self.note(event)
-                    late, due_s = None, clock() + self._interval_s
-                yield event
+                    if isinstance(event, News):
+                        event = self.select(event, clock())
+                else:
+                    event = self.select_late(clock())
+                if event is not None:
+                    yield event
         finally:
             coming.cancel()
 

@@ -37,7 +37,7 @@ async def run_controller(kind: type[Controller], passport: Passport) -> None:
         await controller.on_start()
         times = DecisionTimes(welcome.assignment.interval_s)
         if welcome.latest.news is not None:
-            times.note(welcome.latest.news)
+            times.note(welcome.latest.news, asyncio.get_running_loop().time())
             await controller.take(welcome.latest.news)
         await _until_told(peer, _controlling(controller, peer, times))
     finally:

@@ -16,7 +16,7 @@ import numpy as np
 from merkatd.base.toml_reader import TomlTable, count, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
-from simulator.experiments.compared_systems import EASY, EDF, FCFS, MARKET, ORDERS
+from simulator.experiments.compared_systems import EASY, EDF, FCFS, ORDERS, PAPER
 from simulator.model.simulated_cloud import CORE, HPC2N, OperationCosts, SimulatedCloud
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.job_applications import (
@@ -28,7 +28,7 @@ from simulator.workloads.job_applications import (
 )
 from simulator.workloads.lublin import lublin
 
-SYSTEMS = (FCFS, EASY, EDF, MARKET, ORDERS)
+SYSTEMS = (FCFS, EASY, EDF, PAPER, ORDERS)
 MAX_COUNT = 1_000_000
 _KINDS = tuple(kind.value for kind in TenantKind)
 Make = Callable[[np.random.Generator], tuple[Application, ...]]
@@ -81,9 +81,9 @@ def scenario_of(path: Path) -> Scenario:
 
 def _scenario(table: TomlTable, path: Path) -> Scenario:
     cloud = _cloud(table.table("cloud"))
-    systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
+    systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, ORDERS))
     # Queues count only cores: with them, a task may need at most the memory of its core's part.
-    most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) - {MARKET, ORDERS} else 1.0)
+    most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) - {PAPER, ORDERS} else 1.0)
     parts = [
         _workload(entry, path, cloud, most_mib) for entry in table.tables("workload", MAX_COUNT)
     ]

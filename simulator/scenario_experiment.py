@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.compared_systems import run
 from simulator.experiments.experiment import (
@@ -47,7 +46,7 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
     """Return the results of a task."""
     scenario = scenario_of(_file(options))
     applications = scenario.applications(task.seed, task.level)
-    return run(task.system, applications, scenario.cloud, PatienceSettings(), task.seed)
+    return run(task.system, applications, scenario.cloud, task.seed)
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all

@@ -1,8 +1,10 @@
 """Markets, hosts and requirement classes, with capacities, failure domains and topology."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+
+import numpy as np
 
 from merkatd.cluster.columns import (
     Bools,
@@ -80,3 +82,20 @@ class Requirements(Table):
     """[classes, hosts]: whether the host may take VMs of the class."""
     rank: Floats = scores("hosts")
     """[classes, hosts]: the preference of a new VM between equally good hosts; the highest wins."""
+
+
+def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
+    """Return the capacity of each host without the reservations of these VMs."""
+    if not reserved:
+        return capacity
+    rows, hosts = np.array(reserved, dtype=np.int64).T
+    taken = np.zeros_like(capacity)
+    np.add.at(taken, hosts, amount[rows])
+    left: Floats = np.maximum(capacity - taken, 0.0)
+    return left
+
+
+def kept_from(full: Floats, left: Floats) -> Floats:
+    """[hosts, resources]: the reservations; no columns if all are zero."""
+    taken = full - left
+    return taken if taken.any() else np.zeros((len(full), 0))

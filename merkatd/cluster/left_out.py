@@ -103,3 +103,14 @@ def without_arrivals(plan: Plan, late: Collection[int]) -> Plan:
         else:
             kept.append(step)
     return Plan(tuple(kept))
+
+
+def with_fewer_migrations(snapshot: Snapshot, plan: Plan, most: int) -> Snapshot | None:
+    """Return the cloud in which only the plan's best migrations can be made; None if all can."""
+    moves = plan.of(Migrate)
+    if len(moves) <= most:
+        return None
+    best = sorted(moves, key=lambda step: (-step.gain, step.vm))[:most]
+    vms = snapshot.vms
+    movable = vms.movable & is_one_of(vms.id, [step.vm for step in best])
+    return replace(snapshot, vms=replace(vms, movable=movable))

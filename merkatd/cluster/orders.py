@@ -1,16 +1,103 @@
-"""Results of limit orders: which run, at what cost, and the terms of their VMs for the period."""
+"""Limit orders as tenants state them, their results, and the terms of their VMs for a period."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from merkatd.cluster.columns import Bools, Floats, Ints, read_only
 from merkatd.cluster.snapshot import Snapshot
-from merkatd.cluster.vms import VmState
+from merkatd.cluster.vms import Vms, VmState
 
 _MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOrder:
+    """A limit order of a tenant, and the outcome of the latest period."""
+
+    id: int
+    owner: int
+    vms: tuple[int, ...]
+    """The ids of its VMs, ascending; only the order of a platform may have none."""
+    limit: float
+    """The most credits a period for all its VMs together."""
+    least_run_s: float = 0.0
+    """The time after each start for which `factor` applies."""
+    factor: float = 1.0
+    """The multiple of the limit that applies for `least_run_s`."""
+    stated_s: float
+    runs: bool = False
+    since_s: float | None = None
+    """The time of the last change of `runs`; None if it never ran."""
+    cost: float | None = None
+    """The credits a period that it pays, or would pay; None if unknown."""
+    why: str = ""
+    platform: int | None = None
+    """The platform that states it, if any."""
+
+    def __post_init__(self) -> None:
+        lacks = not self.vms and self.platform is None
+        if lacks or any(a >= b for a, b in zip(self.vms, self.vms[1:], strict=False)):
+            raise self._wrong("vms", "different ids in ascending order", self.vms)
+        if not (math.isfinite(self.limit) and self.limit > 0):
+            raise self._wrong("limit", "a finite number above 0", self.limit)
+        if not (math.isfinite(self.least_run_s) and self.least_run_s >= 0):
+            raise self._wrong("least_run_s", "a finite number of at least 0", self.least_run_s)
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise self._wrong("factor", "a finite number of at least 1", self.factor)
+        if self.cost is not None and not (math.isfinite(self.cost) and self.cost >= 0):
+            raise self._wrong("cost", "a finite number of at least 0, or None", self.cost)
+
+    def _wrong(self, name: str, accepted: str, value: object) -> ValueError:
+        return ValueError(f"limit order {self.id}: {name} must be {accepted} (got {value})")
+
+    def limit_at(self, now_s: float) -> float:
+        """Return the limit in force: for `least_run_s` after a start it is larger."""
+        is_new = self.runs and self.rest_s(now_s) > 0
+        return self.limit * self.factor if is_new else self.limit
+
+    def rest_s(self, now_s: float) -> float:
+        """Return the rest of the least run, which is all of it before a start.
+
+        A start that a wrong clock dated far into the future is no new one.
+        """
+        if not self.runs or self.since_s is None:
+            return self.least_run_s
+        return max(self.least_run_s - abs(now_s - self.since_s), 0.0)
+
+    def with_vms(self, vms: tuple[int, ...]) -> "LimitOrder":
+        """Return the order with these VMs.
+
+        An order that had no VMs, or has none now, does not run, whatever was its last outcome.
+        """
+        if vms and self.vms:
+            return replace(self, vms=vms)
+        return replace(self, vms=vms, runs=False, since_s=None, cost=None, why="")
+
+    def after(self, outcome: "OrderOutcome", at_s: float) -> "LimitOrder":
+        """Return the order after a period that was decided at this time."""
+        since_s = self.since_s if self.runs == outcome.runs else at_s
+        return replace(self, runs=outcome.runs, since_s=since_s, cost=outcome.cost, why=outcome.why)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatedOrders:
+    """The limit orders in force, and the prices that were announced last."""
+
+    orders: Sequence[LimitOrder] = ()
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By market and resource."""
+    unordered: AbstractSet[int] = frozenset()
+    """The ids of VMs that wait until their platform states its order."""
+    saved: AbstractSet[int] = frozenset()
+    """The ids of VMs that the scheduler has saved, or is saving."""
+
+
+NO_ORDERS = StatedOrders()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +208,30 @@ def joined_offers(parts: Sequence[GoodsOffers]) -> GoodsOffers | None:
         np.copyto(weights, part.weights, where=~np.isnan(part.weights))
         np.copyto(offers, part.offers, where=~np.isnan(part.offers))
     return GoodsOffers(weights, offers)
+
+
+def order_costs(vms: Vms, terms: OrderTerms, allocations: Floats) -> Floats:
+    """Return [vms, resources]: credits per period of each VM in an order; NaN for other VMs.
+
+    Until displaced VMs have left, the VMs of running orders may get less than their full size, and
+    pay for as much.
+    """
+    size, given = vms.cap[terms.rows], allocations[terms.rows]
+    part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
+    costs = np.full(vms.cap.shape, np.nan)
+    costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
+    return costs
+
+
+def order_payments(vms: Vms, terms: OrderTerms) -> Floats:
+    """Return [vms, resources]: the cost of the full size of each VM in an order.
+
+    It is NaN for VMs that wait, and for VMs in no order.
+    """
+    there = terms.state != VmState.ABSENT
+    paid = np.full(vms.cap.shape, np.nan)
+    paid[terms.rows[there]] = terms.cost[there]
+    return paid
 
 
 def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:

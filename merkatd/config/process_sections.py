@@ -10,7 +10,7 @@ from typing import ClassVar
 from merkatd.config.setting_schema import SettingRules, rules
 from merkatd.config.socket_path import CONTROL_SOCKET, STATE_DIRECTORY
 from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, command_error, pattern_error
-from merkatd.scheduler.base.settings import ActingSettings as _Acting
+from merkatd.scheduler.base.acting_settings import ActingSettings as _Acting
 from merkatd.scheduler.base.settings import Rhythm
 
 DATABASES = ("sqlite", "mysql", "mariadb")

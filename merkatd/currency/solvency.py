@@ -10,7 +10,8 @@ from math import ceil
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster.columns import NO_HOST
 
 _HALVINGS = 60
 
@@ -38,6 +39,29 @@ def affordable_bids(
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     part = np.where(short, low, 1.0)
     return np.where(paying[:, np.newaxis], bids * part[payers][:, np.newaxis], bids)
+
+
+def affordable_parts(
+    most: Floats,
+    floors: Floats,
+    prices: Floats,
+    payers: Ints,
+    balances: Floats,
+    runs: Bools,
+    waits: Bools,
+) -> Floats:
+    """Return [vms, 1]: the part of its bids that each VM can pay, those that run first.
+
+    `most` is the highest cost of each bid, and the other arguments are those of `affordable_bids`.
+    VMs that neither run nor wait pay nothing.
+    """
+    running = np.where(runs, payers, NO_HOST)
+    lowered = affordable_bids(most, floors, prices, running, balances)
+    left = np.maximum(balances - costs(lowered, floors, prices, running, len(balances)), 0.0)
+    lowered = affordable_bids(lowered, floors, prices, np.where(waits, payers, NO_HOST), left)
+    total = most.sum(axis=1)
+    part: Floats = np.divide(lowered.sum(axis=1), total, out=np.ones(len(total)), where=total > 0)
+    return part.reshape(-1, 1)
 
 
 def costs(bids: Floats, floors: Floats, prices: Floats, payers: Ints, count: int) -> Floats:

@@ -144,21 +144,3 @@ def read_fleet_view(
 def creation_key(token: str, entropy: bytes) -> str:
     """Return a member's key; it can't be guessed without knowing the entropy."""
     return str(UUID(bytes=blake2b(token.encode(), key=entropy, digest_size=16).digest(), version=4))
-
-
-@dataclass(frozen=True, slots=True)
-class FleetCounts:
-    """The numbers of a fleet's VMs."""
-
-    running: Mapping[str, int]
-    """Running VMs by cluster, without those that are about to be ended."""
-    kept: Mapping[str, int]
-    """Remaining VMs by cluster, without those that are about to be ended."""
-    active: int
-    """The number of VMs that run, wait for a host or are being created."""
-    left: int
-    """The number of VMs that are not gone."""
-    pending: int = 0
-    """The number of VMs that wait for a host."""
-    trouble: str = ""
-    """Why VMs can't be created; empty if they can."""

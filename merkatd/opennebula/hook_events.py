@@ -13,6 +13,7 @@ import zmq.asyncio
 from twisted.logger import Logger
 
 from merkatd.base.clock import Clock
+from merkatd.scheduler.base.early_periods import GATHER_S
 
 _log = Logger()
 
@@ -56,7 +57,12 @@ class Events:
     """Listens for events until it is stopped, whether or not the server sends any."""
 
     def __init__(
-        self, endpoint: str, clock: Clock, changed: Callable[[], object], *, gather_s: float = 0.5
+        self,
+        endpoint: str,
+        clock: Clock,
+        changed: Callable[[], object],
+        *,
+        gather_s: float = GATHER_S,
     ) -> None:
         """Call `changed` `gather_s` after an event that matters, once for all events until then."""
         self._clock = clock

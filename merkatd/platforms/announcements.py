@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from merkatd.cluster import VmState
 from merkatd.cluster.columns import NO_ROW, row_of
+from merkatd.cluster.orders import LimitOrder
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
@@ -16,7 +17,6 @@ from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import budget_store
 from merkatd.database.ledger.budget_store import BudgetRow
 from merkatd.database.scheduler import limit_order_store, price_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
 from merkatd.platforms.lifecycle.funds import wanted_amounts
@@ -28,7 +28,7 @@ from merkatd.platforms.lifecycle.platform_template import (
     PlatformTemplate,
 )
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
+from merkatd.platforms.rules.lifecycle_events import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
     HISTORY_PERIODS,
     MOST_EARLY,

@@ -16,14 +16,13 @@ from merkatd.database.scheduler import bid_store, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.lifecycle.controller_failures import recover
 from merkatd.platforms.lifecycle.template_reader import parsed
-from merkatd.platforms.lifecycle.transitions import (
+from merkatd.platforms.lifecycle.transitions import record_size, record_transition
+from merkatd.platforms.rules.lifecycle_events import (
     ATTENDED,
     UP_OR_COMING,
     Event,
     LifecycleEvent,
     PlatformState,
-    record_size,
-    record_transition,
 )
 from merkatd.protocol.platform_messages import (
     Action,

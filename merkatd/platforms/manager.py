@@ -23,13 +23,15 @@ from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import ControlledPlatform, news_of
 from merkatd.platforms.controller_actions import act
-from merkatd.platforms.early_starts import EarlyStarts
 from merkatd.platforms.lifecycle.controller_failures import record_end, record_monitor_end
 from merkatd.platforms.lifecycle.funds import read_all
 from merkatd.platforms.lifecycle.period_review import ReviewInput, review_platforms
 from merkatd.platforms.lifecycle.template_checks import CheckedTemplate, SiteOffer, check_template
 from merkatd.platforms.processes.process_files import remove_old_logs
+from merkatd.platforms.rules.awaited_starts import ReviewTimes
+from merkatd.platforms.rules.early_starts import EarlyStarts
 from merkatd.platforms.tenant_orders import Submission, Update
+from merkatd.platforms.waiting_platforms import await_starts
 from merkatd.protocol.message_limits import check_memory
 from merkatd.protocol.platform_messages import Action, ActionOutcome, Controllers
 from merkatd.scheduler.base.troubles import TroubleKind
@@ -71,6 +73,8 @@ class Manager:
         self._turn = DeferredLock()
         self._closed = False
         self._early = EarlyStarts()
+        self._reviewed: ReviewTimes | None = None
+        """The time of the last review of platforms."""
         self._has_read = False
         """Whether the templates of all living platforms were read since the daemon leads."""
         controllers.attend(self)
@@ -106,7 +110,7 @@ class Manager:
             advance_periods=world.rhythm.most_periods_charged,
             new_vms=world.rhythm.new_vms,
         )
-        self._early.note_review(now.at_s, now.now_s)
+        self._reviewed = ReviewTimes(now.at_s, now.now_s)
         tended = await database.run(partial(review_platforms, observed=observed, now=now))
         world.troubles.note(TroubleKind.PLATFORM, "reviewed", tended.failed)
         return tended.steps
@@ -143,7 +147,8 @@ class Manager:
         announced = sorted(now.keys() & self._running.keys())
         self._controllers.announce(markets, [now[platform].standing for platform in announced])
         await remove_old_logs(world, self._controllers, announcement.seen.period)
-        await self._early.after_period(world, announcement, markets)
+        if markets and self._reviewed is not None:
+            await await_starts(world, announcement, self._reviewed, self._early)
 
     async def _start(self, those: Mapping[int, ControlledPlatform]) -> None:
         """Start the controllers of these platforms; the next call retries those that fail."""
@@ -303,7 +308,7 @@ class Manager:
         )
         if outcome.accepted and platform in self._running:
             owner = self._running[platform].assignment.owner
-            self._early.after_action(self._world, platform, owner, action)
+            self._early.after_action(self._world.early, platform, owner, action)
         return outcome
 
     async def remember(self, platform: int, memory: Any) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, rows_of
-from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.cluster.orders import LimitOrder
 from merkatd.market.limit_orders import Bids, LimitOrders, OrderBook
 from merkatd.market.market_view import market_view
 from merkatd.protocol.platform_messages import Amounts

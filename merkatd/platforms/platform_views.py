@@ -20,10 +20,10 @@ from merkatd.platforms.announcements import vms_now
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
 from merkatd.platforms.lifecycle.funds import usable_by_all
 from merkatd.platforms.lifecycle.platform_orders import capacities
-from merkatd.platforms.lifecycle.start_conditions import StartAnswer
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import PlatformState
 from merkatd.platforms.order_quotes import limit_to_start
+from merkatd.platforms.rules.lifecycle_events import PlatformState
+from merkatd.platforms.rules.start_conditions import StartAnswer
 from merkatd.protocol.platform_messages import VmNow
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext

@@ -17,22 +17,22 @@ from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
 from merkatd.platforms.lifecycle.platform_orders import reserve_of
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate, TemplateTime
-from merkatd.platforms.lifecycle.start_conditions import (
+from merkatd.platforms.lifecycle.template_reader import market_of, parsed
+from merkatd.platforms.lifecycle.transitions import record_transition
+from merkatd.platforms.rules.lifecycle_events import (
+    ENDS,
+    WAITING,
+    Event,
+    LifecycleEvent,
+    PlatformState,
+)
+from merkatd.platforms.rules.start_conditions import (
     MarketOffer,
     StartAnswer,
     StartVerdict,
     cost_of_all,
     judge_start,
     limit_of,
-)
-from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import (
-    ENDS,
-    WAITING,
-    Event,
-    LifecycleEvent,
-    PlatformState,
-    record_transition,
 )
 from merkatd.protocol.platform_messages import MOST_VMS
 from merkatd.scheduler.base.settings import ALL_GOODS, MarketRules

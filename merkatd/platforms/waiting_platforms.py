@@ -1,24 +1,6 @@
-"""What platforms wait for after a period: its new prices, room, and times.
+"""Reading of what platforms wait for after a period (`rules/awaited_starts.py`)."""
 
-# Note [Waiting platforms start early]
-
-A period reviews platforms before it decides, with the prices of the period before. So a platform
-whose conditions are met by the new prices would start an interval later. After each period the
-manager compares the conditions of all waiting platforms with the prices that the period announced.
-If they are met for a platform for which they were not met before, the next period follows at once.
-The next period also follows at once if VMs of a platform have ended while others wait. A patient
-platform counts as one that could start once its VMs are created, and once it has stated its limit
-order: so it takes part in the market some seconds after its submission. And the next period starts
-at the time for which a platform waits: its `not_before`, its `latest`, its deadline, the last
-moment at which it can still meet its deadline, the end of its rest after a suspension, or the next
-attempt to create a VM that OpenNebula refused.
-
-Example: platform 7 accepts a price of 0.02 for memory. Period 40 announces 0.018. Period 41 starts
-a second later, and starts platform 7.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import sqlalchemy as sa
@@ -33,46 +15,40 @@ from merkatd.fleets.fleet import FleetView
 from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
 from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
 from merkatd.platforms.lifecycle.platform_orders import capacities
-from merkatd.platforms.lifecycle.start_conditions import (
-    MarketOffer,
-    StartAnswer,
-    case_of,
-    judge_start,
-)
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import (
-    COMING,
-    UP_OR_COMING,
-    WAITING,
-    PlatformState,
+from merkatd.platforms.rules.awaited_starts import (
+    WAITS,
+    Awaited,
+    ReviewTimes,
+    StartOutlook,
+    start_outlook,
+    times_ahead,
 )
+from merkatd.platforms.rules.early_starts import EarlyStarts
+from merkatd.platforms.rules.lifecycle_events import UP_OR_COMING
+from merkatd.platforms.rules.start_conditions import MarketOffer
 from merkatd.scheduler.base.early_periods import AwaitedTime
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 
-_WAITS = frozenset({*WAITING, PlatformState.QUEUED, PlatformState.SUSPENDED})
 
-
-@dataclass(frozen=True, slots=True)
-class ReviewTimes:
-    """The times of the last review of platforms, by both clocks."""
-
-    at_s: float
-    """The wall clock's time."""
-    now_s: float
-    """The believed time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """What platforms wait for."""
-
-    startable: Mapping[tuple[int, str], int]
-    """The owners of waiting platforms that could start at the new prices, by platform and state."""
-    freed: frozenset[int]
-    """The owners of platforms whose VMs have ended, if other platforms wait."""
-    times: Sequence[AwaitedTime]
-    """The times until the next regular period."""
+async def await_starts(
+    context: PeriodContext,
+    announcement: Announcement,
+    reviewed: ReviewTimes,
+    early: EarlyStarts,
+) -> None:
+    """Start the next period early if waiting platforms need it."""
+    if announcement.mode.watches:
+        return
+    work = partial(
+        awaited_by_platforms,
+        context=context,
+        announcement=announcement,
+        reviewed=reviewed,
+        now=ReviewTimes(context.now(), context.believed.now(context)),
+    )
+    early.after_period(context.early, await context.database.read(work))
 
 
 def awaited_by_platforms(
@@ -91,27 +67,18 @@ def awaited_by_platforms(
     view = _AfterPeriod(connection, context, announcement, now)
     startable: dict[tuple[int, str], int] = {}
     times: list[AwaitedTime] = []
+    interval_s = context.rhythm.interval_s
     for platform in living:
         offered = apart.look(platform.id, partial(view.judge, platform), None)
         if offered is None:
             continue
         if offered.starts:
             startable[platform.id, platform.state] = platform.owner
-        ahead = ((at_s, at_s - now.now_s) for at_s in offered.times if at_s > reviewed.now_s)
-        times += _soon(ahead, platform.owner, context)
+        times += times_ahead(offered.times, platform.owner, reviewed.now_s, now.now_s, interval_s)
     times += _retries(connection, context, living, reviewed, now)
-    owners = {platform.owner for platform in living if platform.state in _WAITS}
+    owners = {platform.owner for platform in living if platform.state in WAITS}
     freed = _freed(connection, reviewed.at_s) if owners else frozenset[int]()
     return Awaited(startable, freed, times)
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A platform after a period."""
-
-    starts: bool
-    times: Sequence[float]
-    """Times on the clock of deadlines."""
 
 
 class _AfterPeriod:
@@ -132,7 +99,7 @@ class _AfterPeriod:
             budget.application: budget for budget in budget_store.open_ones(connection)
         }
 
-    def judge(self, platform: PlatformRow) -> _Judged:
+    def judge(self, platform: PlatformRow) -> StartOutlook:
         """Return whether a platform could start now, and the times for which it waits."""
         context, template = self._context, parsed(platform.template)
         budget = None if platform.account is None else self._budgets.get(platform.account)
@@ -144,30 +111,7 @@ class _AfterPeriod:
             prices=self._prices.get(market.name),
             capacity=self._capacities.get(market.name),
         )
-        times = [terms.deadline_s]
-        if platform.state not in _WAITS:
-            # The VMs of a patient platform may exist now, so that it can state its order.
-            return _Judged(terms.patient and platform.state in COMING, _known(times))
-        if terms.deadline_s is not None:
-            times.append(terms.deadline_s - (terms.ideal_s or 0.0))
-        times += [terms.not_before_s, terms.latest_s]
-        if terms.suspended_s is not None:
-            times.append(terms.suspended_s + case_of(terms, offer).rest_s)
-        starts = not platform.held and judge_start(terms, offer).answer is StartAnswer.START
-        return _Judged(starts, _known(times))
-
-
-def _known(times: Iterable[float | None]) -> list[float]:
-    return [time_s for time_s in times if time_s is not None]
-
-
-def _soon(
-    ahead: Iterable[tuple[float, float]], owner: int, context: PeriodContext
-) -> Iterator[AwaitedTime]:
-    """Yield the times before the next regular period, given with the time from now until then."""
-    for at_s, in_s in ahead:
-        if in_s < context.rhythm.interval_s:
-            yield AwaitedTime(at_s, in_s, owner)
+        return start_outlook(platform.state, terms, offer, held=platform.held)
 
 
 def _retries(
@@ -196,9 +140,9 @@ def _retries(
     )
     for member in unmade:
         retry_s = view.retry_s(member)
-        if retry_s is not None and retry_s > reviewed.at_s:
-            ahead = [(retry_s, retry_s - now.at_s)]
-            yield from _soon(ahead, owners[member.platform], context)
+        if retry_s is not None:
+            owner, interval_s = owners[member.platform], context.rhythm.interval_s
+            yield from times_ahead([retry_s], owner, reviewed.at_s, now.at_s, interval_s)
 
 
 def _freed(connection: sa.Connection, since_s: float) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Patience: the limit price of a fixed-size application, and when it starts and yields.
+"""Patience: the limit price of a fixed-size application.
 
 An application of fixed size gains nothing from a part of its need: it runs at full speed, or it
 waits. Its highest price is what it can pay for a unit if all its money goes into the remaining
@@ -6,20 +6,16 @@ work. While there is time, it spreads its money over all the remaining time (as 
 It offers even less while its deadline is further away than its horizon. So applications with near
 deadlines run first, and all of them can meet their deadlines.
 
-The daemon states it as the limit of an order (`most_credits`). In the simulation, applications see
-each other only by a published book: the number of units claimed above a price.
+The daemon states it as the limit of an order (`most_credits`).
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from merkatd.policies.deadline import Funds
 from merkatd.policies.suspension import REST
 
 _ROUNDING = 1e-6
-Claim = tuple[float, float]
-"""The highest price that an application pays, and the number of units that it wants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,49 +116,3 @@ def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> flo
     seen_s = max(need.left_s * (1.0 - temper.haste * part), work_s)
     spread = work_s / seen_s if seen_s > 0 else 1.0
     return price * spread * min(temper.horizon_s / seen_s, 1.0)
-
-
-class ClaimBook:
-    """The claims of a market, by price and without their owners."""
-
-    def __init__(self, capacity: float, claims: Iterable[Claim] = ()) -> None:
-        self._capacity = capacity
-        self._claims = sorted(claims)
-        self._claimed = sum(units for _, units in self._claims)
-
-    @property
-    def capacity(self) -> float:
-        """Return the number of units in the market."""
-        return self._capacity
-
-    def copy(self) -> "ClaimBook":
-        """Return an independent copy."""
-        return ClaimBook(self._capacity, self._claims)
-
-    def room_above(self, price: float) -> float:
-        """Return the units left by all claims at this price or above."""
-        at = bisect_left(self._claims, (price, 0.0))
-        if at < len(self._claims) // 2:
-            below = sum(units for _, units in self._claims[:at])
-            return self._capacity - (self._claimed - below)
-        return self._capacity - sum(units for _, units in self._claims[at:])
-
-    def claim(self, price: float, units: float) -> None:
-        """Add a claim."""
-        insort(self._claims, (price, units))
-        self._claimed += units
-
-    def withdraw(self, price: float, units: float) -> None:
-        """Remove a claim."""
-        self._claims.remove((price, units))
-        self._claimed -= units
-
-
-def may_start(book: ClaimBook, limit: float, units: float) -> bool:
-    """Return whether all its units fit beside the claims at its limit price or above."""
-    return book.room_above(limit) >= units
-
-
-def must_yield(book: ClaimBook, limit: float) -> bool:
-    """Return whether claims at its limit price or above, its own included, exceed the market."""
-    return book.room_above(limit) < 0

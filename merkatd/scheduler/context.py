@@ -15,6 +15,7 @@ from merkatd.cluster.columns import is_one_of
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.transactions import Transactions
 from merkatd.limits import LimitsSettings
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.base.believed_time import BelievedTime
 from merkatd.scheduler.base.early_periods import EarlyPeriods
 from merkatd.scheduler.base.ports import (
@@ -25,7 +26,7 @@ from merkatd.scheduler.base.ports import (
     ReplyKind,
     StepReply,
 )
-from merkatd.scheduler.base.settings import ActingSettings, GoodsSettings, MarketRules, Rhythm
+from merkatd.scheduler.base.settings import GoodsSettings, MarketRules, Rhythm
 from merkatd.scheduler.base.troubles import Troubles
 from merkatd.scheduler.observation.observed import Observed, RecentUse
 

@@ -21,9 +21,6 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.execute import PeriodResult
 from merkatd.scheduler.phases.permission import Permission
 
-_NEARLY = 0.9
-"""The part of an interval that counts as a whole one: real intervals differ."""
-
 
 class PeriodPace:
     """The times of the last periods, on the clock of periods."""
@@ -65,7 +62,6 @@ class PeriodPace:
 
     def _part(self, since_s: float | None, context: PeriodContext) -> float:
         """Return the part of an interval since then; 1 for a whole one, or if that is unknown."""
-        if since_s is None or self._begun_s is None:
+        if self._begun_s is None:
             return 1.0
-        part = (self._begun_s - since_s) / context.rhythm.interval_s
-        return part if 0.0 <= part < _NEARLY else 1.0
+        return context.rhythm.part_since(since_s, self._begun_s)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.edf import edf
 from simulator.baselines.queue_baselines import Queued, easy, fcfs
 from simulator.experiments.experiment import ExperimentOptions, Row, Task
-from simulator.market.market_run import MarketRun, simulate
-from simulator.market.order_run import simulate_orders
+from simulator.market.market_run import MarketRun
+from simulator.market.paper_run import simulate_paper
 from simulator.model.simulated_cloud import SimulatedCloud
+from simulator.orders.order_run import simulate_orders
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.job_applications import (
     Application,
@@ -63,29 +63,26 @@ def applications_of(
     return contended(assign(jobs, terms, np.random.default_rng(task.seed)), task.level)
 
 
-FCFS, EASY, EDF, MARKET, ORDERS = "fcfs", "easy", "edf", "market", "orders"
+FCFS, EASY, EDF, PAPER, ORDERS = "fcfs", "easy", "edf", "paper", "orders"
+"""Two batch schedulers, EDF, Merkat as in the paper, and Merkat with limit orders."""
 HOUR_S = 3600.0
 Queue = Callable[[Sequence[SwfJob], int], Queued]
-Simulation = Callable[
-    [Sequence[Application], SimulatedCloud, PatienceSettings, np.random.Generator], MarketRun
-]
 
 
 def run(
     system: str,
     applications: Sequence[Application],
     cloud: SimulatedCloud,
-    temper: PatienceSettings,
     seed: int,
 ) -> Row:
     """Run a system on these applications; return its results, its costs and the CPU time."""
-    begin_s = time.process_time()
+    begin_s, rng = time.process_time(), np.random.default_rng(seed)
     row = {
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(applications, cloud),
-        MARKET: lambda: _market(simulate, applications, cloud, temper, seed),
-        ORDERS: lambda: _market(simulate_orders, applications, cloud, temper, seed),
+        PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
+        ORDERS: lambda: _market(simulate_orders(applications, cloud, rng), cloud),
     }[system]()
     return {**row, "cpu_s": time.process_time() - begin_s}
 
@@ -134,14 +131,7 @@ def _edf(applications: Sequence[Application], cloud: SimulatedCloud) -> dict[str
     }
 
 
-def _market(
-    simulated: Simulation,
-    applications: Sequence[Application],
-    cloud: SimulatedCloud,
-    temper: PatienceSettings,
-    seed: int,
-) -> dict[str, float]:
-    run = simulated(applications, cloud, temper, np.random.default_rng(seed))
+def _market(run: MarketRun, cloud: SimulatedCloud) -> dict[str, float]:
     counts = run.counts
     hours = max(run.span_s, 1.0) / HOUR_S
     return {

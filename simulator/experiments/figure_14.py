@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
-from simulator.experiments.compared_systems import MARKET, applications_of, run
+from simulator.experiments.compared_systems import ORDERS, applications_of, run
 from simulator.experiments.experiment import (
     Experiment,
     ExperimentOptions,
@@ -38,7 +37,7 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 def measure(task: Task, options: ExperimentOptions) -> Row:
     """Return the results of a kind of tenant at a level, for a seed."""
     applications = applications_of(HPC2N, options, task, TenantKind(task.system))
-    return run(MARKET, applications, HPC2N, PatienceSettings(), task.seed)
+    return run(ORDERS, applications, HPC2N, task.seed)
 
 
 FULL, PARTIAL, PERFORMANCE = (kind.value for kind in KINDS)

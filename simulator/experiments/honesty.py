@@ -13,7 +13,6 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.experiment import (
     Experiment,
@@ -25,8 +24,8 @@ from simulator.experiments.experiment import (
     Rows,
     Task,
 )
-from simulator.market.market_run import simulate
 from simulator.model.simulated_cloud import SimulatedCloud
+from simulator.orders.order_run import simulate_orders
 from simulator.workloads import SwfJob
 from simulator.workloads.job_applications import Application, TaskAssignment, assign
 
@@ -76,7 +75,7 @@ def _one(way: str, number: int) -> tuple[float, float]:
     mine = (row, row + 1) if way == SPLIT else (row,)
     if way == SPLIT:
         applications = _split(applications, row)
-    run = simulate(applications, cloud, PatienceSettings(), rng, lies)
+    run = simulate_orders(applications, cloud, rng, lies)
     met = all(run.outcomes[at].met for at in mine)
     paid = sum(run.spent[at] for at in mine) / sum(
         applications[at].budget * applications[at].tasks for at in mine

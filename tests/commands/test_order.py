@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from merkatd.cluster.orders import OrderOutcome
+from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.database.database import transaction
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from tests.commands.asking import Daemon, Shell
 
 

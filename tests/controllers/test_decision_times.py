@@ -17,12 +17,8 @@ INTERVAL_S = 60.0
 
 def given_to(told: list[News]) -> list[float]:
     """Return the times of the news that a controller gets."""
-    times, given = DecisionTimes(INTERVAL_S), []
-    for one in told:
-        if times.is_due(one):
-            times.note(one)
-            given.append(one.at_s)
-    return given
+    times = DecisionTimes(INTERVAL_S)
+    return [each.at_s for each in told if times.select(each, each.at_s) is not None]
 
 
 def at(at_s: float, **others: object) -> News:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from merkatd.cluster.orders import OrderOutcome
+from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.database.base.transactions import LostRaceError, is_transient
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.database.scheduler.limit_order_vm_store import (
     LIMIT_ORDER_VMS,
     saved_vms,

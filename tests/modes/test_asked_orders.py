@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from merkatd.cluster.orders import LimitOrder
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.order_store import Mode
@@ -38,7 +39,7 @@ class OrderedSite(Site):
     def state_order(self, vms: list[int], limit: float) -> int:
         """Store a limit order of these VMs; return its id."""
         owner, now_s = self.cloud.world.vms.rows[vms[0]].uid, self.clock.seconds()
-        order: limit_order_store.LimitOrder = self.read(
+        order: LimitOrder = self.read(
             lambda c: limit_order_store.add(
                 c, owner=owner, vms=vms, limit=limit, least_run_s=0.0, factor=1.0, stated_s=now_s
             )

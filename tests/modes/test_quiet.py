@@ -7,7 +7,7 @@ import pytest
 from merkatd.cluster import Migrate, Plan
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.phases.permission import Permission, with_fewer_moves
 from tests.lengths import SOAK
 from tests.modes.site import Site

@@ -8,7 +8,7 @@ from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
-from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.observation.observed import Observed
 from tests.lengths import SOAK
 from tests.modes.site import Site

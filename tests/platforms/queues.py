@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.scheduler import journal, limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.protocol.platform_messages import (

@@ -7,7 +7,8 @@ import pytest
 
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms.lifecycle.funds import terms_of
-from merkatd.platforms.lifecycle.start_conditions import (
+from merkatd.platforms.lifecycle.template_reader import read_template
+from merkatd.platforms.rules.start_conditions import (
     TEMPER,
     MarketOffer,
     StartAnswer,
@@ -15,7 +16,6 @@ from merkatd.platforms.lifecycle.start_conditions import (
     judge_start,
     limit_of,
 )
-from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.policies.deadline import Funds
 from merkatd.policies.patience import limit_price, need_of
 from merkatd.policies.suspension import REST

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from merkatd.base.toml_reader import MOST_PROBLEMS
 from merkatd.fleets.vm_template_text import TemplateError, size
-from merkatd.platforms.lifecycle.platform_template import BudgetPolicy, TemplateTime
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.lifecycle.template_reader import (
     MAX_TEMPLATE_LENGTH,
     MAX_WHOLE_NUMBER,
     read_stored,
     read_template,
 )
+from merkatd.platforms.rules.lifecycle_events import BudgetPolicy
 from tests.lengths import shorten
 from tests.platforms.site import VM, template
 

@@ -15,21 +15,21 @@ from merkatd.platforms.lifecycle.fleet_plan import (
     fleet_change,
     lost_members,
 )
-from merkatd.platforms.lifecycle.new_vms import first_bid, reference_price
-from merkatd.platforms.lifecycle.start_conditions import (
-    MarketOffer,
-    StartAnswer,
-    Terms,
-    judge_start,
-    least_deadline_s,
-)
-from merkatd.platforms.lifecycle.transitions import (
+from merkatd.platforms.rules.first_bids import first_bid, reference_price
+from merkatd.platforms.rules.lifecycle_events import (
     ENDS,
     UP_OR_COMING,
     WAITING,
     Event,
     PlatformState,
     leads_to,
+)
+from merkatd.platforms.rules.start_conditions import (
+    MarketOffer,
+    StartAnswer,
+    Terms,
+    judge_start,
+    least_deadline_s,
 )
 from merkatd.policies.deadline import Funds
 

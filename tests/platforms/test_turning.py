@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from merkatd.fleets.fleet import FleetCounts
-from merkatd.platforms.lifecycle.platform_template import BudgetPolicy
-from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms
-from merkatd.platforms.lifecycle.transitions import (
+from merkatd.platforms.rules.lifecycle_events import (
     UP_OR_COMING,
+    BudgetPolicy,
     Event,
+    FleetCounts,
     PlatformInput,
     PlatformState,
     next_event,
 )
+from merkatd.platforms.rules.start_conditions import MarketOffer, Terms
 from merkatd.policies.deadline import Funds
 
 NOW_S = 1_000_000.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.platforms.lifecycle.start_conditions import (
+from merkatd.platforms.rules.start_conditions import (
     MarketOffer,
     StartAnswer,
     Terms,

@@ -11,7 +11,7 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import OneVmState
-from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.phases.announce import Announcement
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 from tests.scheduler.test_waves import crowd

@@ -15,7 +15,8 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import LedgerError
-from merkatd.scheduler.base.settings import ActingSettings, MarketRules
+from merkatd.scheduler.base.acting_settings import ActingSettings
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.charge import payer_funds
 from tests.scheduler.frontend import PAPER_MARKET, Frontend, entries_by_reference
 

@@ -1,21 +1,17 @@
 """The VMs of limit orders in a snapshot: which take part, with what bids, floors and states."""
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, Markets, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
-from merkatd.cluster.orders import OrderOutcome
-from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.cluster.orders import LimitOrder, OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.terms.ordered_vms import (
-    StatedOrders,
     as_bids,
     funded_periods,
     outcomes_of_all,
@@ -31,12 +27,6 @@ STATES = [
     *(VmState.RUNNING, VmState.PENDING, VmState.POWERED_OFF),
     *(VmState.ABSENT, VmState.POWERED_OFF, VmState.RUNNING),
 ]
-
-
-class Words:
-    """The part of an observation that orders read."""
-
-    vm_words = WORDS
 
 
 def six_vms(market: tuple[int, ...] = (0,) * 6) -> Snapshot:
@@ -71,8 +61,7 @@ def with_orders(
     snapshot: Snapshot, orders: StatedOrders, grouped: tuple[int, ...] = ()
 ) -> Snapshot:
     """Return the cloud with these orders."""
-    seen = cast("Observation", Words())
-    return with_stated_orders(snapshot, seen, orders, MARKETS, grouped)
+    return with_stated_orders(snapshot, WORDS, orders, MARKETS, grouped)
 
 
 def test_vms_that_run_wait_or_start_share_the_limit_by_their_size() -> None:

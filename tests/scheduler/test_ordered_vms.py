@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster.orders import LimitOrder
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing

@@ -30,7 +30,8 @@ from merkatd.ledger import (
 )
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import ActingSettings, MarketRules
+from merkatd.scheduler.base.acting_settings import ActingSettings
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import costs
 from tests.lengths import shorten
 from tests.scheduler.frontend import START_S, Frontend, entries_by_reference, sum_shortfalls

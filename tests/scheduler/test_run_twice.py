@@ -20,7 +20,8 @@ from merkatd.database.scheduler.step_store import STEPS
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.protocol.platform_messages import SetBids
-from merkatd.scheduler.base.settings import ActingSettings, MarketRules
+from merkatd.scheduler.base.acting_settings import ActingSettings
+from merkatd.scheduler.base.settings import MarketRules
 from tests.lengths import shorten
 from tests.platforms.site import BOB, Site
 

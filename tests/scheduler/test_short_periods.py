@@ -16,7 +16,8 @@ from merkatd.database.ledger import usage_store
 from merkatd.database.scheduler import journal, period_store
 from merkatd.embedded.model.settings import HostSize
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import ActingSettings, MarketRules, Rhythm
+from merkatd.scheduler.base.acting_settings import ActingSettings
+from merkatd.scheduler.base.settings import MarketRules, Rhythm
 from merkatd.scheduler.charging.charged_span import CYCLE_S, ChargedSpan
 from merkatd.scheduler.execution.execute import PeriodResult
 from merkatd.scheduler.observation.observed import RecentUse

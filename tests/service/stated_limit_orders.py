@@ -6,10 +6,10 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
+from merkatd.cluster.orders import LimitOrder
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.database import transaction
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.period_view import PeriodView
 from tests.scheduler.frontend import PASSWORD, Frontend

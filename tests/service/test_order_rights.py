@@ -9,13 +9,13 @@ import sqlalchemy as sa
 
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.cluster.columns import NO_MARKET
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.fleets import group_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules

@@ -78,6 +78,13 @@ def test_operations_take_their_time() -> None:
     assert ends(short, 1, DEAR) == [pytest.approx(7 + 5 + 8), 6.5]
 
 
+def test_a_suspended_application_is_dropped_if_its_resumption_takes_too_long() -> None:
+    """It could work in time, but not also load its memory; so the third need not wait for it."""
+    three = [application(0, 10, 1, 20), application(4, 4, 1, 11), application(5, 3, 1, 40)]
+    assert ends(three, 1, DEAR) == [float("inf"), 10, 15]
+    assert ends(three, 1, FREE) == [14, 8, 17]
+
+
 def test_an_application_larger_than_the_cloud_is_an_error() -> None:
     """The error names the needed and the existing cores."""
     with pytest.raises(TooLargeError, match="needs 5 of 4"):

@@ -1,4 +1,4 @@
-"""Offers of an application, and its reading of the claim book."""
+"""Offers of an application."""
 
 from dataclasses import replace
 
@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.policies.patience import (
-    ClaimBook,
-    CpuNeed,
-    PatienceSettings,
-    limit_price,
-    may_start,
-    must_yield,
-)
+from merkatd.policies.patience import CpuNeed, PatienceSettings, limit_price
 
 CALM = PatienceSettings(horizon_s=3600.0, running_factor=2.0)
 
@@ -71,57 +64,3 @@ def test_an_offer_can_always_be_paid(
     temper = PatienceSettings(horizon_s=horizon_s)
     price = offer(work_s, left_s, means, temper=temper, capacity=10.0)
     assert price * 10.0 * max(min(work_s, left_s) / 60.0, 1.0) <= means * (1 + 1e-9) + 1e-9
-
-
-def test_the_book_returns_the_room_left_by_equal_and_higher_offers() -> None:
-    """Equal offers have precedence."""
-    book = ClaimBook(100.0, [(1.0, 40.0), (3.0, 30.0), (2.0, 20.0)])
-    assert [book.room_above(price) for price in (0.5, 1.0, 1.5, 2.5, 9.0)] == [
-        10.0,
-        10.0,
-        50.0,
-        70.0,
-        100.0,
-    ]
-    assert may_start(book, 1.5, 50.0)
-    assert not may_start(book, 1.0, 50.0)
-
-
-def test_the_lowest_offer_yields_if_room_is_short() -> None:
-    """No other offer yields, and none before the room is short."""
-    book = ClaimBook(100.0, [(1.0, 40.0), (3.0, 30.0)])
-    assert not must_yield(book, 1.0)
-    book.claim(2.0, 50.0)
-    assert must_yield(book, 1.0)
-    assert not must_yield(book, 2.0)
-    book.withdraw(1.0, 40.0)
-    assert not must_yield(book, 2.0)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 60)), max_size=10))
-def test_all_that_must_yield_do_so_at_once(rows: list[tuple[int, int]]) -> None:
-    """After one check the rest fits, and none yielded that could have stayed."""
-    limits = {float(limit): float(units) for limit, units in rows}
-    book = ClaimBook(100.0, limits.items())
-    stay = {limit: units for limit, units in limits.items() if not must_yield(book, limit)}
-    assert sum(stay.values()) <= 100.0
-    gone = sorted(limits.keys() - stay.keys())
-    if gone:
-        assert sum(stay.values()) + limits[gone[-1]] > 100.0
-
-
-claims = st.lists(st.tuples(st.floats(0.1, 9.0), st.floats(1.0, 50.0)), max_size=12)
-
-
-@settings(deadline=None)
-@given(claims, st.floats(0.0, 10.0))
-def test_room_is_the_capacity_minus_higher_claims(
-    rows: list[tuple[float, float]], price: float
-) -> None:
-    """The order of claims does not matter."""
-    book = ClaimBook(200.0)
-    for row in rows:
-        book.claim(*row)
-    above = sum(units for limit, units in rows if limit >= price)
-    assert abs(book.room_above(price) - (200.0 - above)) < 1e-6

@@ -11,7 +11,7 @@ from simulator.workloads.job_applications import TenantKind
 
 SMALL = """
 name = "small"
-systems = ["fcfs", "market"]
+systems = ["fcfs", "orders"]
 levels = [1.0, 0.5]
 
 [cloud]
@@ -99,7 +99,7 @@ def test_a_trace_is_relative_to_its_scenario(tmp_path: Path) -> None:
             "[[workload]]\nmemory = [0.1, 0.6]\n",
             "at most 0.5, as fcfs, easy and edf count only cores",
         ),
-        ('systems = ["market"]\n[[workload]]\nmemory = [0.1, 2]\n', "at most 1, the whole node"),
+        ('systems = ["paper"]\n[[workload]]\nmemory = [0.1, 2]\n', "at most 1, the whole node"),
         ('[[workload]]\ntrace = "none.swf"\n', "no such file in the folder"),
         ('[[application]]\nrun = "1h"\n', "deadline: is missing"),
         ('[[application]]\nrun = "0s"\ndeadline = "1h"\n', "a time above 0"),
@@ -121,7 +121,7 @@ def test_the_command_runs_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["experiment", "run", str(write_scenario(tmp_path, SMALL)), *output]) == 0
     printed = capsys.readouterr().out
     assert "deadlines met, %" in printed
-    assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("market") == 2
+    assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("orders") == 2
     assert main(["experiment", "run", str(tmp_path / "none.toml"), *output]) == 1
     assert "none.toml" in capsys.readouterr().err
 

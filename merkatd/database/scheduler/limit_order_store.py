@@ -4,16 +4,15 @@ A VM is in at most one limit order. An order without VMs is deleted. Only the or
 stays until its platform ends: it has no VMs while they are not to run.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.cluster.orders import OrderOutcome
+from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.database.base.schema import LONG_TEXT, SERIAL, chunks, table
 from merkatd.database.scheduler.limit_order_vm_store import (
     LIMIT_ORDER_VMS,
@@ -49,61 +48,6 @@ LIMIT_ORDERS = table(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitOrder:
-    """A limit order of a tenant, and the outcome of the latest period."""
-
-    id: int
-    owner: int
-    vms: tuple[int, ...]
-    """The ids of its VMs, ascending; only the order of a platform may have none."""
-    limit: float
-    """The most credits a period for all its VMs together."""
-    least_run_s: float = 0.0
-    """The time after each start for which `factor` applies."""
-    factor: float = 1.0
-    """The multiple of the limit that applies for `least_run_s`."""
-    stated_s: float
-    runs: bool = False
-    since_s: float | None = None
-    """The time of the last change of `runs`; None if it never ran."""
-    cost: float | None = None
-    """The credits a period that it pays, or would pay; None if unknown."""
-    why: str = ""
-    platform: int | None = None
-    """The platform that states it, if any."""
-
-    def __post_init__(self) -> None:
-        lacks = not self.vms and self.platform is None
-        if lacks or any(a >= b for a, b in zip(self.vms, self.vms[1:], strict=False)):
-            raise self._wrong("vms", "different ids in ascending order", self.vms)
-        if not (math.isfinite(self.limit) and self.limit > 0):
-            raise self._wrong("limit", "a finite number above 0", self.limit)
-        if not (math.isfinite(self.least_run_s) and self.least_run_s >= 0):
-            raise self._wrong("least_run_s", "a finite number of at least 0", self.least_run_s)
-        if not (math.isfinite(self.factor) and self.factor >= 1):
-            raise self._wrong("factor", "a finite number of at least 1", self.factor)
-        if self.cost is not None and not (math.isfinite(self.cost) and self.cost >= 0):
-            raise self._wrong("cost", "a finite number of at least 0, or None", self.cost)
-
-    def _wrong(self, name: str, accepted: str, value: object) -> ValueError:
-        return ValueError(f"limit order {self.id}: {name} must be {accepted} (got {value})")
-
-    def limit_at(self, now_s: float) -> float:
-        """Return the limit in force: for `least_run_s` after a start it is larger."""
-        is_new = self.runs and self.rest_s(now_s) > 0
-        return self.limit * self.factor if is_new else self.limit
-
-    def rest_s(self, now_s: float) -> float:
-        """Return the rest of the least run, which is all of it before a start.
-
-        A start that a wrong clock dated far into the future is no new one.
-        """
-        if not self.runs or self.since_s is None:
-            return self.least_run_s
-        return max(self.least_run_s - abs(now_s - self.since_s), 0.0)
-
-
 def add(
     connection: sa.Connection,
     *,
@@ -137,21 +81,19 @@ def add(
 
 
 def set_vms(connection: sa.Connection, order: LimitOrder, vms: Iterable[int]) -> LimitOrder:
-    """Replace the VMs of a platform's limit order, and return it.
-
-    An order that had no VMs, or has none now, does not run, whatever was its last outcome.
-    """
+    """Replace the VMs of a platform's limit order, and return it."""
     new = tuple(sorted(vms))
     if new == order.vms:
         return order
     release_vms(connection, set(order.vms) - set(new))
     add_vms(connection, order.id, set(new) - set(order.vms))
+    changed = order.with_vms(new)
     if new and order.vms:
-        return replace(order, vms=new)
-    none: dict[str, Any] = {"runs": False, "since_s": None, "cost": None, "why": ""}
+        return changed
+    none = {name: getattr(changed, name) for name in ("runs", "since_s", "cost", "why")}
     query = sa.update(LIMIT_ORDERS).where(LIMIT_ORDERS.c.id == order.id)
     connection.execute(query.values(none))
-    return replace(order, vms=new, **none)
+    return changed
 
 
 def change(connection: sa.Connection, order: LimitOrder) -> None:

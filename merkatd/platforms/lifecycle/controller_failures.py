@@ -14,14 +14,8 @@ from merkatd.database.fleets.platform_store import TROUBLE, PlatformAction, Plat
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.lifecycle.template_reader import parsed
-from merkatd.platforms.lifecycle.transitions import (
-    ENDS,
-    MANAGER,
-    Event,
-    LifecycleEvent,
-    PlatformState,
-    record_transition,
-)
+from merkatd.platforms.lifecycle.transitions import MANAGER, record_transition
+from merkatd.platforms.rules.lifecycle_events import ENDS, Event, LifecycleEvent, PlatformState
 
 _CONTROLLER: Final = "controller"
 _SINCE: Final = "trouble_s"

@@ -9,16 +9,12 @@ from merkatd.base.quantities import duration_text
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
-from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts
+from merkatd.fleets.fleet import MOST_REFUSALS
 from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
 from merkatd.platforms.lifecycle.new_vms import ReplacementTimes, exhausted, replaced
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
-from merkatd.platforms.lifecycle.transitions import (
-    MANAGER,
-    UP_OR_COMING,
-    PlatformState,
-    record_size,
-)
+from merkatd.platforms.lifecycle.transitions import MANAGER, record_size
+from merkatd.platforms.rules.lifecycle_events import UP_OR_COMING, FleetCounts, PlatformState
 
 
 def failures_of(

@@ -8,8 +8,8 @@ from itertools import islice
 
 from merkatd.cluster import BIDDING, Create, Resume, Step, Stop, Suspend, VmState
 from merkatd.database.fleets.fleet_store import PlatformMember, Refusals
-from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts, FleetView
-from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, PlatformState
+from merkatd.fleets.fleet import MOST_REFUSALS, FleetView
+from merkatd.platforms.rules.lifecycle_events import ENDS, UP_OR_COMING, FleetCounts, PlatformState
 
 LONGEST_REST_S = 600.0
 """The longest wait between two attempts to create a VM."""

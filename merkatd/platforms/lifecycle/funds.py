@@ -13,9 +13,9 @@ from merkatd.database.ledger.budget_store import BudgetRow
 from merkatd.fleets.vm_template_text import size
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
 from merkatd.platforms.lifecycle.platform_template import PATIENT, PlatformTemplate, VirtualCluster
-from merkatd.platforms.lifecycle.start_conditions import Terms
 from merkatd.platforms.lifecycle.template_reader import parsed
-from merkatd.platforms.lifecycle.transitions import WAITING, PlatformState
+from merkatd.platforms.rules.lifecycle_events import WAITING, PlatformState
+from merkatd.platforms.rules.start_conditions import Terms
 from merkatd.policies.deadline import Funds, bid_max, least_part
 from merkatd.protocol.platform_messages import Amounts
 

@@ -8,12 +8,12 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import Step
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import bid_store, limit_order_store, period_store, price_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.database.scheduler.limit_order_vm_store import saved_vms
 from merkatd.fleets.fleet import read_fleet_view
 from merkatd.platforms.lifecycle.failed_vms import (
@@ -45,9 +45,9 @@ from merkatd.platforms.lifecycle.platform_orders import (
     order_input,
     reserve_of,
 )
-from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import (
+from merkatd.platforms.lifecycle.transitions import record_transition
+from merkatd.platforms.rules.lifecycle_events import (
     ENDS,
     UP_OR_COMING,
     Event,
@@ -55,8 +55,8 @@ from merkatd.platforms.lifecycle.transitions import (
     PlatformInput,
     PlatformState,
     next_event,
-    record_transition,
 )
+from merkatd.platforms.rules.start_conditions import MarketOffer, Terms
 from merkatd.policies.deadline import Funds
 from merkatd.protocol.platform_messages import Amounts
 from merkatd.scheduler.base.settings import MarketRules

@@ -25,38 +25,31 @@ the periods of its work.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import inf
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import ACTIVE, Floats, Snapshot
 from merkatd.cluster.columns import NO_ROW, rows_of
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.fleets.fleet import MOST_REFUSALS
 from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.controller_failures import is_lasting
 from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
-from merkatd.platforms.lifecycle.start_conditions import TEMPER, MarketOffer, Terms, limit_of
-from merkatd.platforms.lifecycle.transitions import (
-    ENDS,
-    UP_OR_COMING,
-    OrderInput,
-    PlatformState,
+from merkatd.platforms.rules.lifecycle_events import ENDS, UP_OR_COMING, OrderInput, PlatformState
+from merkatd.platforms.rules.start_conditions import TEMPER, MarketOffer, Terms, limit_of
+from merkatd.platforms.rules.stated_limits import (
+    LEAST_LIMIT,
+    order_facts,
+    ordered_members,
+    restated,
 )
-from merkatd.policies.patience import funded_s
 from merkatd.protocol.platform_messages import UNBUYABLE_PRICE, Amounts, BookOrder, OrderStatus
 from merkatd.scheduler.base.settings import MarketRules
-
-LEAST_LIMIT = 1e-6
-"""The ledger's smallest unit: the limit of an order that should not run."""
-_STATED = "its limit order takes part from the next period on"
-_INCOMPLETE = "not all of its VMs exist"
-_NO_CREDITS = "it has no credits for a limit order"
 
 
 def order_input(
@@ -67,11 +60,7 @@ def order_input(
 ) -> OrderInput:
     """Return the facts about a platform's order, given its present members."""
     there = [member for member in members if member.vm is not None and not member.leaving]
-    complete = len(there) >= sum(sizes.values())
-    if order is None or not order.vms:
-        why = _STATED if terms.purse.credits > 0 else _NO_CREDITS
-        return OrderInput(complete=complete, runs=False, why=why if complete else _INCOMPLETE)
-    return OrderInput(complete=complete, runs=order.runs, why=order.why or _STATED)
+    return order_facts(order, terms, complete=len(there) >= sum(sizes.values()))
 
 
 def keep_order(
@@ -101,13 +90,10 @@ def keep_order(
             platform=platform.id,
         )
     order = limit_order_store.set_vms(
-        connection, order, _members_in(order, platform, members, sight, terms, may_wait=limit > 0)
+        connection, order, _members_in(order, platform, members, sight, terms, limit)
     )
-    if order.runs and state is PlatformState.RUNNING and limit != LEAST_LIMIT:
-        return order  # its controller sets the limit
-    # VMs that boot take no part in the market yet; their order has started all the same.
-    has_started = order.runs or bool(_running(members, sight))
-    changed = _with_limit(order, limit, terms, offer, has_started=has_started)
+    is_up = bool(_running(members, sight))
+    changed = restated(order, state, limit, terms, offer, is_up=is_up)
     if changed != order:
         limit_order_store.change(connection, changed)
     return changed
@@ -185,21 +171,13 @@ def _members_in(
     members: Sequence[PlatformMember],
     sight: PlatformFleetView,
     terms: Terms,
-    *,
-    may_wait: bool,
-) -> set[int]:
-    """Return the VMs that are in the order now: those that run, and if it may run, all.
-
-    A waiting order starts only with all VMs, unless OpenNebula refuses to create some of them.
-    """
-    running = _running(members, sight)
+    limit: float,
+) -> AbstractSet[int]:
+    """Return the VMs that are in the order now, even if OpenNebula refuses to create others."""
     facts = order_input(order, platform.sizes, members, terms)
     refused = any(sight.refused_to(member).times >= MOST_REFUSALS for member in members)
-    if not (may_wait and (facts.complete or refused)):
-        return running
-    return running | {
-        member.vm for member in members if member.vm is not None and not member.leaving
-    }
+    vms = {member.vm for member in members if member.vm is not None and not member.leaving}
+    return ordered_members(vms, _running(members, sight), limit, complete=facts.complete or refused)
 
 
 def _running(members: Sequence[PlatformMember], sight: PlatformFleetView) -> set[int]:
@@ -208,20 +186,6 @@ def _running(members: Sequence[PlatformMember], sight: PlatformFleetView) -> set
         for member in members
         if member.vm is not None and sight.state_of(member) in {None, *ACTIVE}
     }
-
-
-def _with_limit(
-    order: LimitOrder, limit: float, terms: Terms, offer: MarketOffer, *, has_started: bool
-) -> LimitOrder:
-    """Return the order with its limit and least run of now."""
-    if limit == LEAST_LIMIT:
-        return replace(order, limit=limit)
-    if has_started:
-        return replace(order, limit=max(order.limit, limit))
-    work_s = inf if terms.ideal_s is None else terms.ideal_s
-    left_s = inf if terms.deadline_s is None else max(terms.deadline_s - offer.now_s, 0.0)
-    least_run_s = funded_s(limit, terms.purse, min(work_s, left_s), offer.interval_s)
-    return replace(order, limit=max(limit, LEAST_LIMIT), least_run_s=least_run_s)
 
 
 def _height(limit: float, bundle: Floats, snapshot: Snapshot, prices: Amounts) -> float:

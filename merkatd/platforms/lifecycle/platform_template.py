@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from merkatd.base.quantities import bounded
+from merkatd.platforms.rules.lifecycle_events import BudgetPolicy
 from merkatd.protocol.platform_messages import Amounts, ClusterTerms, MonitorTerms
 
 NO_CONTROLLER = "none"
@@ -14,14 +14,6 @@ PATIENT = "patient"
 """The controller kind of a platform whose VMs run in a limit order."""
 PARTIAL = "partial_deadline"
 """The controller kind for work whose finished part has value: it runs until its deadline."""
-
-
-class BudgetPolicy(StrEnum):
-    """The treatment of a platform that has used up its budget."""
-
-    STOP = "stop"
-    GO_ON = "go on"
-    """Continue with the credits of the replenishment."""
 
 
 @dataclass(frozen=True, slots=True)

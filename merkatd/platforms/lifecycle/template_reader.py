@@ -19,7 +19,6 @@ from merkatd.fleets.vm_template_text import TemplateError, template_problem
 from merkatd.platforms.lifecycle.platform_template import (
     NO_CONTROLLER,
     PARTIAL,
-    BudgetPolicy,
     PlatformTemplate,
     StartTerms,
     TemplateBudget,
@@ -27,6 +26,7 @@ from merkatd.platforms.lifecycle.platform_template import (
     TemplateTime,
     VirtualCluster,
 )
+from merkatd.platforms.rules.lifecycle_events import BudgetPolicy
 from merkatd.protocol.platform_messages import Amounts, MonitorTerms
 from merkatd.scheduler.base.settings import ALL_GOODS, MarketRules
 

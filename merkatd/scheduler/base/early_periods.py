@@ -22,6 +22,8 @@ PER_HOUR = AT_ONCE = 30
 EVENT_S = 5.0
 """The least time between the starts of two periods if an event in OpenNebula starts the second one:
 its users can cause any number of events, and the account that caused one is unknown."""
+GATHER_S = 0.5
+"""The time from an event in OpenNebula until it counts, together with all events until then."""
 _HOUR_S = 3600.0
 _LATE_S = 0.05
 """How long after its time an alarm rings: the observation must see a later time."""

@@ -1,9 +1,8 @@
-"""Settings of the period: its rhythm, its mode, its goods and markets."""
+"""Settings of the period: its rhythm, its goods and markets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from merkatd.database.scheduler.order_store import Mode
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 
@@ -14,6 +13,10 @@ FURTHER = ("network", "disk")
 """The optional goods: network in Mbit/s each way, disk in MiB/s read and written."""
 
 ALL_GOODS = (*RESOURCES, *FURTHER)
+
+
+_NEARLY = 0.9
+"""The part of an interval that counts as a whole one: real intervals differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,22 +95,12 @@ class Rhythm:
     keep_history_s: float = 366 * 86_400.0
     """The retention time of history: prices, statements, orders, and ended platforms and groups."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActingSettings:
-    """Which decisions are carried out."""
-
-    mode: Mode = Mode.ON
-    """dry: nothing is done, and all output says so. shadow: nothing is done, and differences from
-    another scheduler's placements are recorded. ask: placing, moving and suspending VMs waits for
-    an administrator's approval; limits are set without it. on: everything is done. `merkatd mode`
-    orders another mode, which applies until that order is withdrawn."""
-    quiet_periods: int = 0
-    """The number of periods with few migrations after a start, a pause, or a change of mode to
-    on."""
-    quiet_migrations: int = 2
-    """The most migrations in each of these periods; those with the greatest gain come first.
-    Waiting VMs are placed as usual."""
+    def part_since(self, since_s: float | None, now_s: float) -> float:
+        """Return the part of an interval from then until now; 1 for a whole one, or if unknown."""
+        if since_s is None:
+            return 1.0
+        part = (now_s - since_s) / self.interval_s
+        return part if 0.0 <= part < _NEARLY else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

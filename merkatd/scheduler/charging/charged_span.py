@@ -22,7 +22,9 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
-from merkatd.scheduler.charging.owed_amounts import whole
+
+MAX_OWED = 2**61
+"""The most micro-credits that a VM can owe for a resource; twice this still fits an integer."""
 
 CYCLE_S = 65_536.0
 """The length of the cycle, in seconds."""
@@ -61,3 +63,11 @@ class ChargedSpan:
         if seconds <= 0:
             return whole(amounts)
         return self.owed(amounts * (self.interval_s / seconds), seconds)
+
+
+def whole(credits_owed: Floats) -> Ints:
+    """Round credits to whole micro-credits, up to the largest countable amount."""
+    if np.isnan(credits_owed).any():
+        raise ValueError("an owed amount must be a number (got NaN)")
+    micro: Ints = np.minimum(np.rint(credits_owed * MICRO), MAX_OWED).astype(np.int64)
+    return micro

@@ -11,16 +11,13 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import is_one_of
-from merkatd.currency import MICRO
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.price import charges as charges_of
 from merkatd.scheduler.base.settings import ALL_GOODS, RESOURCES, MarketRules
 from merkatd.scheduler.charging import held_memory
+from merkatd.scheduler.charging.charged_span import MAX_OWED, whole
 from merkatd.scheduler.charging.used_cpu import CPU, units
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom
-
-MAX_OWED = 2**61
-"""The most micro-credits that a VM can owe for a resource; twice this still fits an integer."""
 
 Arrays = Mapping[str, Any]
 
@@ -37,14 +34,6 @@ def in_a_market(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
     known = arrays["market"] < min(len(markets), len(arrays["price"]))
     inside: Bools = (arrays["market"] >= 0) & known
     return inside
-
-
-def whole(credits_owed: Floats) -> Ints:
-    """Round credits to whole micro-credits, up to the largest countable amount."""
-    if np.isnan(credits_owed).any():
-        raise ValueError("an owed amount must be a number (got NaN)")
-    micro: Ints = np.minimum(np.rint(credits_owed * MICRO), MAX_OWED).astype(np.int64)
-    return micro
 
 
 def owed_by_vm(

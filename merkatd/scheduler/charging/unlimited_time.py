@@ -52,8 +52,9 @@ from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.attached_devices import TimesWithoutLimits
 from merkatd.scheduler.charging.charged_records import ChargeInput
+from merkatd.scheduler.charging.charged_span import whole
 from merkatd.scheduler.charging.charged_time import attached, started, unrecorded
-from merkatd.scheduler.charging.owed_amounts import sold, start_prices, whole
+from merkatd.scheduler.charging.owed_amounts import sold, start_prices
 from merkatd.scheduler.charging.used_cpu import (
     CPU,
     NOTHING_COMPUTED,

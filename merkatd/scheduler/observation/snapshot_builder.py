@@ -31,6 +31,7 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
+from merkatd.cluster.hosts import kept_from, less
 from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
@@ -44,13 +45,7 @@ from merkatd.scheduler.observation.bidders import (
     markets_of_vms,
 )
 from merkatd.scheduler.observation.goods import bids_with_goods, with_goods
-from merkatd.scheduler.observation.under_way import (
-    failed_on_hosts,
-    kept_from,
-    less,
-    on_sources,
-    under_way,
-)
+from merkatd.scheduler.observation.under_way import failed_on_hosts, on_sources, under_way
 
 MEMORY = RESOURCES.index("memory")
 

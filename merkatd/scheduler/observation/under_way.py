@@ -6,6 +6,7 @@ import numpy as np
 
 from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, row_of, rows_of
+from merkatd.cluster.hosts import less
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES
@@ -62,23 +63,6 @@ def failed_on_hosts(state: Ints, host: Ints) -> list[tuple[int, int]]:
     """Return the failed VMs that are still on a host, each with its host."""
     rows = np.flatnonzero((state == VmState.ABSENT) & (host != NO_HOST)).tolist()
     return [(row, int(host[row])) for row in rows]
-
-
-def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
-    """Return the capacity of each host without the reservations of these VMs."""
-    if not reserved:
-        return capacity
-    rows, hosts = np.array(reserved, dtype=np.int64).T
-    taken = np.zeros_like(capacity)
-    np.add.at(taken, hosts, amount[rows])
-    left: Floats = np.maximum(capacity - taken, 0.0)
-    return left
-
-
-def kept_from(full: Floats, left: Floats) -> Floats:
-    """[hosts, resources]: the reservations; no columns if all are zero."""
-    taken = full - left
-    return taken if taken.any() else np.zeros((len(full), 0))
 
 
 def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:

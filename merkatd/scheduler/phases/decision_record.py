@@ -8,7 +8,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import ACTIVE, Decision, Floats, Ints, OnHost, Plan, Snapshot, VmState
+from merkatd.cluster import ACTIVE, Decision, Ints, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
@@ -24,13 +24,13 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
 from merkatd.scheduler.charging import held_memory, unlimited_time
+from merkatd.scheduler.charging.charged_span import MAX_OWED, whole
 from merkatd.scheduler.charging.charged_time import columns_of
 from merkatd.scheduler.charging.contended_parts import contended
 from merkatd.scheduler.charging.means_at_rest import with_means
-from merkatd.scheduler.charging.owed_amounts import MAX_OWED, most_owed, terms_of, whole
+from merkatd.scheduler.charging.owed_amounts import most_owed, terms_of
 from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
-from merkatd.scheduler.clearing.cleared_room import ClearedRoom, cleared_room
-from merkatd.scheduler.clearing.stored_weights import weight_columns
+from merkatd.scheduler.clearing.clearing_columns import clearing_columns, room_columns
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
@@ -56,38 +56,6 @@ def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
     if not goods.further:
         return {}
     return {"goods": np.array([ALL_GOODS.index(name) for name in goods.resources])}
-
-
-def _order_costs(snapshot: Snapshot, decision: Decision) -> Mapping[str, Floats]:
-    """Return the columns of what VMs in limit orders cost per period, if there are any.
-
-    Until displaced VMs have left, the VMs of running orders may get less than their full size, and
-    pay for as much (`order_cost`). `order_paid` is the cost of their full size; NaN for VMs that
-    wait.
-    """
-    terms = decision.order_terms
-    if terms is None:
-        return {}
-    size, given = snapshot.vms.cap[terms.rows], decision.allocations[terms.rows]
-    part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
-    costs = np.full(snapshot.vms.bid.shape, np.nan)
-    paid = costs.copy()
-    costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
-    there = terms.state != VmState.ABSENT
-    paid[terms.rows[there]] = terms.cost[there]
-    return {"order_cost": costs, "order_paid": paid}
-
-
-def _cleared_room(
-    context: PeriodContext, observed: Observed, decision: Decision, payers: Ints
-) -> Mapping[str, Any]:
-    """Return the columns of the room that was cleared for limit orders, if there is any."""
-    if observed.room is None and decision.order_terms is None:
-        return {}
-    snapshot = observed.snapshot
-    before = observed.room or ClearedRoom.none(len(snapshot.resources))
-    each_s = context.rhythm.interval_s
-    return cleared_room(snapshot, decision, payers, before, each_s).columns()
 
 
 def _with_least_runs(
@@ -141,7 +109,10 @@ def record_decision(
         "bid": observed.snapshot.vms.bid,
     }
     if leave.mode is Mode.ON:
-        arrays = {**arrays, **_cleared_room(context, observed, decision, arrays["account"])}
+        room, each_s = observed.room, context.rhythm.interval_s
+        payers = arrays["account"]
+        cleared = room_columns(observed.snapshot, decision, payers, room, each_s)
+        arrays = {**arrays, **cleared}
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(context.markets, decision.prices, strict=True)
@@ -204,8 +175,7 @@ def _columns_for_charge(
             None if observed.claims is None else observed.claims.kept,
         ),
         **_goods(context.goods),
-        **_order_costs(observed.snapshot, decision),
-        **weight_columns(observed.snapshot, decision, observed.weights_age_s),
+        **clearing_columns(observed.snapshot, decision, observed.weights_age_s),
         **terms_of(context.markets, observed.snapshot.resources),
         **guest_starts.start_columns(observed),
         **unlimited_time.unlimited_column(observed),

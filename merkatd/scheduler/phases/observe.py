@@ -10,8 +10,10 @@ from twisted.logger import Logger
 
 from merkatd.cluster import ACTIVE, Step, Stop, VmState
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.orders import NO_ORDERS, StatedOrders
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
+from merkatd.database.fleets.order_reading import read_orders
 from merkatd.database.scheduler import (
     bid_store,
     journal,
@@ -31,13 +33,7 @@ from merkatd.scheduler.observation.observed import CloudReading, Observed
 from merkatd.scheduler.observation.snapshot_builder import StoredInputs, in_force_of, snapshot_of
 from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
 from merkatd.scheduler.terms.failed_migrations import resting, window_s
-from merkatd.scheduler.terms.ordered_vms import (
-    NO_ORDERS,
-    SAVED,
-    StatedOrders,
-    read_orders,
-    with_stated_orders,
-)
+from merkatd.scheduler.terms.ordered_vms import SAVED, with_stated_orders
 
 _log = Logger()
 
@@ -116,7 +112,9 @@ def observed_from(
         period=period,
         started_s=looked.started_s,
         observation=seen,
-        snapshot=with_stated_orders(snapshot, seen, stated, context.markets, rates, unstopped),
+        snapshot=with_stated_orders(
+            snapshot, seen.vm_words, stated, context.markets, rates, unstopped
+        ),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
         wishes=looked.bids,

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from merkatd.cluster import Migrate, OnHost, Plan, Step
-from merkatd.cluster.columns import is_one_of
+from merkatd.cluster import OnHost, Plan, Step
+from merkatd.cluster.left_out import with_fewer_migrations
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, key_of
-from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.observation.observed import Observed
 
 
@@ -53,13 +53,10 @@ def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
 
 def with_fewer_moves(observed: Observed, plan: Plan, leave: Permission) -> Observed | None:
     """Return the cloud in which only the best moves can be made; None if all are permitted."""
-    moves = plan.of(Migrate)
-    if leave.moves is None or len(moves) <= leave.moves:
+    if leave.moves is None:
         return None
-    best = sorted(moves, key=lambda step: (-step.gain, step.vm))[: leave.moves]
-    vms = observed.snapshot.vms
-    movable = vms.movable & is_one_of(vms.id, [step.vm for step in best])
-    return replace(observed, snapshot=replace(observed.snapshot, vms=replace(vms, movable=movable)))
+    snapshot = with_fewer_migrations(observed.snapshot, plan, leave.moves)
+    return None if snapshot is None else replace(observed, snapshot=snapshot)
 
 
 class QuietPeriods:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, Suspend, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of
 from merkatd.currency import MICRO, credits_of
 from merkatd.currency.solvency import (
-    affordable_bids,
-    costs,
+    affordable_parts,
     due_for_suspension,
     refusal,
     time_until_empty,
@@ -88,11 +87,7 @@ def _parts(
     most[waits] *= times[waits, np.newaxis]
     price = reserve_prices(context, observed.snapshot)
     floors = observed.snapshot.vms.floor
-    running = np.where(there, payer, NO_HOST)
-    lowered = affordable_bids(most, floors, price, running, balance)
-    left = np.maximum(balance - costs(lowered, floors, price, running, len(balance)), 0.0)
-    lowered = affordable_bids(lowered, floors, price, np.where(waits, payer, NO_HOST), left)
-    return _part(lowered, most)
+    return affordable_parts(most, floors, price, payer, balance, there, waits)
 
 
 def _payers(context: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tuple[Ints, Floats]:
@@ -129,15 +124,6 @@ def _claims_at_rest(context: PeriodContext, observed: Observed) -> Bools:
     needed = needed_memory(observed.observation, observed.use, context.markets, vms.market)
     claims: Bools = vms.floor[:, MEMORY] > needed * (1 + CLOSE)
     return claims
-
-
-def _part(affordable: Floats, most: Floats) -> Floats:
-    """[vms, 1]: the part of its bids that a VM can pay."""
-    total = most.sum(axis=1)
-    part: Floats = np.divide(
-        affordable.sum(axis=1), total, out=np.ones(len(total)), where=total > 0
-    )
-    return part.reshape(-1, 1)
 
 
 def messages_after_reasons(

@@ -11,32 +11,15 @@ more for its other VMs while some of them are being saved, and displace the orde
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import sqlalchemy as sa
 
 from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, VmState
-from merkatd.cluster.columns import (
-    NO_MARKET,
-    NO_ROW,
-    Bools,
-    Ints,
-    is_one_of,
-    rows_of,
-    values_of,
-)
-from merkatd.cluster.orders import OrderOutcome
-from merkatd.database.fleets import fleet_store
-from merkatd.database.scheduler import limit_order_store, limit_order_vm_store, price_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, Ints, is_one_of, rows_of
+from merkatd.cluster.orders import OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
-from merkatd.scheduler.clearing.cleared_room import ClearedRoom
-from merkatd.scheduler.clearing.stored_weights import advanced_weights
-from merkatd.scheduler.observation.observed import Observed
 
 # Note [VMs of orders that start]
 #
@@ -57,31 +40,6 @@ SAVED = "STOPPED"
 """OpenNebula's word for a VM that is saved without a host."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StatedOrders:
-    """The limit orders in force, and the prices that were announced last."""
-
-    orders: Sequence[LimitOrder] = ()
-    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By market and resource."""
-    unordered: AbstractSet[int] = frozenset()
-    """The ids of VMs that wait until their platform states its order."""
-    saved: AbstractSet[int] = frozenset()
-    """The ids of VMs that the scheduler has saved, or is saving."""
-
-
-NO_ORDERS = StatedOrders()
-
-
-def read_orders(connection: sa.Connection) -> StatedOrders:
-    """Read the limit orders; without any, the prices are not needed."""
-    orders = limit_order_store.living(connection)
-    newest = price_store.newest(connection) if orders else None
-    prices = {} if newest is None else price_store.load_prices(connection, newest)
-    saved = limit_order_vm_store.saved_vms(connection)
-    return StatedOrders(orders, prices, fleet_store.unordered_vms(connection), saved)
-
-
 def takes_orders(market: MarketRules) -> bool:
     """Return whether a market has limit orders: its bids clear, and nothing is charged by use."""
     return market.pricing.rule is PriceRule.CLEARING and not market.by_use
@@ -89,7 +47,7 @@ def takes_orders(market: MarketRules) -> bool:
 
 def with_stated_orders(
     snapshot: Snapshot,
-    seen: Observation,
+    words: Sequence[str],
     stated: StatedOrders,
     markets: Sequence[MarketRules],
     grouped: Collection[int] = (),
@@ -97,20 +55,20 @@ def with_stated_orders(
 ) -> Snapshot:
     """Return the cloud with its limit orders.
 
-    `grouped` VMs bid for their group and are in none. `unstopped` are VMs that OpenNebula did not
-    stop lately.
+    `words` are OpenNebula's names of the states of all VMs. `grouped` VMs bid for their group and
+    are in none. `unstopped` are VMs that OpenNebula did not stop lately.
     """
     if stated.unordered:
         snapshot = _without_waiting(snapshot, stated.unordered)
     if stated.saved:
-        saved = _are_saved(snapshot, seen, stated.saved - stated.unordered)
+        saved = _are_saved(snapshot, words, stated.saved - stated.unordered)
         snapshot = replace(snapshot, vms=replace(snapshot.vms, saved=saved))
     if not stated.orders:
         return snapshot
     vms = snapshot.vms
     order = np.full(len(vms), NO_ROW)
     off = vms.state == VmState.POWERED_OFF
-    starts = off & np.array([word in STARTING for word in seen.vm_words], dtype=bool)
+    starts = off & np.array([word in STARTING for word in words], dtype=bool)
     saved = vms.saved & (vms.state == VmState.ABSENT)
     bid, floor = vms.bid.copy(), vms.floor.copy()
     for row, stated_order in enumerate(stated.orders):
@@ -146,38 +104,6 @@ def with_stated_orders(
     )
 
 
-def with_last_clearing(seen: Observed, last: Mapping[str, Any] | None) -> Observed:
-    """Return the observation with what the last decision stored about limit orders.
-
-    `last` are the stored columns of that decision.
-    """
-    if last is None:
-        return seen
-    snapshot = seen.snapshot
-    room = ClearedRoom.stored(last, len(snapshot.resources))
-    if len(room.vm):
-        seen = replace(seen, room=room)
-    if not len(snapshot.orders):
-        return seen
-    orders = replace(snapshot.orders, paid=_paid_last(snapshot, last))
-    weights, age_s = advanced_weights(snapshot, last)
-    markets = replace(snapshot.markets, weights=weights)
-    snapshot = replace(snapshot, orders=orders, markets=markets)
-    return replace(seen, snapshot=snapshot, weights_age_s=age_s)
-
-
-def _paid_last(snapshot: Snapshot, last: Mapping[str, Any]) -> Floats:
-    """Return [orders]: what the orders' VMs that take part paid per period; NaN if unknown."""
-    vms, paid = snapshot.vms, np.full(len(snapshot.orders), np.nan)
-    if "order_paid" not in last or last["order_paid"].shape[1] != len(snapshot.resources):
-        return paid
-    rows = np.flatnonzero((vms.order != NO_ROW) & (is_one_of(vms.state, BIDDING) | vms.starts))
-    each = values_of(last["vm"], last["order_paid"].sum(axis=1), vms.id[rows], np.nan)
-    known = ~np.isnan(each)
-    totals = np.bincount(vms.order[rows[known]], each[known], len(paid))
-    return np.where(np.bincount(vms.order[rows[known]], minlength=len(paid)) > 0, totals, paid)
-
-
 def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:
     """Return the cloud in which these VMs, as far as they are pending, get no host."""
     state = snapshot.vms.state.copy()
@@ -185,9 +111,9 @@ def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:
     return replace(snapshot, vms=replace(snapshot.vms, state=state))
 
 
-def _are_saved(snapshot: Snapshot, seen: Observation, saved: AbstractSet[int]) -> Bools:
+def _are_saved(snapshot: Snapshot, words: Sequence[str], saved: AbstractSet[int]) -> Bools:
     """[vms]: whether the scheduler has saved the VM, and it has not been resumed since."""
-    is_off = np.array([word == SAVED for word in seen.vm_words], dtype=bool)
+    is_off = np.array([word == SAVED for word in words], dtype=bool)
     return is_off & is_one_of(snapshot.vms.id, saved)
 
 

@@ -6,27 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, HostState, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of, rows_of
+from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
+from merkatd.cluster.hosts import kept_from
+from merkatd.market.bids_under_way import with_bids_under_way
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule, price
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
+from merkatd.scheduler.clearing.clearing_columns import with_last_clearing
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import memory_in_use
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
-from merkatd.scheduler.observation.under_way import kept_from, reserved_again
+from merkatd.scheduler.observation.under_way import reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
-from merkatd.scheduler.terms.ordered_vms import as_bids, with_last_clearing
+from merkatd.scheduler.terms.ordered_vms import as_bids
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
 
 _ROUNDING = 1e-9
-_AS_BEFORE = 0.99
-"""The part of an old bid from which on a new bid counts as unchanged."""
 
 
 def affordable_cloud(context: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
@@ -34,40 +35,19 @@ def affordable_cloud(context: PeriodContext, seen: Observed, purse: PayerFunds) 
 
     A VM in transition keeps its earlier bid all the same; its payer's shortfall becomes a debt.
     """
-    seen = with_last_clearing(on_large_hosts(seen), purse.last)
-    afforded = afford_bids(context, with_bids_under_way(seen, purse.last), purse)
-    had = with_bids_under_way(afforded.seen, purse.last)
+    seen = _with_last_clearing(on_large_hosts(seen), purse.last)
+    afforded = afford_bids(context, _with_bids_under_way(seen, purse.last), purse)
+    had = _with_bids_under_way(afforded.seen, purse.last)
     return replace(afforded, seen=with_paid_floors(context, had, purse))
 
 
-def with_bids_under_way(observed: Observed, last: Mapping[str, Any] | None) -> Observed:
-    """Return the cloud in which no VM in transition bids less than in the previous period.
+def _with_last_clearing(observed: Observed, last: Mapping[str, Any] | None) -> Observed:
+    snapshot, rest = with_last_clearing(observed.snapshot, last)
+    return replace(observed, snapshot=snapshot, room=rest.room, weights_age_s=rest.weights_age_s)
 
-    A guest that migrates, boots or is saved can't get new limits before it arrives. It keeps its
-    earlier share, and pays the earlier bid as far as its payer can. A guest that writes to its
-    memory all the time can delay a migration for hours. So a VM with a lower bid than before
-    (whether or not it is affordable) first gets its new limits and is migrated afterwards, unless
-    it must leave its host.
 
-    A VM that was off had no limits, and its bid was not lowered to an affordable one, so its
-    earlier bid does not count.
-    """
-    vms, hosts = observed.snapshot.vms, observed.snapshot.hosts
-    if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
-        return observed
-    row = rows_of(last["vm"], vms.id)
-    had = last["runs"] | last["placed"]
-    known = (row != NO_ROW) & (vms.host != NO_HOST) & np.append(had, False)[row]
-    before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
-    # The parts of an order's limit are new in each period: old ones could exceed it together.
-    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays & (vms.order == NO_ROW)
-    bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
-    lowered = (vms.bid < before * _AS_BEFORE).any(axis=1)
-    goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
-    movable = vms.movable & (goes | ~lowered)
-    return replace(
-        observed, snapshot=replace(observed.snapshot, vms=replace(vms, bid=bid, movable=movable))
-    )
+def _with_bids_under_way(observed: Observed, last: Mapping[str, Any] | None) -> Observed:
+    return replace(observed, snapshot=with_bids_under_way(observed.snapshot, last))
 
 
 def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFunds) -> Observed:

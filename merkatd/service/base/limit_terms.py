@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from merkatd.base.quantities import quoted_value
-from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.cluster.orders import LimitOrder
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.service.base.arguments import LARGEST_WHOLE
 from merkatd.service.base.errors import InvalidRequestError

@@ -1,8 +1,7 @@
 """The sentences that explain a VM's share."""
 
 from merkatd.cluster import RESTING, VmState
-from merkatd.cluster.orders import OrderOutcome
-from merkatd.database.scheduler.limit_order_store import LimitOrder
+from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.market.explanation import Explanation, LimitedBy, Part
 
 UNITS = {

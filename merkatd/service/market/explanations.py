@@ -9,9 +9,9 @@ import numpy as np
 
 from merkatd.base.quantities import finite
 from merkatd.cluster import VmState
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.scheduler import bid_store, journal, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.market.explanation import Explanation, LimitedBy, explain
 from merkatd.scheduler.period import Scheduler

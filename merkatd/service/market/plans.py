@@ -15,6 +15,7 @@ from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
+from merkatd.database.fleets.order_reading import read_orders
 from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.error import Assessment, assess_placement
@@ -34,7 +35,6 @@ from merkatd.scheduler.phases.observe import changed_templates, observed_from, r
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.failed_migrations import window_s
-from merkatd.scheduler.terms.ordered_vms import read_orders
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.errors import InvalidRequestError

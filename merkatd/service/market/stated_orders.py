@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from merkatd.base.quantities import finite, quoted_value
 from merkatd.cluster import Floats
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, rows_of
+from merkatd.cluster.orders import LimitOrder
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.limit_order_store import LimitOrder
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.terms.ordered_vms import takes_orders
 from merkatd.service.base.callers import MANAGE, Caller, CallerRights, no_vm

@@ -6,7 +6,7 @@ as well: it says whether a platform can pay for the part that it needs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import ceil, inf
 
@@ -110,24 +110,25 @@ def least_deadline_s(terms: Terms, offer: MarketOffer) -> float | None:
     """
     ideal_s = terms.ideal_s or 0.0
     fails = ideal_s
-    if ideal_s == 0.0 or _pays_within(terms, offer, ideal_s * (1 + _JUST)):
+    case = case_of(terms, offer, ideal_s)
+
+    def pays_within(left_s: float) -> bool:
+        return can_pay(replace(case, left_s=left_s))
+
+    if ideal_s == 0.0 or pays_within(ideal_s * (1 + _JUST)):
         return ideal_s
     fits = 2.0 * ideal_s
-    while not _pays_within(terms, offer, fits):
+    while not pays_within(fits):
         fails, fits = fits, 2.0 * fits
         if fits > _LONGEST * ideal_s:
             return None
     while fits - fails > _JUST * fits:
         tried = (fails + fits) / 2
-        if _pays_within(terms, offer, tried):
+        if pays_within(tried):
             fits = tried
         else:
             fails = tried
     return fits
-
-
-def _pays_within(terms: Terms, offer: MarketOffer, left_s: float) -> bool:
-    return can_pay(case_of(terms, offer, left_s))
 
 
 def case_of(terms: Terms, offer: MarketOffer, left_s: float | None = None) -> Case:

@@ -1,0 +1,118 @@
+"""The controllers of platforms that run: their news, their measurements and their actions."""
+
+from collections.abc import Iterable
+from functools import partial
+from math import inf
+
+from merkatd.base.clock import Clock
+from merkatd.cluster import Decision, Snapshot, VmState
+from merkatd.platforms.rules.early_starts import EarlyStarts
+from merkatd.platforms.rules.lifecycle_events import Event, LifecycleEvent, PlatformState
+from merkatd.protocol.platform_messages import (
+    Action,
+    ActionOutcome,
+    GiveUp,
+    News,
+    ProgressReport,
+    SetLimit,
+    VmNow,
+    WorkDone,
+)
+from merkatd.scheduler.base.early_periods import EarlyPeriods
+from simulator.market.attended_applications import (
+    TASKS,
+    AttendedApplication,
+    assignment_of,
+    market_now,
+    news_of,
+)
+from simulator.model.simulated_cloud import RESOURCES, SimulatedCloud
+from simulator.orders.patient_platform import GOING_ON, PatientPlatform
+from simulator.orders.simulated_vms import Life, SimulatedVms
+
+
+class PatientControllers:
+    """Runs the controller of each platform while the platform runs."""
+
+    def __init__(
+        self,
+        cloud: SimulatedCloud,
+        clock: Clock,
+        vms: SimulatedVms,
+        early: EarlyPeriods,
+        early_starts: EarlyStarts,
+    ) -> None:
+        self._cloud, self._clock, self._vms = cloud, clock, vms
+        self._early, self._early_starts = early, early_starts
+        self._attended: dict[int, PatientPlatform] = {}
+
+    def announce(
+        self, platforms: Iterable[PatientPlatform], seen: Snapshot, decision: Decision
+    ) -> None:
+        """Start and stop controllers after a period, and give them its news."""
+        prices, now_s = decision.prices[0].tolist(), self._clock.seconds()
+        market = market_now(self._cloud, prices, seen.period, now_s)
+        rows = {vm: row for row, vm in enumerate(seen.vms.id.tolist())}
+        runs = {each.id: each for each in platforms if each.state in GOING_ON}
+        for ended in (self._attended[row] for row in self._attended.keys() - runs.keys()):
+            if ended.attended is not None:
+                ended.memory, ended.attended = ended.attended.memory, None
+        self._attended = runs
+        for platform in runs.values():
+            if platform.attended is None:
+                given = assignment_of(
+                    platform.tenancy, self._cloud, "patient", platform.started_s, platform.memory
+                )
+                platform.attended = AttendedApplication(given, partial(self._act, platform))
+            vms = [self._vm_now(vm, rows[vm], seen, decision) for vm in platform.vms]
+            status = platform.order_status()
+            news = news_of(platform.tenancy, str(platform.state), vms, market, status)
+            self._clock.callLater(0.0, self._hear, platform, platform.attended, news)
+
+    def _vm_now(self, vm: int, row: int, seen: Snapshot, decision: Decision) -> VmNow:
+        state = VmState(int(seen.vms.state[row]))
+        if self._vms.life[vm] == Life.PENDING:
+            state = VmState.PENDING
+        elif state is VmState.POWERED_OFF:
+            state = VmState.BUSY
+        pairs = (
+            dict(zip(RESOURCES, values[row].tolist(), strict=True))
+            for values in (seen.vms.bid, decision.allocations)
+        )
+        bid, allocation = pairs
+        return VmNow(vm=vm, cluster=TASKS, state=state.name.lower(), bid=bid, allocation=allocation)
+
+    def _hear(self, platform: PatientPlatform, attended: AttendedApplication, news: News) -> None:
+        """Give a controller measurements and news, and the latter again when it decides."""
+        now_s = self._clock.seconds()
+        if platform.attended is not attended:
+            return
+        if any(vm.state == "running" for vm in news.vms):
+            attended.take_measured(platform.measured(now_s))
+        attended.take_news(news, now_s)
+        if attended.due_s < inf:
+            self._clock.callLater(
+                max(attended.due_s - now_s, 0.0), self._hear_late, platform, attended
+            )
+
+    def _hear_late(self, platform: PatientPlatform, attended: AttendedApplication) -> None:
+        if platform.attended is attended:
+            attended.take_late_news(self._clock.seconds())
+
+    def _act(self, platform: PatientPlatform, action: Action) -> ActionOutcome:
+        """Carry out an action of a controller."""
+        match action:
+            case SetLimit():
+                platform.set_limit(action.limit)
+            case ProgressReport():
+                platform.report = action
+            case WorkDone() | GiveUp():
+                done = isinstance(action, WorkDone)
+                ending = PlatformState.DONE if done else PlatformState.FAILED
+                event = LifecycleEvent(event=Event.STOP, why=action.reason, ending=ending)
+                if not platform.enter(event, self._clock.seconds()):
+                    return ActionOutcome(accepted=False, why=f"it is {platform.state}")
+            case _:
+                raise TypeError(f"a patient platform's controller does not ask for {action}")
+        self._early_starts.after_action(self._early, platform.id, platform.id, action)
+        return ActionOutcome(accepted=True)

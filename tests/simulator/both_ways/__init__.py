@@ -1,0 +1,1 @@
+"""One scenario in the daemon and in the simulator."""
