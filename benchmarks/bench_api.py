@@ -125,6 +125,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
         callers=rights,
         sign_ins=sign_ins,
         orders=OrderCounts(reactor, _UNBOUNDED),
+        limit_quotes=_UNUSED,
         version="0",
         ledger=_UNUSED,
         accounts=_UNUSED,

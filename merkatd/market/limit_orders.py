@@ -204,21 +204,20 @@ class OrderBook:
         return heights
 
     @cached_property
-    def _bundles(self) -> list[list[float]]:
-        bundles: list[list[float]] = self._needed[self._ranked].tolist()
-        return bundles
+    def _bundle(self) -> Floats:
+        """Return [ranked orders, resources]: what each needs."""
+        return self._needed[self._ranked]
 
     @cached_property
-    def _rooms(self) -> list[list[float]]:
-        """Return, for each ranked order, the room that bids leave at prices of its height."""
+    def _room(self) -> Floats:
+        """Return [ranked orders, resources]: what bids leave at prices of its height."""
         heights = self.height[self._ranked]
         rooms = np.empty((len(heights), len(self.capacity)))
         with np.errstate(divide="ignore"):
             for good, weight in enumerate(self.weights.tolist()):
                 levels = 1.0 / np.maximum(heights * weight, self.reserve[good])
                 rooms[:, good] = self.capacity[good] * ENOUGH - self._demand.asked(good, levels)
-        found: list[list[float]] = rooms.tolist()
-        return found
+        return rooms
 
     @cached_property
     def _walk(self) -> "_Walk":
@@ -227,7 +226,8 @@ class OrderBook:
         used = [0.0] * len(self.capacity)
         lacking = [0.0] * len(self.capacity)
         before, runs, placeless, exist = [], [], [], []
-        for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
+        asked = self._bundle.tolist(), self._room.tolist()
+        for place, (bundle, room) in enumerate(zip(*asked, strict=True)):
             before.append(tuple(used))
             lacks = [
                 good for good in goods if used[good] + bundle[good] > room[good] and any(bundle)
@@ -301,14 +301,6 @@ class OrderBook:
     @cached_property
     def _used_above(self) -> Floats:
         return np.array(self._walk.before)
-
-    @cached_property
-    def _room(self) -> Floats:
-        return np.array(self._rooms).reshape(-1, len(self.capacity))
-
-    @cached_property
-    def _bundle(self) -> Floats:
-        return self._needed[self._ranked]
 
     def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
