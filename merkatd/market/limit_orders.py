@@ -248,7 +248,7 @@ class OrderBook:
             np.array(runs, dtype=bool),
             np.array(placeless, dtype=bool),
             np.array(exist, dtype=bool),
-            before,
+            np.array(before),
             np.array(lacking),
         )
 
@@ -259,7 +259,7 @@ class OrderBook:
         beside it only, or to the first place at which bids leave less than orders use.
         """
         walk, count = self._walk, len(self._heights)
-        before, room, bundle = self._used_above, self._room, self._bundle
+        before, room, bundle = walk.before, self._room, self._bundle
         end = _next(np.any(before[:-1] > room, axis=1))[places + 1]
         stops = np.full(len(places), count)
         lacking = np.flatnonzero(~walk.runs & ~walk.placeless)
@@ -287,7 +287,7 @@ class OrderBook:
 
         Orders that lack room without it lack it beside it, too.
         """
-        before, left = self._used_above, self._room - self._used_above[:-1]
+        before, left = self._walk.before, self._room - self._walk.before[:-1]
         beside = np.where(self._walk.runs[:, np.newaxis], left - self._bundle, left)
         stops = np.full(len(bundles), len(left))
         for good, units in enumerate(bundles.T):
@@ -297,10 +297,6 @@ class OrderBook:
             axis=1
         )
         return _Bounds(np.append(self._heights, 0.0)[stops], by_bids, before[stops] + bundles)
-
-    @cached_property
-    def _used_above(self) -> Floats:
-        return np.array(self._walk.before)
 
     def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
@@ -347,7 +343,7 @@ class _Walk(NamedTuple):
     placeless: Bools
     exist: Bools
     """Whether there are hosts for the order's VMs without all other orders."""
-    before: list[tuple[float, ...]]
+    before: Floats
     """[orders + 1]: what the orders above use of each good."""
     lacking: Floats
     """[resources]: the height of the first order that lacks room in the good; 0 for none."""
