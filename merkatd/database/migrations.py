@@ -32,6 +32,7 @@ from merkatd.database.ledger.reservation_store import RESERVATIONS
 from merkatd.database.ledger.rollup_store import ROLLUPS
 from merkatd.database.ledger.tenant_store import GROUPS, TENANTS
 from merkatd.database.ledger.usage_store import DETAILS, USES
+from merkatd.database.room_price_store import ROOM_PRICES
 from merkatd.database.scheduler.bid_store import BIDS, WORDS
 from merkatd.database.scheduler.comparison_store import COMPARISONS
 from merkatd.database.scheduler.lease_store import LEASES
@@ -41,7 +42,6 @@ from merkatd.database.scheduler.order_store import ORDERS
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.plan_store import PLANS
 from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
-from merkatd.database.scheduler.room_price_store import ROOM_PRICES
 from merkatd.database.scheduler.step_store import STEPS
 
 __all__ = [

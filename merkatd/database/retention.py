@@ -40,13 +40,13 @@ from merkatd.database.retired_fleets import (
     drop_platforms,
     drop_vm_groups,
 )
+from merkatd.database.room_price_store import ROOM_PRICES
 from merkatd.database.scheduler.bid_store import WORDS
 from merkatd.database.scheduler.comparison_store import COMPARISONS
 from merkatd.database.scheduler.order_store import ORDERS
 from merkatd.database.scheduler.period_store import PERIODS, PeriodState
 from merkatd.database.scheduler.plan_store import PLANS
 from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
-from merkatd.database.scheduler.room_price_store import ROOM_PRICES
 from merkatd.database.scheduler.step_store import OUTSTANDING, STEPS
 
 BATCH = 5_000

@@ -204,21 +204,20 @@ class OrderBook:
         return heights
 
     @cached_property
-    def _bundles(self) -> list[list[float]]:
-        bundles: list[list[float]] = self._needed[self._ranked].tolist()
-        return bundles
+    def _bundle(self) -> Floats:
+        """Return [ranked orders, resources]: what each needs."""
+        return self._needed[self._ranked]
 
     @cached_property
-    def _rooms(self) -> list[list[float]]:
-        """Return, for each ranked order, the room that bids leave at prices of its height."""
+    def _room(self) -> Floats:
+        """Return [ranked orders, resources]: what bids leave at prices of its height."""
         heights = self.height[self._ranked]
         rooms = np.empty((len(heights), len(self.capacity)))
         with np.errstate(divide="ignore"):
             for good, weight in enumerate(self.weights.tolist()):
                 levels = 1.0 / np.maximum(heights * weight, self.reserve[good])
                 rooms[:, good] = self.capacity[good] * ENOUGH - self._demand.asked(good, levels)
-        found: list[list[float]] = rooms.tolist()
-        return found
+        return rooms
 
     @cached_property
     def _walk(self) -> "_Walk":
@@ -227,7 +226,8 @@ class OrderBook:
         used = [0.0] * len(self.capacity)
         lacking = [0.0] * len(self.capacity)
         before, runs, placeless, exist = [], [], [], []
-        for place, (bundle, room) in enumerate(zip(self._bundles, self._rooms, strict=True)):
+        asked = self._bundle.tolist(), self._room.tolist()
+        for place, (bundle, room) in enumerate(zip(*asked, strict=True)):
             before.append(tuple(used))
             lacks = [
                 good for good in goods if used[good] + bundle[good] > room[good] and any(bundle)
@@ -248,7 +248,7 @@ class OrderBook:
             np.array(runs, dtype=bool),
             np.array(placeless, dtype=bool),
             np.array(exist, dtype=bool),
-            before,
+            np.array(before),
             np.array(lacking),
         )
 
@@ -259,7 +259,7 @@ class OrderBook:
         beside it only, or to the first place at which bids leave less than orders use.
         """
         walk, count = self._walk, len(self._heights)
-        before, room, bundle = self._used_above, self._room, self._bundle
+        before, room, bundle = walk.before, self._room, self._bundle
         end = _next(np.any(before[:-1] > room, axis=1))[places + 1]
         stops = np.full(len(places), count)
         lacking = np.flatnonzero(~walk.runs & ~walk.placeless)
@@ -287,7 +287,7 @@ class OrderBook:
 
         Orders that lack room without it lack it beside it, too.
         """
-        before, left = self._used_above, self._room - self._used_above[:-1]
+        before, left = self._walk.before, self._room - self._walk.before[:-1]
         beside = np.where(self._walk.runs[:, np.newaxis], left - self._bundle, left)
         stops = np.full(len(bundles), len(left))
         for good, units in enumerate(bundles.T):
@@ -297,18 +297,6 @@ class OrderBook:
             axis=1
         )
         return _Bounds(np.append(self._heights, 0.0)[stops], by_bids, before[stops] + bundles)
-
-    @cached_property
-    def _used_above(self) -> Floats:
-        return np.array(self._walk.before)
-
-    @cached_property
-    def _room(self) -> Floats:
-        return np.array(self._rooms).reshape(-1, len(self.capacity))
-
-    @cached_property
-    def _bundle(self) -> Floats:
-        return self._needed[self._ranked]
 
     def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
@@ -355,7 +343,7 @@ class _Walk(NamedTuple):
     placeless: Bools
     exist: Bools
     """Whether there are hosts for the order's VMs without all other orders."""
-    before: list[tuple[float, ...]]
+    before: Floats
     """[orders + 1]: what the orders above use of each good."""
     lacking: Floats
     """[resources]: the height of the first order that lacks room in the good; 0 for none."""

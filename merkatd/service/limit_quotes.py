@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from merkatd.base.quantities import duration_text, finite, quoted_value
 from merkatd.cluster import Floats
 from merkatd.cluster.orders import LimitOrder
+from merkatd.database.room_price_store import RecordedRooms, load_rooms
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.room_price_store import RecordedRooms, load_rooms
 from merkatd.market.odds.limit_odds import (
     BEYOND,
     LEAST_HISTORY_S,

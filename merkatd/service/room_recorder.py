@@ -14,8 +14,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster.orders import LimitOrder
+from merkatd.database.room_price_store import store_rooms
 from merkatd.database.scheduler import limit_order_store
-from merkatd.database.scheduler.room_price_store import store_rooms
 from merkatd.market.odds.room_prices import RoomPrices, rooms_now
 from merkatd.platforms.order_quotes import present_book
 from merkatd.scheduler.base.settings import MarketRules

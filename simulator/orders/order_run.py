@@ -14,7 +14,6 @@ import numpy as np
 from merkatd.cluster import Create, Decision, Migrate, Plan, Snapshot, Step, Terminate, VmState
 from merkatd.cluster.left_out import with_fewer_migrations, without_places
 from merkatd.currency.income import Refill, replenishments
-from merkatd.market.bids_under_way import with_bids_under_way
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
@@ -25,6 +24,7 @@ from merkatd.platforms.rules.start_conditions import MarketOffer
 from merkatd.scheduler.base.early_periods import EVENT_S, GATHER_S, AwaitedTime, EarlyPeriods
 from merkatd.scheduler.base.settings import MarketRules, Rhythm
 from merkatd.scheduler.clearing.clearing_columns import LastClearing, with_last_clearing
+from merkatd.scheduler.terms.bids_under_way import with_bids_under_way
 from merkatd.scheduler.terms.creation_turns import CreationRoom, take_turns
 from merkatd.scheduler.terms.ordered_vms import outcomes_of_all, resumptions
 from merkatd.scheduler.timer import PeriodTimer

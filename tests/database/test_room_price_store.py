@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from merkatd.database.ledger import rollup_store
 from merkatd.database.retention import Horizon, delete_old_rows
+from merkatd.database.room_price_store import ROOM_PRICES, load_rooms, store_rooms
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.period_store import PERIODS
-from merkatd.database.scheduler.room_price_store import ROOM_PRICES, load_rooms, store_rooms
 from merkatd.market.odds.room_prices import PARTS, RoomPrices
 
 GOODS = ("cpu", "memory")

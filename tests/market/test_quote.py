@@ -128,13 +128,13 @@ def test_one_changed_row_equals_a_full_division(
 def test_levels_of_many_capacities_are_those_of_each(
     rows: list[tuple[float, float, float]], part: float
 ) -> None:
-    """Also for all floors or tops, and a little more or less; and what is asked there adds up."""
+    """Also for nearly all floors or tops, for less and more; and what is asked there adds up."""
     bid, floor, cap = np.array(rows).T.copy()
     pool = np.zeros(len(rows), dtype=np.int64)
     tops = np.where(bid > 0, cap, floor).sum()
     floors = floor.sum()
     capacities = np.array(
-        [floors, floors * 1.001, tops * 0.999, tops, tops * 1.001, tops * part, 0.0]
+        [floors * 0.999, floors * 1.001, tops * 0.999, tops, tops * 1.001, tops * part, 0.0]
     )
     demand = Demand.of(bid, floor, cap, pool, np.array([tops]))
     levels = demand.levels(0, capacities)

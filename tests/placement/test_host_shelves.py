@@ -29,12 +29,21 @@ def in_tens(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def fullest(view: MarketView, rules: HardConstraints, place: Ints, vm: int) -> int:
-    """Return the allowed host with the least room that suffices, by brute force."""
+def fullest(
+    view: MarketView, rules: HardConstraints, place: Ints, vm: int, beside: list[int]
+) -> int:
+    """Return the allowed host with the least room that suffices, by brute force.
+
+    Prefer hosts with room for those of the VMs `beside` that must be on the same host, too.
+    """
     free = view.capacity.copy()
     there = np.flatnonzero(place != NO_HOST)
     np.subtract.at(free, place[there], view.floor[there])
     fits = (free >= view.floor[vm]).all(axis=1) & rules.allowed(vm, place)
+    if rules.bound[vm]:
+        partners = rules.partners(vm, np.array(beside, dtype=np.int64)).tolist()
+        roomy = fits & (free >= view.floor[[vm, *partners]].sum(axis=0)).all(axis=1)
+        fits = roomy if roomy.any() else fits
     hosts = np.flatnonzero(fits)
     if not len(hosts):
         return NO_HOST
@@ -44,14 +53,25 @@ def fullest(view: MarketView, rules: HardConstraints, place: Ints, vm: int) -> i
 
 
 def take(view: MarketView, rules: HardConstraints, place: Ints, vms: Ints) -> Ints:
-    """Return the places after a gang took hosts, or the same places, by brute force."""
+    """Return the places after a gang took hosts, or the same places, by brute force.
+
+    A VM without a host is placed first in another attempt, if the VMs may not use the same hosts.
+    """
     typical = np.maximum(view.capacity.max(axis=0), 1.0)
-    size, after = (view.floor / typical).max(axis=1), place.copy()
-    for vm in vms[np.argsort(-size[vms], kind="stable")].tolist():
-        after[vm] = fullest(view, rules, after, vm)
-        if after[vm] == NO_HOST:
+    size = (view.floor / typical).max(axis=1)
+    order = vms[np.argsort(-size[vms], kind="stable")].tolist()
+    for _ in range(1 if rules.alike(vms) else 8):
+        after = place.copy()
+        for at, vm in enumerate(order):
+            after[vm] = fullest(view, rules, after, vm, order[at + 1 :])
+            if after[vm] == NO_HOST:
+                break
+        else:
+            return after
+        if at == 0:
             return place
-    return after
+        order.insert(0, order.pop(at))
+    return place
 
 
 @settings(max_examples=EXAMPLES)

@@ -7,7 +7,7 @@ import pytest
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Stop
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.limits import LimitPlan
-from merkatd.placement.market.order_clearing import split_orders
+from merkatd.placement.market.order_reasons import split_orders
 from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, within_capacity, within_memory
 from tests.placement.test_order_clearing import decided, halls, starts, stops
 from tests.scheduler.frontend import PASSWORD

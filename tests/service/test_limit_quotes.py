@@ -9,7 +9,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.currency.settings import MoneySettings
-from merkatd.database.scheduler.room_price_store import ROOM_PRICES, load_rooms
+from merkatd.database.room_price_store import ROOM_PRICES, load_rooms
 from merkatd.service import room_recorder
 from merkatd.service.room_recorder import RoomRecorder, rooms_of
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend

@@ -36,7 +36,6 @@ import numpy as np
 from merkatd.cluster import (
     BIDDING,
     Decision,
-    Deploy,
     Floats,
     HostState,
     Ints,
@@ -61,11 +60,11 @@ from merkatd.market.explanation import hosts_after
 from merkatd.market.goods_weights import first_weights
 from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
-from merkatd.market.odds.limit_odds import BEYOND, rounded_up
 from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.order_places import OrderPlaces
+from merkatd.placement.market.order_reasons import split_orders, why_waiting
 
 FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
@@ -281,7 +280,7 @@ def _results(
     lacked = np.zeros(len(cleared.runs))
     lacked[waits] = book.limits_that_run(book.orders.bundle[waits])
     outbid = ~cleared.runs & ~cleared.placeless & (lacked < inf)
-    why = _why_waiting(snapshot, places, book, cleared, lacked)
+    why = why_waiting(snapshot, places, book, cleared, lacked)
     ids = snapshot.orders.id[places.orders].tolist()
     outcomes = {
         order: OrderOutcome(
@@ -335,56 +334,3 @@ def _offers(snapshot: Snapshot, market: int, book: OrderBook, cleared: Clearing)
 
 
 _RESUMED = "its limit order starts it once the price allows it"
-
-
-def _why_waiting(
-    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing, lacked: Floats
-) -> dict[int, str]:
-    """Return, by order, why it waits; `lacked`, [orders], are the limits that would start it."""
-    why: dict[int, str] = {}
-    for at in np.flatnonzero(~cleared.runs | places.later).tolist():
-        needed = float(lacked[at])
-        limit, units = book.orders.limit[at], book.orders.bundle[at]
-        name = f"limit order {snapshot.orders.id[places.orders[at]]}"
-        if cleared.runs[at]:
-            why[at] = f"{name} starts once other VMs have left its hosts"
-        elif cleared.placeless[at]:
-            why[at] = (
-                f"{name} waits: no hosts have room for all of its VMs, "
-                f"{_amounts(snapshot, units)} together"
-            )
-        elif needed < BEYOND:
-            why[at] = (
-                f"{name} waits: its limit is {limit:g} credits per period, and it would"
-                f" start with {rounded_up(needed):g}"
-            )
-        elif needed < inf:
-            why[at] = (
-                f"{name} waits: it needs {_amounts(snapshot, units)}, and other VMs leave less at"
-                " any price"
-            )
-        else:
-            why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
-    return why
-
-
-def _amounts(snapshot: Snapshot, units: Floats) -> str:
-    pairs = zip(snapshot.resources, units.tolist(), strict=True)
-    return ", ".join(f"{value:,.6g} {name}" for name, value in pairs)
-
-
-def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
-    """Return, by id, the waiting VMs of orders of which the plan starts some and not others."""
-    vms = snapshot.vms
-    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
-    if not len(waits):
-        return {}
-    now = [step.vm for step in plan.of(Deploy) if not step.after]
-    starts = is_one_of(vms.id[waits], now)
-    order = vms.order[waits]
-    split = is_one_of(order, np.intersect1d(order[starts], order[~starts]))
-    names = snapshot.orders.id[order[split]].tolist()
-    return {
-        vm: f"limit order {name} waits: no room was found for all of its VMs"
-        for vm, name in zip(vms.id[waits[split]].tolist(), names, strict=True)
-    }

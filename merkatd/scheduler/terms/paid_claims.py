@@ -9,7 +9,6 @@ import numpy as np
 from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.cluster.hosts import kept_from
-from merkatd.market.bids_under_way import with_bids_under_way
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
@@ -23,6 +22,7 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
 from merkatd.scheduler.observation.under_way import reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
+from merkatd.scheduler.terms.bids_under_way import with_bids_under_way
 from merkatd.scheduler.terms.ordered_vms import as_bids
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms

@@ -1,0 +1,65 @@
+"""Why limit orders and their VMs wait, for their tenants."""
+
+from collections.abc import Mapping
+from math import inf
+
+import numpy as np
+
+from merkatd.cluster import Deploy, Floats, Plan, Snapshot, VmState
+from merkatd.cluster.columns import NO_ROW, is_one_of
+from merkatd.market.limit_orders import Clearing, OrderBook
+from merkatd.market.odds.limit_odds import BEYOND, rounded_up
+from merkatd.placement.market.order_places import OrderPlaces
+
+
+def why_waiting(
+    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing, lacked: Floats
+) -> dict[int, str]:
+    """Return, by order, why it waits; `lacked`, [orders], are the limits that would start it."""
+    why: dict[int, str] = {}
+    for at in np.flatnonzero(~cleared.runs | places.later).tolist():
+        needed = float(lacked[at])
+        limit, units = book.orders.limit[at], book.orders.bundle[at]
+        name = f"limit order {snapshot.orders.id[places.orders[at]]}"
+        if cleared.runs[at]:
+            why[at] = f"{name} starts once other VMs have left its hosts"
+        elif cleared.placeless[at]:
+            why[at] = (
+                f"{name} waits: no hosts have room for all of its VMs, "
+                f"{_amounts(snapshot, units)} together"
+            )
+        elif needed < BEYOND:
+            why[at] = (
+                f"{name} waits: its limit is {limit:g} credits per period, and it would"
+                f" start with {rounded_up(needed):g}"
+            )
+        elif needed < inf:
+            why[at] = (
+                f"{name} waits: it needs {_amounts(snapshot, units)}, and other VMs leave less at"
+                " any price"
+            )
+        else:
+            why[at] = f"{name} waits: floors leave less than {_amounts(snapshot, units)}"
+    return why
+
+
+def _amounts(snapshot: Snapshot, units: Floats) -> str:
+    pairs = zip(snapshot.resources, units.tolist(), strict=True)
+    return ", ".join(f"{value:,.6g} {name}" for name, value in pairs)
+
+
+def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
+    """Return, by id, the waiting VMs of orders of which the plan starts some and not others."""
+    vms = snapshot.vms
+    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
+    if not len(waits):
+        return {}
+    now = [step.vm for step in plan.of(Deploy) if not step.after]
+    starts = is_one_of(vms.id[waits], now)
+    order = vms.order[waits]
+    split = is_one_of(order, np.intersect1d(order[starts], order[~starts]))
+    names = snapshot.orders.id[order[split]].tolist()
+    return {
+        vm: f"limit order {name} waits: no room was found for all of its VMs"
+        for vm, name in zip(vms.id[waits[split]].tolist(), names, strict=True)
+    }

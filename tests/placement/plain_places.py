@@ -1,0 +1,75 @@
+"""The hosts that limit orders take, without any shortcut: each order on the board, one by one."""
+
+import numpy as np
+
+from merkatd.cluster import Ints, Snapshot
+from merkatd.cluster.columns import NO_HOST
+from merkatd.market.market_view import MarketView
+from merkatd.placement.base.board import Board
+from merkatd.placement.base.gangs import GangBoard
+from merkatd.placement.base.hard_constraints import HardConstraints
+from merkatd.placement.base.placement_problem import are_held
+from merkatd.placement.market.order_places import HOLD_S, OrderPlaces
+
+
+class PlainPlaces(OrderPlaces):
+    """The same rules, transcribed from Note [Orders and places]."""
+
+    def __init__(self, snapshot: Snapshot, view: MarketView, members: Ints) -> None:
+        super().__init__(snapshot, view, members)
+        rules = HardConstraints(snapshot, view)
+        others = view.place.copy()
+        others[members] = NO_HOST
+        fixed = np.where(view.movable & ~rules.stays, NO_HOST, others)
+        self.then = GangBoard(view, Board(view, others), rules)
+        self.now = GangBoard(view, Board(view, view.place), rules)
+        self.alone = GangBoard(view, Board(view, fixed), rules)
+        self.may_leave = view.movable & ~are_held(snapshot, HOLD_S)[view.vms] & ~rules.stays
+        self.may_leave[members] = False
+
+    def parts(self, order: int) -> tuple[Ints, Ints]:
+        """Return an order's VMs with a host, and those without."""
+        vms = self.members[self.order == order]
+        there = self.view.place[vms] != NO_HOST
+        return vms[there], vms[~there]
+
+    def coming(self) -> Ints:
+        """Return the hosts of VMs that start later."""
+        waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
+        return np.where(waits, self.then.hosts(self.members), NO_HOST)
+
+    def take(self, order: int) -> bool:
+        """Keep the hosts of VMs that run, and take hosts for those that wait: now, or later."""
+        there, waiting = self.parts(order)
+        place, vms = self.view.place, np.sort(np.concatenate([there, waiting]))
+        if not self.then.keep(there, place[there]):
+            if not self.view.movable[there].all() or not self.then.take(vms):
+                return False
+            self.leaving += there[self.then.hosts(there) != place[there]].tolist()
+            self.later[order] = len(waiting) > 0
+            return True
+        if self.now.take(waiting):
+            if self.then.keep(waiting, self.now.hosts(waiting)):
+                return True
+            self.now.leave(waiting)
+        moved: list[int] | None = [] if self.then.take(waiting) else None
+        if moved is None:
+            moved = self.then.take_with_moves(waiting, self.may_leave)
+        if moved is None:
+            self.then.leave(there)
+            return False
+        self.later[order] = True
+        self.leaving += moved
+        self.may_leave[moved] = False
+        return True
+
+    def exist(self, order: int) -> bool:
+        """Try all VMs of the order on the board without other orders."""
+        there, waiting = self.parts(order)
+        vms = np.sort(np.concatenate([there, waiting]))
+        if self.alone.keep(there, self.view.place[there]):
+            exist = self.alone.take(waiting)
+        else:
+            exist = bool(self.view.movable[there].all()) and self.alone.take(vms)
+        self.alone.leave(vms)
+        return exist
