@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from merkatd.cluster import Ints, Snapshot
+from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
@@ -26,6 +26,9 @@ class PlainPlaces(OrderPlaces):
         self.alone = GangBoard(view, Board(view, fixed), rules)
         self.may_leave = view.movable & ~are_held(snapshot, HOLD_S)[view.vms] & ~rules.stays
         self.may_leave[members] = False
+        self.ranked: list[int] = []
+        self.with_hosts: set[int] = set()
+        self.looked_at: list[int] = []
 
     def parts(self, order: int) -> tuple[Ints, Ints]:
         """Return an order's VMs with a host, and those without."""
@@ -38,7 +41,18 @@ class PlainPlaces(OrderPlaces):
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self.then.hosts(self.members), NO_HOST)
 
+    def rank(self, height: Floats) -> None:
+        """Note the orders from the lowest."""
+        self.ranked = np.argsort(height, kind="stable").tolist()
+
     def take(self, order: int) -> bool:
+        """Take hosts, and note it."""
+        self.looked_at.append(order)
+        takes = self.takes(order)
+        self.with_hosts |= {order} if takes else set()
+        return takes
+
+    def takes(self, order: int) -> bool:
         """Keep the hosts of VMs that run, and take hosts for those that wait: now, or later."""
         there, waiting = self.parts(order)
         place, vms = self.view.place, np.sort(np.concatenate([there, waiting]))
@@ -52,7 +66,9 @@ class PlainPlaces(OrderPlaces):
             if self.then.keep(waiting, self.now.hosts(waiting)):
                 return True
             self.now.leave(waiting)
-        moved: list[int] | None = [] if self.then.take(waiting) else None
+        moved: list[int] | None = []
+        if not self.take_from_lowest(waiting) and not self.then.take(waiting):
+            moved = None
         if moved is None:
             moved = self.then.take_with_moves(waiting, self.may_leave)
         if moved is None:
@@ -63,8 +79,42 @@ class PlainPlaces(OrderPlaces):
         self.may_leave[moved] = False
         return True
 
+    def take_from_lowest(self, waiting: Ints) -> bool:
+        """Take hosts that fit if as few orders leave as possible, from the lowest."""
+        without_hosts = [order for order in self.ranked if order not in self.with_hosts]
+        first = [order for order in without_hosts if order in self.looked_at]
+        first += [order for order in without_hosts if order not in self.looked_at]
+        first = [order for order in first if len(self.parts(order)[0])]
+        tries = {
+            count: self.fits_without(first[:count], waiting) for count in range(len(first) + 1)
+        }
+        count = 1
+        while count < len(first) and tries[count] is None:
+            count = min(2 * count, len(first))
+        below = count // 2
+        while count - below > 1:
+            middle = (count + below) // 2
+            below, count = (middle, count) if tries[middle] is None else (below, middle)
+        hosts = tries.get(count) if first else None
+        if hosts is None or not self.then.keep(waiting, hosts):
+            return False
+        self.now.put(waiting, hosts)
+        return True
+
+    def fits_without(self, orders: list[int], waiting: Ints) -> Ints | None:
+        """Return hosts for these VMs where these orders have left."""
+        for order in orders:
+            self.now.leave(self.parts(order)[0])
+        hosts = self.now.hosts(waiting).copy() if self.now.take(waiting) else None
+        self.now.leave(waiting)
+        for order in orders:
+            there = self.parts(order)[0]
+            self.now.put(there, self.view.place[there])
+        return hosts
+
     def exist(self, order: int) -> bool:
         """Try all VMs of the order on the board without other orders."""
+        self.looked_at.append(order)
         there, waiting = self.parts(order)
         vms = np.sort(np.concatenate([there, waiting]))
         if self.alone.keep(there, self.view.place[there]):

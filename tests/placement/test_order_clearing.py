@@ -284,3 +284,15 @@ def test_orders_that_are_absent_change_nothing(seed: int) -> None:
     assert one.plan == other.plan
     assert (one.allocations == other.allocations).all()
     assert (one.prices == other.prices).all()
+
+
+@pytest.mark.parametrize("movable", [True, False])
+def test_the_lowest_orders_make_room(movable: bool) -> None:
+    """Others need not move, and don't leave because they can't."""
+    vms = [(0, 3.0, 60.0, 0), (1, 1.0, 60.0, 1), (NO_HOST, 5.0, 60.0, 2)]
+    snapshot = halls(2, vms)
+    rows = replace(snapshot.vms, movable=np.array([movable, True, True]))
+    decision = decided(replace(snapshot, vms=rows))
+    assert [order.runs for order in decision.orders.values()] == [True, False, True]
+    assert not decision.plan.of(Migrate)
+    assert stops(decision) == [1]

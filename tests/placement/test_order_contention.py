@@ -65,7 +65,7 @@ def test_an_order_waits_if_a_bid_that_waits_pays_more() -> None:
     decision = decided(halls(1, vms))
     assert starts(decision) == [0]
     assert decision.orders[10].why == (
-        "limit order 10 waits: its limit is 6 credits per period, and it would start with 75"
+        "limit order 10 waits: its limit is 6 credits per period, and it would start with 75.01"
     )
     dearer = decided(halls(1, [vms[0], (NO_HOST, 80.0, 60.0, 0)]))
     assert sorted(starts(dearer)) == [0, 1]

@@ -83,14 +83,14 @@ def test_orders_take_the_hosts_that_the_plain_rules_give(
 
 
 def test_the_costs_of_an_orders_vms_add_up_to_its_cost() -> None:
-    """A displaced one has its limit, or the reserve prices if those are more."""
+    """A displaced one pays as before, at most its limit, and at least the reserve prices."""
     vms = [(0, 9.0, 30.0, 0), (0, 9.0, 20.0, 0), (0, 1.0, 60.0, 1), (0, 0.001, 50.0, 2)]
     cleared = clear_orders(halls(1, vms), PRICING)
     terms = cleared.terms
     assert terms is not None
     assert [its.runs for its in cleared.outcomes.values()] == [True, False, False]
     assert cleared.outcomes[10].cost == pytest.approx(50 * 1.0 / 60)
-    assert terms.cost[:, 0] == pytest.approx([30 / 60, 20 / 60, 1.0, 0.05])
+    assert terms.cost[:, 0] == pytest.approx([30 / 60, 20 / 60, 0.6, 0.05])
     assert terms.movable.tolist() == [True, True, False, False]
     first, same, second, third = terms.priority.tolist()
     assert first == same > second > third

@@ -148,6 +148,11 @@ class GangBoard:
             self._widen(full)
         return True
 
+    def put(self, vms: Ints, hosts: Ints) -> None:
+        """Place these VMs on these hosts, whether they fit there or not."""
+        for vm, host in zip(vms.tolist(), hosts.tolist(), strict=True):
+            self._move(vm, host)
+
     def hosts(self, vms: Ints) -> Ints:
         """Return the hosts of these VMs."""
         hosts: Ints = self._board.place[vms]

@@ -8,7 +8,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
 - VMs on a host stay there, if orders above have not taken its room.
 - VMs that wait get hosts on which all of them fit now. If there are none, they get hosts on which
   they will fit once others have left: VMs of orders below, which are suspended in this period, or
-  VMs that bid, which are migrated. The waiting VMs start in a later period.
+  VMs that bid, which are migrated. The waiting VMs start in a later period. As few of the orders
+  below leave as possible, from the lowest, so that others need not move.
 - If the VMs fit on no hosts at all, the order counts as absent: it raises no price and displaces
   nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
   hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
@@ -186,6 +187,7 @@ def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedO
     view = _at_full_size(snapshot, market, rows)
     places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
     book = _book(snapshot, places, pricing)
+    places.rank(book.height)
     cleared = _results(snapshot, places, book, book.clear())
     # A saved VM without a host must be made pending before it can be placed again.
     again = vms.id[ordered & vms.saved & (vms.state == VmState.ABSENT)].tolist()

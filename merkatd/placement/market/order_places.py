@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from merkatd.cluster import Ints, Snapshot
+from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.orders import are_stuck, held_amounts
 from merkatd.market.market_view import MarketView
@@ -39,6 +39,10 @@ class OrderPlaces:
         """[orders]: whether it gets its hosts only once other VMs have left."""
         self.leaving: list[int] = []
         """The rows of running VMs that must leave their hosts to make room."""
+        self._lowest_first = np.arange(len(self.orders))
+        self._seen = np.zeros(len(self.orders), dtype=bool)
+        self._takes_part = np.zeros(len(self.orders), dtype=bool)
+        """[orders]: whether it has been looked at, and whether it has hosts since then."""
         rules = HardConstraints(snapshot, view)
         self._priority = rules.priority
         held = are_held(snapshot, HOLD_S)[view.vms]
@@ -57,6 +61,10 @@ class OrderPlaces:
         self._arrivals = False
         fixed = np.where(view.movable & ~rules.stays & ~self.stuck, NO_HOST, others)
         self._lone = LoneOrders(view, rules, members, self.order, fixed, self._stuck)
+
+    def rank(self, height: Floats) -> None:
+        """Note the heights of the orders, before the first of them takes hosts."""
+        self._lowest_first = np.argsort(height, kind="stable")
 
     @property
     def _then(self) -> GangBoard:
@@ -139,6 +147,11 @@ class OrderPlaces:
 
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
+        self._seen[order] = True
+        self._takes_part[order] = took = self._take(order)
+        return took
+
+    def _take(self, order: int) -> bool:
         there, waiting = self._vms(order)
         if self._calm[order] and not self._arrivals:
             self._kept.append(there)
@@ -156,6 +169,7 @@ class OrderPlaces:
 
     def exist(self, order: int) -> bool:
         """Return whether there are hosts for the VMs of an order without all other orders."""
+        self._seen[order] = True
         return self._lone.fits(order, *self._vms(order))
 
     def _start(self, order: int, there: Ints, waiting: Ints) -> bool:
@@ -166,7 +180,7 @@ class OrderPlaces:
                 return True
             self._now.leave(waiting)
         self.later[order] = True
-        if self._then.take(waiting):
+        if self._take_from_lowest(waiting) or self._then.take(waiting):
             return True
         moved = self._then.take_with_moves(waiting, self._may_leave)
         if moved is not None:
@@ -176,6 +190,44 @@ class OrderPlaces:
         self.later[order] = False
         self._then.leave(there)
         return False
+
+    def _take_from_lowest(self, waiting: Ints) -> bool:
+        """Take hosts that fit if as few orders leave as possible, from the lowest; return success.
+
+        So a higher order need not move, or leave because it can't move now.
+        """
+        first_to_leave = self._first_to_leave()
+        failed, count, hosts = 0, 1, None
+        while hosts is None and failed < len(first_to_leave):
+            count = min(count, len(first_to_leave))
+            hosts = self._hosts_without(first_to_leave[:count], waiting)
+            failed, count = (count, 2 * count) if hosts is None else (failed, count)
+        while hosts is not None and count - failed > 1:
+            middle = (failed + count) // 2
+            fewer = self._hosts_without(first_to_leave[:middle], waiting)
+            failed, count = (middle, count) if fewer is None else (failed, middle)
+            hosts = hosts if fewer is None else fewer
+        if hosts is None or not self._then.keep(waiting, hosts):
+            return False
+        self._now.put(waiting, hosts)
+        return True
+
+    def _first_to_leave(self) -> Ints:
+        """Return the running orders without hosts so far: those that leave, then the lowest."""
+        runs = np.diff(self._ends)[::2] > 0
+        rest = self._lowest_first[(runs & ~self._takes_part)[self._lowest_first]]
+        ordered: Ints = rest[np.argsort(~self._seen[rest], kind="stable")]
+        return ordered
+
+    def _hosts_without(self, orders: Ints, waiting: Ints) -> Ints | None:
+        """Return hosts for waiting VMs where these orders have left; None if there are none."""
+        leave = np.concatenate([self._vms(order)[0] for order in orders.tolist()])
+        leave = leave[~self.stuck[leave]]
+        self._now.leave(leave)
+        hosts = self._now.hosts(waiting).copy() if self._now.take(waiting) else None
+        self._now.leave(waiting)
+        self._now.put(leave, self.view.place[leave])
+        return hosts
 
     def _move_all(self, order: int) -> bool:
         """Take other hosts for an order whose VMs have no room where they are; return success."""
