@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from twisted.logger import Logger
 
-from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot, VmState
+from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot
 from merkatd.cluster.columns import is_one_of
-from merkatd.cluster.left_out import waiting_with
+from merkatd.cluster.left_out import without_places
 from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
@@ -168,18 +168,8 @@ def without_moving_proposed(observed: Observed, proposed: Sequence[Step]) -> Obs
 
     The other VMs of a waiting limit order wait with such a VM.
     """
-    if not proposed:
-        return observed
-    vms = observed.snapshot.vms
     ids = frozenset(step.vm for step in proposed)
-    spoken_for = is_one_of(vms.id, ids | waiting_with(observed.snapshot, ids).keys())
-    waits = spoken_for & (vms.state == int(VmState.PENDING))
-    vms = replace(
-        vms,
-        movable=vms.movable & ~spoken_for,
-        state=np.where(waits, int(VmState.ABSENT), vms.state),
-    )
-    return replace(observed, snapshot=replace(observed.snapshot, vms=vms))
+    return replace(observed, snapshot=without_places(observed.snapshot, ids))
 
 
 def _reasons(context: PeriodContext, observed: Observed, decision: Decision) -> Mapping[int, str]:
