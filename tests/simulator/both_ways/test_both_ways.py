@@ -106,7 +106,7 @@ def test_the_daemon_and_the_simulator_do_the_same(monkeypatch: pytest.MonkeyPatc
     """Charges are equal to the micro-credit, and times to the rounding of a large clock."""
     # In the simulator calls to the cloud take no time.
     monkeypatch.setattr(current_state, "_MOMENT_S", 0.0)
-    jobs = drawn(40, 2)
+    jobs = drawn(40, 4)
     real, simulated = by_daemon(CLOUD, jobs), by_simulator(CLOUD, jobs)
     assert sum(len(record.suspensions) for record in real) >= 20
     for each, other in zip(real, simulated, strict=True):
