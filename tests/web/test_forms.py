@@ -176,9 +176,16 @@ class TestOrders:
             plan = str(site.order("mode")["waiting_plan"])
             assert admin.post("/plan/refuse", plan=plan).place == "/plan"
             assert "Refused" in admin.get("/plan").text
-            assert next(row for row in site.order("vms") if row["id"] == vm)["state"] == "PENDING"
+            # The plan waits a moment before its period is announced.
+            until(lambda: vm in _states(site), "the announced VM")
+            assert _states(site)[vm] == "PENDING"
         finally:
             site.as_before()
+
+
+def _states(site: PageSite) -> dict[int, str]:
+    """Return the states of all VMs in the last announced period."""
+    return {row["id"]: row["state"] for row in site.order("vms")}
 
 
 def set_mode_ask(site: PageSite, admin: Browser) -> None:
