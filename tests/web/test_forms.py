@@ -166,7 +166,7 @@ class TestOrders:
             site.as_before()
 
     def test_a_refused_plan_is_not_executed(self, site: PageSite) -> None:
-        """The VM stays pending."""
+        """Two periods later the VM is still pending."""
         admin = site.browser(site.admin)
         set_mode_ask(site, admin)
         try:
@@ -176,24 +176,23 @@ class TestOrders:
             plan = str(site.order("mode")["waiting_plan"])
             assert admin.post("/plan/refuse", plan=plan).place == "/plan"
             assert "Refused" in admin.get("/plan").text
-            # The plan waits a moment before its period is announced.
-            until(lambda: vm in _states(site), "the announced VM")
-            assert _states(site)[vm] == "PENDING"
+            wait_for_periods(site, 2)
+            assert {row["id"]: row["state"] for row in site.order("vms")}[vm] == "PENDING"
         finally:
             site.as_before()
-
-
-def _states(site: PageSite) -> dict[int, str]:
-    """Return the states of all VMs in the last announced period."""
-    return {row["id"]: row["state"] for row in site.order("vms")}
 
 
 def set_mode_ask(site: PageSite, admin: Browser) -> None:
     """Set the mode `ask`, and wait until the present period has ended."""
     assert admin.post("/orders/mode", mode="ask").place == "/orders"
+    wait_for_periods(site, 2)
+
+
+def wait_for_periods(site: PageSite, count: int) -> None:
+    """Wait until this number of further periods has been announced."""
     before = site.period()
     assert before is not None
-    until(lambda: (site.period() or 0) >= before + 2, "a period in mode ask")
+    until(lambda: (site.period() or 0) >= before + count, f"{count} more periods")
 
 
 def _waits_for(site: PageSite, vm: int) -> bool:
