@@ -166,7 +166,7 @@ class TestOrders:
             site.as_before()
 
     def test_a_refused_plan_is_not_executed(self, site: PageSite) -> None:
-        """The VM stays pending."""
+        """Two periods later the VM is still pending."""
         admin = site.browser(site.admin)
         set_mode_ask(site, admin)
         try:
@@ -176,7 +176,8 @@ class TestOrders:
             plan = str(site.order("mode")["waiting_plan"])
             assert admin.post("/plan/refuse", plan=plan).place == "/plan"
             assert "Refused" in admin.get("/plan").text
-            assert next(row for row in site.order("vms") if row["id"] == vm)["state"] == "PENDING"
+            wait_for_periods(site, 2)
+            assert {row["id"]: row["state"] for row in site.order("vms")}[vm] == "PENDING"
         finally:
             site.as_before()
 
@@ -184,9 +185,14 @@ class TestOrders:
 def set_mode_ask(site: PageSite, admin: Browser) -> None:
     """Set the mode `ask`, and wait until the present period has ended."""
     assert admin.post("/orders/mode", mode="ask").place == "/orders"
+    wait_for_periods(site, 2)
+
+
+def wait_for_periods(site: PageSite, count: int) -> None:
+    """Wait until this number of further periods has been announced."""
     before = site.period()
     assert before is not None
-    until(lambda: (site.period() or 0) >= before + 2, "a period in mode ask")
+    until(lambda: (site.period() or 0) >= before + count, f"{count} more periods")
 
 
 def _waits_for(site: PageSite, vm: int) -> bool:
