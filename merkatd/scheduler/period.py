@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from merkatd.database.scheduler import order_store, plan_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.database.scheduler.order_store import Mode, Order
-from merkatd.scheduler.base.early_periods import EVENT_S
+from merkatd.scheduler.base.early_periods import pause_before_event_s
 from merkatd.scheduler.base.outages import Outage
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.subscribers import Subscribers
@@ -275,7 +275,8 @@ class Scheduler:
 
     def wake_after_event(self) -> None:
         """Start the next period early, because OpenNebula has reported a change."""
-        self._beat.wake(EVENT_S)
+        decision = None if self.latest is None else self.latest.decided.decision
+        self._beat.wake(pause_before_event_s(decision))
 
     async def _due(self) -> None:
         """Run a period that is due."""

@@ -6,6 +6,8 @@ It skips an application that does not fit, and later ones take the rest (backfil
 only as many as needed, the latest deadline first. Their processors are free at once, as in the
 market, and memory is never a limit. Only the suspended application waits until it is on disk. An
 application that can't meet its deadline, even alone, is dropped at once.
+
+A real scheduler decides in periods: some time after an event, and not too soon after the last one.
 """
 
 import heapq
@@ -58,15 +60,28 @@ class EdfRun:
     events: int
 
 
-def edf(applications: Sequence[Application], procs: int, costs: OperationCosts) -> EdfRun:
-    """Run the applications, in order of submission, on `procs` processors."""
+def edf(
+    applications: Sequence[Application],
+    procs: int,
+    costs: OperationCosts,
+    delay_s: float = 0.0,
+    least_interval_s: float = 0.0,
+) -> EdfRun:
+    """Run the applications, in order of submission, on `procs` processors.
+
+    A period begins `delay_s` after an event, and at least `least_interval_s` after the last one.
+    """
     for application in applications:
         if application.tasks > procs:
             raise TooLargeError(
                 f"job {application.number} needs {application.tasks} of {procs} processors"
             )
     run = _EdfRun(
-        [_JobRun(application, application.run_s) for application in applications], procs, costs
+        [_JobRun(application, application.run_s) for application in applications],
+        procs,
+        costs,
+        delay_s,
+        least_interval_s,
     )
     return run.to_the_end()
 
@@ -76,6 +91,8 @@ class _EdfRun:
     jobs: list[_JobRun]
     free: int
     costs: OperationCosts
+    delay_s: float
+    least_interval_s: float
     now_s: float = 0.0
     events: list[tuple[float, int, int]] = field(default_factory=list)
     """Heap of (time, row, turn)."""
@@ -87,16 +104,21 @@ class _EdfRun:
     def to_the_end(self) -> EdfRun:
         self.events = [(job.application.submit_s, row, 0) for row, job in enumerate(self.jobs)]
         heapq.heapify(self.events)
-        seen = 0
-        while self.events:
-            self.now_s = self.events[0][0]
-            while self.events and self.events[0][0] <= self.now_s:
-                _, row, turn = heapq.heappop(self.events)
-                if self.jobs[row].turn == turn:
-                    self._happen(row)
-                    seen += 1
-            self._drop()
-            self._choose()
+        seen, last_s, due_s = 0, -inf, inf
+        while self.events or due_s < inf:
+            event_s = self.events[0][0] if self.events else inf
+            self.now_s = min(event_s, due_s)
+            if due_s < event_s:
+                self._drop()
+                self._choose()
+                last_s, due_s = due_s, inf
+                continue
+            _, row, turn = heapq.heappop(self.events)
+            if self.jobs[row].turn == turn:
+                self._happen(row)
+                seen += 1
+                first_s = max(event_s + self.delay_s, last_s + self.least_interval_s)
+                due_s = min(due_s, first_s)
         outcomes = tuple(self._outcome(job) for job in self.jobs)
         return EdfRun(outcomes, self.suspensions, self.vm_suspensions, seen)
 

@@ -21,7 +21,12 @@ from merkatd.platforms.rules.awaited_starts import WAITS, Awaited, times_ahead
 from merkatd.platforms.rules.early_starts import EarlyStarts
 from merkatd.platforms.rules.lifecycle_events import PlatformState
 from merkatd.platforms.rules.start_conditions import MarketOffer
-from merkatd.scheduler.base.early_periods import EVENT_S, GATHER_S, AwaitedTime, EarlyPeriods
+from merkatd.scheduler.base.early_periods import (
+    GATHER_S,
+    AwaitedTime,
+    EarlyPeriods,
+    pause_before_event_s,
+)
 from merkatd.scheduler.base.settings import MarketRules, Rhythm
 from merkatd.scheduler.clearing.clearing_columns import LastClearing, with_last_clearing
 from merkatd.scheduler.terms.bids_under_way import with_bids_under_way
@@ -103,6 +108,8 @@ class OrderRun:
         """The prices of the last period."""
         self.decided: DecidedPeriod | None = None
         self.prices: list[tuple[float, float]] = []
+        self._decision: Decision | None = None
+        """The last decision."""
         self._gathering = False
         self._freed: set[int] = set()
         self._reviewed_s = begin_s
@@ -156,7 +163,7 @@ class OrderRun:
 
     def _wake(self) -> None:
         self._gathering = False
-        self.timer.wake(EVENT_S)
+        self.timer.wake(pause_before_event_s(self._decision))
 
     def _moved(self, before: Life, life: Life, vms: Sequence[int]) -> None:
         """Let the guests of VMs compute or stop."""
@@ -196,6 +203,7 @@ class OrderRun:
         seen = afforded(with_bids_under_way(seen, last), self.platforms, self.rhythm)
         seen = with_bids_under_way(seen, last)
         decision = self._decide(seen, self._review(seen), clearing)
+        self._decision = decision
         self.sender.send(decision.plan)
         self.controllers.announce(self.platforms[: self.arrived], seen, decision)
         self._await_starts()

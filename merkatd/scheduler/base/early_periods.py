@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 from merkatd.base.clock import Clock
 from merkatd.base.rate_limit import RateLimit
+from merkatd.cluster import Decision
+from merkatd.cluster.columns import NO_HOST
 
 PER_HOUR = AT_ONCE = 30
 """The early periods that the calls and the platforms of one account can cause in an hour."""
@@ -27,6 +29,17 @@ GATHER_S = 0.5
 _HOUR_S = 3600.0
 _LATE_S = 0.05
 """How long after its time an alarm rings: the observation must see a later time."""
+
+
+def pause_before_event_s(decision: Decision | None) -> float:
+    """Return the least time from a period with this decision to one that an event starts.
+
+    An order that waits until others have left its hosts pays for their room. So the event that they
+    have left starts a period as soon as the least interval allows.
+    """
+    terms = None if decision is None else decision.order_terms
+    room_is_made = terms is not None and bool((terms.coming != NO_HOST).any())
+    return 0.0 if room_is_made else EVENT_S
 
 
 class WokenTimer(Protocol):
