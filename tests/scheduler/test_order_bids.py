@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Markets, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
@@ -157,3 +159,42 @@ def test_every_stated_order_has_an_outcome() -> None:
     assert (other.id, other.runs, other.cost) == (3, False, None)
     assert "none of its VMs runs or waits" in other.why
     assert same is runs
+
+
+@given(data=st.data())
+def test_each_of_several_orders_is_as_it_would_be_alone(data: st.DataObject) -> None:
+    """VMs of any state, size and market, some of groups, in up to four orders or none."""
+    row = data.draw(st.lists(st.integers(-1, 3), min_size=12, max_size=12))
+    markets = data.draw(st.lists(st.integers(-1, 1), min_size=12, max_size=12))
+    kinds = data.draw(st.lists(st.integers(0, 5), min_size=12, max_size=12))
+    size = data.draw(st.lists(st.sampled_from([0.0, 10.0, 30.0]), min_size=24, max_size=24))
+    grouped = tuple(data.draw(st.frozensets(st.integers(0, 11), max_size=3)))
+    snapshot = cloud(
+        hosts_table(np.array([[900.0, 900.0]])),
+        vms_table(
+            [0] * 12,
+            np.full((12, 2), 7.0),
+            np.array(size).reshape(12, 2),
+            state=np.array([STATES[kind] for kind in kinds], dtype=np.int64),
+            market=np.array(markets),
+        ),
+        markets=Markets(name=("default", "other")),
+    )
+    words = [WORDS[kind] for kind in kinds]
+    saved = frozenset(np.flatnonzero(np.array(kinds) == 3).tolist())
+    orders = [
+        replace(order_of(*np.flatnonzero(np.array(row) == number).tolist()), id=number)
+        for number in range(4)
+        if number in row
+    ]
+
+    def seen(*some: LimitOrder) -> Snapshot:
+        return with_stated_orders(snapshot, words, stated(*some, saved=saved), MARKETS, grouped)
+
+    together = seen(*orders).vms
+    for order in orders:
+        alone, mine = seen(order).vms, list(order.vms)
+        assert (together.order[mine] != NO_ROW).tolist() == (alone.order[mine] == 0).tolist()
+        assert together.bid[mine].tolist() == alone.bid[mine].tolist()
+        assert together.floor[mine].tolist() == alone.floor[mine].tolist()
+        assert together.starts[mine].tolist() == alone.starts[mine].tolist()

@@ -12,6 +12,7 @@ more for its other VMs while some of them are being saved, and displace the orde
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -71,20 +72,17 @@ def with_stated_orders(
     starts = off & np.array([word in STARTING for word in words], dtype=bool)
     saved = vms.saved & (vms.state == VmState.ABSENT)
     bid, floor = vms.bid.copy(), vms.floor.copy()
-    for row, stated_order in enumerate(stated.orders):
-        rows = rows_of(vms.id, np.array(stated_order.vms, dtype=np.int64))
-        rows = rows[rows != NO_ROW]
-        rows = rows[~is_one_of(vms.id[rows], grouped)]
-        if _market_of(snapshot, rows, markets) == NO_MARKET:
-            continue
-        active = rows[is_one_of(vms.state[rows], BIDDING) | starts[rows]]
-        members = np.concatenate([active, rows[saved[rows]]])
-        if len(active) and not vms.cap[active].any():
-            continue
-        order[rows] = row
-        floor[active] = 0.0  # such a VM has its full size or nothing, whatever it claims
-        parts = _parts(vms.cap[members])[: len(active)]
-        bid[active] = parts * stated_order.limit_at(snapshot.now_s)
+    member, row = _members(snapshot, stated, markets, grouped)
+    active = is_one_of(vms.state[member], BIDDING) | starts[member]
+    with_size = np.bincount(row[active & vms.cap[member].any(axis=1)], minlength=len(stated.orders))
+    is_active = np.bincount(row[active], minlength=len(stated.orders))
+    takes_part = ((with_size > 0) | (is_active == 0))[row]
+    order[member[takes_part]] = row[takes_part]
+    active &= takes_part
+    floor[member[active]] = 0.0  # such a VM has its full size or nothing, whatever it claims
+    limit = np.array([each.limit_at(snapshot.now_s) for each in stated.orders])
+    part = _parts(vms.cap[member], row, active, saved[member] & takes_part)
+    bid[member[active]] = part[active] * limit[row[active], np.newaxis]
     return replace(
         snapshot,
         vms=replace(
@@ -199,19 +197,44 @@ _NO_PART = (
 )
 
 
-def _market_of(snapshot: Snapshot, rows: np.ndarray, markets: Sequence[MarketRules]) -> int:
-    """Return the row of the market in which all these VMs are; NO_MARKET if there is none."""
-    found = np.unique(snapshot.vms.market[rows])
-    if len(found) != 1 or found[0] == NO_MARKET or not takes_orders(markets[int(found[0])]):
-        return NO_MARKET
-    return int(found[0])
+def _members(
+    snapshot: Snapshot,
+    stated: StatedOrders,
+    markets: Sequence[MarketRules],
+    grouped: Collection[int],
+) -> tuple[Ints, Ints]:
+    """Return the rows of all VMs of orders, each with the row of its order.
+
+    Orders whose VMs are not all in one market with limit orders have none.
+    """
+    named = np.fromiter(chain.from_iterable(order.vms for order in stated.orders), dtype=np.int64)
+    row = np.repeat(np.arange(len(stated.orders)), [len(order.vms) for order in stated.orders])
+    member = rows_of(snapshot.vms.id, named)
+    kept = (member != NO_ROW) & ~is_one_of(named, grouped)
+    member, row = member[kept], row[kept]
+    market = snapshot.vms.market[member]
+    any_of = np.full(len(stated.orders), NO_MARKET)
+    any_of[row] = market
+    mixed = np.zeros(len(stated.orders), dtype=bool)
+    mixed[row[market != any_of[row]]] = True
+    allowed = np.array([takes_orders(rules) for rules in markets], dtype=bool)
+    joins = ~mixed & (any_of != NO_MARKET)
+    joins[joins] = allowed[any_of[joins]]
+    return member[joins[row]], row[joins[row]]
 
 
-def _parts(size: Floats) -> Floats:
-    """Return [vms, resources]: each VM's part of an order's limit, by its part of the bundle."""
-    whole = size.sum(axis=0)
-    goods = np.count_nonzero(whole > 0)
-    parts: Floats = np.divide(size, whole * max(goods, 1), out=np.zeros_like(size), where=whole > 0)
+def _parts(size: Floats, row: Ints, active: Bools, saved: Bools) -> Floats:
+    """Return [members, resources]: each VM's part of its order's limit, by its part of the bundle.
+
+    The bundle of an order has its `active` and its `saved` VMs.
+    """
+    counted = np.concatenate([np.flatnonzero(active), np.flatnonzero(saved & ~active)])
+    count = int(row.max(initial=-1)) + 1
+    whole = np.zeros((count, size.shape[1]))
+    np.add.at(whole, row[counted], size[counted])
+    goods = np.maximum(np.count_nonzero(whole > 0, axis=1), 1)[:, np.newaxis]
+    bundle = whole[row]
+    parts: Floats = np.divide(size, bundle * goods[row], out=np.zeros_like(size), where=bundle > 0)
     return parts
 
 
