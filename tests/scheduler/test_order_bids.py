@@ -67,16 +67,41 @@ def with_orders(
 
 
 def test_vms_that_run_wait_or_start_share_the_limit_by_their_size() -> None:
-    """Half of it goes by CPU, half by memory; a saved VM has a part, one that is off has none."""
-    orders = stated(order_of(0, 1, 2, 3, 4), saved=frozenset({3}))
+    """Half of it goes by CPU, half by memory; one that is off has none."""
+    orders = stated(order_of(0, 1, 2, 4))
     vms = with_orders(six_vms(), orders).vms
-    assert vms.order.tolist() == [0, 0, 0, 0, 0, NO_ROW]
-    assert vms.bid[:3].tolist() == [[3.0, 15.0], [6.0, 15.0], [9.0, 0.0]]
+    assert vms.order.tolist() == [0, 0, 0, NO_ROW, 0, NO_ROW]
+    assert vms.bid[:3].tolist() == [[5.0, 15.0], [10.0, 15.0], [15.0, 0.0]]
     assert vms.bid[3:].tolist() == [[7.0, 7.0]] * 3
     assert vms.floor[:3].tolist() == [[0.0, 0.0]] * 3
     assert vms.floor[3:].tolist() == [[5.0, 5.0]] * 3
     assert vms.starts.tolist() == [False, False, True, False, False, False]
+    assert not vms.saved.any()
+
+
+def test_vms_wait_until_none_of_their_order_is_saved() -> None:
+    """A saved VM has a part of the limit, and so have those that wait for it."""
+    orders = stated(order_of(0, 1, 2, 3, 4), saved=frozenset({3}))
+    vms = with_orders(six_vms(), orders).vms
+    assert vms.order.tolist() == [0, 0, 0, 0, 0, NO_ROW]
+    assert vms.state.tolist() == [*(VmState.RUNNING, VmState.ABSENT), *STATES[2:]]
+    assert vms.bid[[0, 2]].tolist() == [[3.0, 15.0], [9.0, 0.0]]
+    assert vms.bid[[1, 3, 4, 5]].tolist() == [[7.0, 7.0]] * 4
     assert vms.saved.tolist() == [False, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("word", ["SAVE_STOP", "EPILOG_STOP"])
+def test_vms_wait_until_none_of_their_order_is_being_saved(word: str) -> None:
+    """Those of other orders do not."""
+    snapshot = six_vms()
+    state = snapshot.vms.state.copy()
+    state[[0, 5]] = VmState.BUSY, VmState.PENDING
+    snapshot = replace(snapshot, vms=replace(snapshot.vms, state=state))
+    words = (word, *WORDS[1:5], "PENDING")
+    orders = stated(order_of(0, 1), replace(order_of(5), id=10))
+    vms = with_stated_orders(snapshot, words, orders, MARKETS, ()).vms
+    assert vms.state.tolist() == [*(VmState.BUSY, VmState.ABSENT), *STATES[2:5], VmState.PENDING]
+    assert vms.bid[[0, 5]].tolist() == [[10.0, 15.0], [60.0, 0.0]]
 
 
 def test_only_finite_prices_are_announced() -> None:

@@ -7,6 +7,8 @@ An order takes part in a market with those of its VMs that run or wait there. So
 payer lower its limit as they lower bids (`affordability.py`), and a charge is at most the limit.
 VMs that are saved without a host have their parts of the limit, too: otherwise an order could pay
 more for its other VMs while some of them are being saved, and displace the order that displaced it.
+VMs of an order that wait take part only once none of its VMs is saved or being saved: after a
+displacement some VMs are saved sooner than others, and would start without them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,6 +41,8 @@ STARTING = frozenset(
 to deploy it."""
 SAVED = "STOPPED"
 """OpenNebula's word for a VM that is saved without a host."""
+_SAVING = frozenset({"SAVE_STOP", "EPILOG_STOP"})
+"""OpenNebula's words for a VM that is being saved."""
 
 
 def takes_orders(market: MarketRules) -> bool:
@@ -71,9 +75,13 @@ def with_stated_orders(
     off = vms.state == VmState.POWERED_OFF
     starts = off & np.array([word in STARTING for word in words], dtype=bool)
     saved = vms.saved & (vms.state == VmState.ABSENT)
-    bid, floor = vms.bid.copy(), vms.floor.copy()
+    bid, floor, state = vms.bid.copy(), vms.floor.copy(), vms.state.copy()
     member, row = _members(snapshot, stated, markets, grouped)
-    active = is_one_of(vms.state[member], BIDDING) | starts[member]
+    away = saved | np.array([word in _SAVING for word in words], dtype=bool)
+    incomplete = np.bincount(row[away[member]], minlength=len(stated.orders)) > 0
+    waits = incomplete[row] & (state[member] == VmState.PENDING)
+    state[member[waits]] = VmState.ABSENT
+    active = is_one_of(state[member], BIDDING) | starts[member]
     with_size = np.bincount(row[active & vms.cap[member].any(axis=1)], minlength=len(stated.orders))
     is_active = np.bincount(row[active], minlength=len(stated.orders))
     takes_part = ((with_size > 0) | (is_active == 0))[row]
@@ -81,12 +89,13 @@ def with_stated_orders(
     active &= takes_part
     floor[member[active]] = 0.0  # such a VM has its full size or nothing, whatever it claims
     limit = np.array([each.limit_at(snapshot.now_s) for each in stated.orders])
-    part = _parts(vms.cap[member], row, active, saved[member] & takes_part)
+    part = _parts(vms.cap[member], row, active, (saved[member] | waits) & takes_part)
     bid[member[active]] = part[active] * limit[row[active], np.newaxis]
     return replace(
         snapshot,
         vms=replace(
             vms,
+            state=state,
             order=order,
             bid=bid,
             floor=floor,
@@ -223,12 +232,12 @@ def _members(
     return member[joins[row]], row[joins[row]]
 
 
-def _parts(size: Floats, row: Ints, active: Bools, saved: Bools) -> Floats:
+def _parts(size: Floats, row: Ints, active: Bools, away: Bools) -> Floats:
     """Return [members, resources]: each VM's part of its order's limit, by its part of the bundle.
 
-    The bundle of an order has its `active` and its `saved` VMs.
+    The bundle of an order has its `active` VMs and those that are `away`.
     """
-    counted = np.concatenate([np.flatnonzero(active), np.flatnonzero(saved & ~active)])
+    counted = np.concatenate([np.flatnonzero(active), np.flatnonzero(away & ~active)])
     count = int(row.max(initial=-1)) + 1
     whole = np.zeros((count, size.shape[1]))
     np.add.at(whole, row[counted], size[counted])
