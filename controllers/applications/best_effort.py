@@ -24,7 +24,7 @@ from controllers.controller import Controller
 from merkatd.base.parameter_bounds import number
 from merkatd.policies.deadline import bid_max
 from merkatd.policies.horizontal import Prices, upper_bound
-from merkatd.policies.vertical import BidTrace, Performance, SpendingLimit, VmPosition, adapt
+from merkatd.policies.vertical import BidTrace, Performance, SpendingLimit, adapt
 from merkatd.protocol.platform_messages import Amounts, Assignment, ClusterTerms, News, VmNow
 
 _WANTING = Performance(value=2.0, reference=1.0, low=0.75, high=0.95)
@@ -63,21 +63,18 @@ def wish(
     means = SpendingLimit(bid_min=LEAST_BID, bid_max=spending / len(mine))
     if means.bid_max <= LEAST_BID * len(names):
         return WantedSize(size, {vm.vm: dict.fromkeys(names, 0.0) for vm in mine})
+    # Resources without a known ceiling are unlimited.
+    unbound = tuple(terms.ceiling.get(name, math.inf) for name in names)
+    positions = vm_positions({terms.name: terms}, mine, market, names)
     adapted = {
-        vm.vm: adapt(_standing(terms, vm, market, names), _WANTING, means, traces.get(vm.vm, ()))
-        for vm in mine
+        vm: adapt(replace(position, most=unbound), _WANTING, means, traces.get(vm, ()))
+        for vm, position in positions.items()
     }
     return WantedSize(
         size,
         {vm: dict(zip(names, bidding.bid, strict=True)) for vm, bidding in adapted.items()},
         {vm: bidding.traces for vm, bidding in adapted.items()},
     )
-
-
-def _standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]) -> VmPosition:
-    """Return a VM's position; resources without a known ceiling are unlimited."""
-    unbound = tuple(terms.ceiling.get(name, math.inf) for name in names)
-    return replace(vm_positions(terms, vm, market, names), most=unbound)
 
 
 def _size(

@@ -72,8 +72,10 @@ _SUSPENDING: Final = "suspending"
 class Iterative(Controller):
     """A controller for iterations. Override `judged` and `gives_up`, or `goes_on` and `bid`."""
 
-    _hears = False
-    """Whether this process has received news."""
+    _news: News | None = None
+    """The last news that this process has received."""
+    _is_over = False
+    """Whether the daemon has accepted that the work is done."""
 
     def judged(self, decision_input: DecisionInput) -> Performance:
         """Return the performance that the bids must improve."""
@@ -111,11 +113,12 @@ class Iterative(Controller):
         self.memory[_ABSENT] = absent.after(measured.cluster, measured.values).kept()
         shares = self._shares().after(measured.cluster, measured.values, self.steps)
         self.memory[_SHARES] = shares.kept()
+        await self._end_early()
 
     async def on_price(self, news: News) -> None:
         """Bid, suspend or end, and report the progress."""
-        note_rest(self.assignment, self.memory, _HEARD, news, new=not self._hears)
-        self._hears = True
+        note_rest(self.assignment, self.memory, _HEARD, news, new=self._news is None)
+        self._news = news
         parts = self._parts()
         if await self._ended(self._counting(parts, news)):
             return
@@ -125,7 +128,7 @@ class Iterative(Controller):
         if not (vms := bidding(news.vms)):
             return
         market = market_without(news)
-        standings = self._standings(vms, market, news)
+        standings = vm_positions(self._terms(), vms, market, tuple(news.prices))
         scene = self._scene(parts, standings, vms, market, news)
         if await self._given_up(scene):
             return
@@ -133,8 +136,23 @@ class Iterative(Controller):
         if await self.goes_on(scene):
             await self.bid(scene, standings)
 
+    async def _end_early(self) -> None:
+        """End the platform between decisions if all its programs have ended, with all iterations.
+
+        Until the next decision its VMs would cost credits, and its deadline might pass. A program
+        that has made all iterations but still runs may be writing its results.
+        """
+        if self._news is None:
+            return
+        counting = self._counting(self._parts(), self._news)
+        made = all(part.exit == 0 and part.done >= self.steps for part in counting.values())
+        if made and self._watched(self._news) <= counting.keys():
+            await self._ended(counting)
+
     async def _ended(self, parts: Mapping[str, Progress]) -> bool:
         """End the platform if a part has failed or all parts have ended; return whether it ends."""
+        if self._is_over:
+            return True
         exits = [part.exit for part in parts.values() if part.exit is not None]
         code = max(exits, key=abs, default=0)
         if code:
@@ -144,7 +162,8 @@ class Iterative(Controller):
             return False
         done = min(part.done for part in parts.values())
         ended = f"the application ended successfully, with {done} of {self.steps} iterations seen"
-        await self.done(ended if exits else f"all {self.steps} iterations are done")
+        outcome = await self.done(ended if exits else f"all {self.steps} iterations are done")
+        self._is_over = outcome.accepted
         return True
 
     def _counting(self, parts: Parts, news: News) -> Mapping[str, Progress]:
@@ -159,10 +178,15 @@ class Iterative(Controller):
 
     def _unheard(self, news: News) -> AbstractSet[str]:
         """Return the clusters whose monitors have not reported yet."""
-        heard = UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
+        return (
+            self._watched(news) - UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
+        )
+
+    def _watched(self, news: News) -> AbstractSet[str]:
+        """Return the clusters with VMs and a monitor."""
         terms = self._terms().items()
         watched = {name for name, cluster in terms if cluster.monitor is not None}
-        return {name for name in watched - heard if news.sizes.get(name, 0)}
+        return {name for name in watched if news.sizes.get(name, 0)}
 
     async def _replace(self, news: News) -> None:
         """Request the replacement of VMs that never answered or are gone."""
@@ -173,10 +197,6 @@ class Iterative(Controller):
             there = sum(vm.cluster == order.cluster for vm in news.vms)
             size = news.sizes.get(order.cluster, there)
             await self.set_size(order.cluster, size, victims=order.vms, reason=order.why)
-
-    def _standings(self, vms: list[VmNow], market: Prices, news: News) -> dict[int, VmPosition]:
-        terms, names = self._terms(), tuple(news.prices)
-        return {vm.vm: vm_positions(terms[vm.cluster], vm, market, names) for vm in vms}
 
     def _terms(self) -> Mapping[str, ClusterTerms]:
         return {cluster.name: cluster for cluster in self.assignment.clusters}

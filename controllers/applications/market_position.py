@@ -263,17 +263,25 @@ def has_market(news: News) -> bool:
 
 
 def vm_positions(
-    terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]
-) -> VmPosition:
-    """Return a VM's position in the market."""
-    sizes = most(terms, names)
-    return VmPosition(
-        bid=tuple(vm.bid.get(name, 0.0) for name in names),
-        allocation=tuple(vm.allocation.get(name, 0.0) for name in names),
-        least=tuple(terms.floor.get(name, 0.0) for name in names),
-        most=sizes,
-        keeping=bids_for(1, sizes, market),
-    )
+    terms: Mapping[str, ClusterTerms], vms: Iterable[VmNow], market: Prices, names: Sequence[str]
+) -> dict[int, VmPosition]:
+    """Return each VM's position in the market; `terms` are those of each cluster."""
+    sizes = {name: most(cluster, names) for name, cluster in terms.items()}
+    keeping = {name: bids_for(1, size, market) for name, size in sizes.items()}
+    least = {
+        name: tuple(cluster.floor.get(good, 0.0) for good in names)
+        for name, cluster in terms.items()
+    }
+    return {
+        vm.vm: VmPosition(
+            bid=tuple(vm.bid.get(name, 0.0) for name in names),
+            allocation=tuple(vm.allocation.get(name, 0.0) for name in names),
+            least=least[vm.cluster],
+            most=sizes[vm.cluster],
+            keeping=keeping[vm.cluster],
+        )
+        for vm in vms
+    }
 
 
 def held_part(now: VmPosition) -> float:

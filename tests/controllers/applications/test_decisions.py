@@ -19,11 +19,13 @@ from merkatd.policies.suspension import REST
 from merkatd.protocol.bus_messages import Measured, Remember, Stored
 from merkatd.protocol.platform_messages import (
     ActionOutcome,
+    GiveUp,
     OrderStatus,
     ProgressReport,
     SetBids,
     SetLimit,
     SuspendPlatform,
+    WorkDone,
 )
 from tests.bus.rig import assignment, news
 
@@ -43,6 +45,7 @@ class Platform:
 
     def __init__(self, kind: type[Iterative], name: str, ideal_s: float, **parameters: Any) -> None:
         self.asked: list[Any] = []
+        self.accepts = True
         plain = assignment(controller=name)
         given = replace(
             plain,
@@ -60,7 +63,7 @@ class Platform:
         if isinstance(body, Remember):
             return Stored()
         self.asked.append(body)
-        return ActionOutcome(accepted=True)
+        return ActionOutcome(accepted=self.accepts)
 
     def requests(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
@@ -69,6 +72,11 @@ class Platform:
     async def take(self, latest: Any) -> None:
         """Send the controller one news."""
         await self._controller.take(latest)
+
+    def measure(self, at_s: float, **values: float) -> None:
+        """Send measurements of its monitor."""
+        seen = Measured(cluster="workers", at_s=at_s, values=values)
+        asyncio.run(self._controller.take(seen))
 
     def periods(
         self, count: int, credits_: float, done: float = 0.0, first: int = 1, state: str = "running"
@@ -155,6 +163,46 @@ def test_completed_work_needs_no_pace() -> None:
         platform = Platform(FullDeadline, "deadline", ideal_s=4_000.0)
         platform.periods(2, credits_for(0.5), done)
         assert bool(platform.requests(SuspendPlatform)) is suspended
+
+
+class TestEnd:
+    def test_the_end_of_the_work_is_reported_at_once(self) -> None:
+        """A program that has made all iterations may still write its results."""
+        platform = Platform(FullDeadline, "deadline", ideal_s=600.0)
+        platform.periods(1, credits_for(1.0))
+        platform.measure(at_s=1_070.0, done=100.0)
+        assert not platform.requests(WorkDone)
+        platform.measure(at_s=1_080.0, done=100.0, exit=0.0)
+        platform.measure(at_s=1_090.0, done=100.0, exit=0.0)
+        assert len(platform.requests(WorkDone)) == 1
+
+    def test_a_report_that_the_daemon_refuses_is_repeated(self) -> None:
+        """An accepted one is not."""
+        for accepts in (False, True):
+            platform = Platform(FullDeadline, "deadline", ideal_s=600.0)
+            platform.periods(1, credits_for(1.0))
+            platform.accepts = accepts
+            platform.measure(at_s=1_080.0, done=100.0, exit=0.0)
+            platform.periods(1, credits_for(1.0), done=100.0, first=2)
+            assert len(platform.requests(WorkDone)) == (1 if accepts else 3)
+
+    def test_a_failure_waits_for_the_next_decision(self) -> None:
+        """Until then the VM may start the application again."""
+        platform = Platform(FullDeadline, "deadline", ideal_s=600.0)
+        platform.periods(1, credits_for(1.0))
+        platform.measure(at_s=1_080.0, done=40.0, exit=1.0)
+        assert not platform.requests(GiveUp)
+        platform.measure(at_s=1_090.0, done=0.0)
+        platform.periods(1, credits_for(1.0), done=1.0, first=2)
+        assert not platform.requests(GiveUp)
+
+    def test_work_that_was_done_before_any_news_ends_with_the_first(self) -> None:
+        """Without news it is unknown which clusters have VMs."""
+        platform = Platform(FullDeadline, "deadline", ideal_s=600.0)
+        platform.measure(at_s=1_050.0, done=100.0, exit=0.0)
+        assert not platform.requests(WorkDone)
+        platform.periods(1, credits_for(1.0), done=100.0)
+        assert platform.requests(WorkDone)
 
 
 class TestPatience:

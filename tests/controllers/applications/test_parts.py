@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -83,10 +83,14 @@ class Platform:
             sizes=dict.fromkeys(self._clusters, 1),
             balance=1e6,
         )
-        for cluster, values in seen.items():
-            measured = Measured(cluster=cluster, at_s=latest.at_s, values=values)
-            asyncio.run(self._controller.take(measured))
+        self.measure(latest.at_s, seen)
         asyncio.run(self._controller.take(latest))
+
+    def measure(self, at_s: float, seen: Mapping[str, dict[str, float]]) -> None:
+        """Report the monitors' values in this order."""
+        for cluster, values in seen.items():
+            measured = Measured(cluster=cluster, at_s=at_s, values=values)
+            asyncio.run(self._controller.take(measured))
 
     def requests(self, kind: type) -> list[Any]:
         """Return the controller's requests of one kind."""
@@ -177,6 +181,22 @@ def test_a_cluster_that_answers_without_a_log_does_not_count() -> None:
     assert platform.requests(WorkDone)
 
 
+def test_between_decisions_all_clusters_with_vms_must_have_done_their_work() -> None:
+    """One that answers without a log may be about to start."""
+    platform = Platform(FAST, QUIET)
+    platform.pass_a_period(**{FAST: done(1), QUIET: done(1)})
+    platform.restart()
+    platform.pass_a_period()
+    platform.measure(1_100.0, {FAST: done(STEPS, exit=0.0)})
+    assert not platform.requests(WorkDone)
+    platform.measure(1_101.0, {QUIET: done(STEPS, exit=0.0)})
+    assert platform.requests(WorkDone)
+    platform = Platform(FAST, QUIET)
+    platform.pass_a_period(**{FAST: done(1)})
+    platform.measure(1_100.0, {QUIET: {"answering": 1.0}, FAST: done(STEPS, exit=0.0)})
+    assert not platform.requests(WorkDone)
+
+
 def test_one_failed_cluster_fails_the_platform(order: tuple[str, str]) -> None:
     """The other monitor's report changes nothing, before or after."""
     platform = Platform(*order)
@@ -204,7 +224,7 @@ class TestExitCodes:
     def test_a_program_that_ends_successfully_is_done(self, made: int) -> None:
         """It may converge before the number of iterations in its template."""
         platform = Platform(SLOW)
-        platform.pass_a_period(**{SLOW: done(made)})
+        platform.pass_a_period(**{SLOW: done(min(made, STEPS - 1))})
         platform.pass_a_period(**{SLOW: done(made, exit=0.0)})
         reason = f"the application ended successfully, with {made} of 40 iterations seen"
         assert platform.requests(WorkDone)[-1].reason == reason
