@@ -6,7 +6,7 @@ known at once, and not only after the next iteration has ended.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from merkatd.policies.deadline import Work
@@ -53,7 +53,7 @@ class Progress:
 
     def kept(self) -> dict[str, Any]:
         """Return the progress as values for a controller's memory."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _NAMES}
 
     def until(self, at_s: float, part: float, most_s: float) -> "Progress":
         """Return the progress at a later time; the VMs have this part from then on.
@@ -159,6 +159,9 @@ class Progress:
             done=min(self.done + max(begun, 0.0), float(steps)),
             ideal_step_s=step_s if ideal_s is None else ideal_s,
         )
+
+
+_NAMES: Final = tuple(field.name for field in fields(Progress))
 
 
 def _moved(

@@ -1,16 +1,19 @@
 """The controllers of platforms that run: their news, their measurements and their actions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
 
+import numpy as np
+
 from merkatd.base.clock import Clock
-from merkatd.cluster import Decision, Snapshot, VmState
+from merkatd.cluster import Decision, Floats, Ints, Snapshot, VmState
 from merkatd.platforms.rules.early_starts import EarlyStarts
 from merkatd.platforms.rules.lifecycle_events import Event, LifecycleEvent, PlatformState
 from merkatd.protocol.platform_messages import (
     Action,
     ActionOutcome,
+    Amounts,
     GiveUp,
     News,
     ProgressReport,
@@ -64,23 +67,27 @@ class PatientControllers:
                     platform.tenancy, self._cloud, "patient", platform.started_s, platform.memory
                 )
                 platform.attended = AttendedApplication(given, partial(self._act, platform))
-            vms = [self._vm_now(vm, rows[vm], seen, decision) for vm in platform.vms]
+            mine = [rows[vm] for vm in platform.vms]
+            vms = [
+                VmNow(vm=vm, cluster=TASKS, state=state, bid=bid, allocation=allocation)
+                for vm, state, bid, allocation in zip(
+                    platform.vms,
+                    self._states(platform.vms, seen.vms.state[mine]),
+                    _by_good(seen.vms.bid[mine]),
+                    _by_good(decision.allocations[mine]),
+                    strict=True,
+                )
+            ]
             status = platform.order_status()
             news = news_of(platform.tenancy, str(platform.state), vms, market, status)
             self._clock.callLater(0.0, self._hear, platform, platform.attended, news)
 
-    def _vm_now(self, vm: int, row: int, seen: Snapshot, decision: Decision) -> VmNow:
-        state = VmState(int(seen.vms.state[row]))
-        if self._vms.life[vm] == Life.PENDING:
-            state = VmState.PENDING
-        elif state is VmState.POWERED_OFF:
-            state = VmState.BUSY
-        pairs = (
-            dict(zip(RESOURCES, values[row].tolist(), strict=True))
-            for values in (seen.vms.bid, decision.allocations)
-        )
-        bid, allocation = pairs
-        return VmNow(vm=vm, cluster=TASKS, state=state.name.lower(), bid=bid, allocation=allocation)
+    def _states(self, vms: Sequence[int], seen: Ints) -> list[str]:
+        """Return the states of VMs as their controller sees them."""
+        pending = self._vms.life[vms] == Life.PENDING
+        off = seen == VmState.POWERED_OFF
+        states = np.where(pending, VmState.PENDING, np.where(off, VmState.BUSY, seen)).tolist()
+        return [_NAMES[state] for state in states]
 
     def _hear(self, platform: PatientPlatform, attended: AttendedApplication, news: News) -> None:
         """Give a controller measurements and news, and the latter again when it decides."""
@@ -116,3 +123,11 @@ class PatientControllers:
                 raise TypeError(f"a patient platform's controller does not ask for {action}")
         self._early_starts.after_action(self._early, platform.id, platform.id, action)
         return ActionOutcome(accepted=True)
+
+
+_NAMES = {int(state): state.name.lower() for state in VmState}
+
+
+def _by_good(rows: Floats) -> list[Amounts]:
+    """Return each row as amounts by resource."""
+    return [dict(zip(RESOURCES, row, strict=True)) for row in rows.tolist()]
