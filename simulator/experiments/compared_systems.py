@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -65,6 +66,8 @@ def applications_of(
 
 FCFS, EASY, EDF, PAPER, ORDERS = "fcfs", "easy", "edf", "paper", "orders"
 """Two batch schedulers, EDF, Merkat as in the paper, and Merkat with limit orders."""
+STRATEGY = "tabu"
+"""The strategy of Merkat with limit orders: the daemon's default."""
 HOUR_S = 3600.0
 Queue = Callable[[Sequence[SwfJob], int], Queued]
 
@@ -82,7 +85,9 @@ def run(
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(applications, cloud),
         PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
-        ORDERS: lambda: _market(simulate_orders(applications, cloud, rng), cloud),
+        ORDERS: lambda: _market(
+            simulate_orders(applications, replace(cloud, strategy=STRATEGY), rng), cloud
+        ),
     }[system]()
     return {**row, "cpu_s": time.process_time() - begin_s}
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from merkatd.cluster import Create, Decision, Migrate, Plan, Snapshot, Step, Terminate, VmState
 from merkatd.cluster.left_out import with_fewer_migrations, without_places
-from merkatd.currency.income import Refill, replenishments
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
@@ -42,6 +41,7 @@ from simulator.orders.patient_platform import PatientPlatform
 from simulator.orders.period_snapshot import ObservedCloud, afforded
 from simulator.orders.sent_steps import StepSender
 from simulator.orders.simulated_vms import Life, SimulatedVms
+from simulator.orders.tenant_payments import TenantPayments
 from simulator.orders.virtual_clock import VirtualClock
 from simulator.workloads.job_applications import Application, ApplicationOutcome
 
@@ -55,15 +55,18 @@ def simulate_orders(
     liars: Mapping[int, float] | None = None,
     rhythm: Rhythm | None = None,
     begin_s: float = 0.0,
+    tenants: Mapping[int, int] | None = None,
 ) -> MarketRun:
     """Run the applications, in order of submission, to the end of the last.
 
     `liars` has, by row of dishonest applications, the factor of the stated limit. The first period
-    begins at `begin_s`.
+    begins at `begin_s`. `tenants` has, by row, a tenant with several applications: its unspent
+    credits count for the next ones.
     """
     check_sizes(applications, cloud)
     rhythm = rhythm or Rhythm(interval_s=cloud.period_s, least_interval_s=cloud.least_interval_s)
-    return OrderRun(applications, cloud, rng, liars or {}, rhythm, begin_s).to_the_end()
+    run = OrderRun(applications, cloud, rng, liars or {}, rhythm, begin_s, tenants or {})
+    return run.to_the_end()
 
 
 class OrderRun:
@@ -77,6 +80,7 @@ class OrderRun:
         liars: Mapping[int, float],
         rhythm: Rhythm,
         begin_s: float,
+        tenants: Mapping[int, int],
     ) -> None:
         self.cloud, self.rng, self.rhythm, self.begin_s = cloud, rng, rhythm, begin_s
         self.clock = VirtualClock(begin_s)
@@ -84,6 +88,7 @@ class OrderRun:
             self._platform(row, application, liars.get(row, 1.0))
             for row, application in enumerate(applications)
         ]
+        self.payments = TenantPayments(self.platforms, tenants, cloud.renewal_s)
         self.living: list[PatientPlatform] = []
         self.arrived = 0
         most = sum(application.tasks for application in applications)
@@ -113,7 +118,6 @@ class OrderRun:
         self._gathering = False
         self._freed: set[int] = set()
         self._reviewed_s = begin_s
-        self._replenished_s: float | None = None
         self._orders = 0
         self._migrated_s: float | None = None
         """The time of the last period that migrated VMs."""
@@ -151,6 +155,7 @@ class OrderRun:
     def _submit(self) -> None:
         platform = self.platforms[self.arrived]
         self.living.append(platform)
+        self.payments.open(platform)
         self.arrived += 1
         self.early.want(platform.id)
         self._await_arrival()
@@ -211,20 +216,9 @@ class OrderRun:
     def _charge(self, now_s: float) -> None:
         """Charge the time since the last decision, and replenish budgets once in an interval."""
         if self.decided is not None:
-            owed = charge(self.decided, self.vms, now_s, self.rhythm)
-            for row in np.flatnonzero(owed).tolist():
-                tenancy = self.platforms[row].tenancy
-                paid = min(int(owed[row]), tenancy.balance)
-                tenancy.balance -= paid
-                tenancy.spent += paid
+            self.payments.pay(charge(self.decided, self.vms, now_s, self.rhythm))
             self.decided = None
-        before_s, every_s = self._replenished_s, self.cloud.renewal_s
-        if before_s is None or now_s - before_s >= every_s:
-            self._replenished_s = now_s
-            for platform in self.living:
-                tenancy = platform.tenancy
-                refill = Refill(0, tenancy.initial, tenancy.initial, tenancy.balance)
-                tenancy.balance += replenishments(tenancy.initial, [refill])[0]
+        self.payments.replenish(self.living, now_s)
 
     def _review(self, seen: Snapshot) -> list[Step]:
         """Review all platforms, and return the steps that their VMs need."""
@@ -252,6 +246,9 @@ class OrderRun:
             mine = self._steps_of(platform, known, room.of(platform.id))
             room.count(platform.id, mine)
             steps += mine
+        for platform in self.living:
+            if platform.is_over:
+                self.payments.close(platform)
         self.living = [platform for platform in self.living if not platform.is_over]
         self._reviewed_s = now_s
         return take_turns(steps, self.rhythm.new_vms)

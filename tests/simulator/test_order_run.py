@@ -105,6 +105,21 @@ def test_a_false_limit_changes_who_runs() -> None:
     assert too_high.spent[0] > honest.spent[0]
 
 
+def test_a_tenants_next_application_has_what_the_last_one_left() -> None:
+    """With these credits it displaces one that is dearer without them."""
+    first = application(0, 30.0, 1, 100.0, budget=4000.0)
+    rival = application(3590, 3000.0, 4, 7000.0, budget=900.0)
+    second = application(3600, 300.0, 4, 5600.0, budget=100.0)
+    for tenants in ({}, {0: 7, 2: 7}):
+        rng = np.random.default_rng(0)
+        result = simulate_orders((first, rival, second), CLOUD, rng, tenants=tenants)
+        assert result.outcomes[0].met
+        assert result.outcomes[2].met == bool(tenants)
+        most = second.budget * second.tasks
+        assert (result.spent[2] > most) == bool(tenants)
+        assert result.spent[2] <= most + first.budget
+
+
 def test_no_application_spends_more_than_its_budgets() -> None:
     """Neither do two runs differ: nothing is drawn."""
     jobs = lublin(60, 8, np.random.default_rng(5))
