@@ -59,6 +59,28 @@ def test_an_order_that_waited_for_memory_leaves_its_room_when_it_is_withdrawn(si
     assert site.states([1, 2, 3]) == ["RUNNING"] * 3
 
 
+def test_memory_that_nobody_pays_for_does_not_keep_an_order_out() -> None:
+    """Two VMs use the whole host and bid nothing; they shrink until the order's VM fits."""
+    place, session = Site(), f"ann:{PASSWORD}"
+    try:
+        size = 'CPU="1"\nVCPU="1"\nMEMORY="4096"\nMERKAT_BID_CPU="0.1"\nMERKAT_BID_MEMORY="60"'
+        work = 'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="4000"]'
+        hoards = [place.bench.new(f"{size}\n{work}", session=session) for _ in range(2)]
+        place.periods(4)
+        for vm in hoards:
+            place.bench.raw("one.vm.update", vm, 'MERKAT_BID_MEMORY="0"', 1, session=session)
+        place.periods(3)
+        waits = place.vm(1.0, f"bob:{PASSWORD}", CPU=1, VCPU=1, MEMORY=3072)
+        order = place.state_order([waits], 90.0)
+        place.periods(8)
+        assert place.limit_order(order).runs
+        assert place.states([*hoards, waits]) == ["RUNNING"] * 3
+        place.placed_again = set(place.cloud.world.vms.rows)
+        place.agree()
+    finally:
+        place.close()
+
+
 def test_no_order_starts_in_part_after_the_last_decision() -> None:
     """In each decision the last VM lacks memory, also in the last one."""
     decisions = []

@@ -159,10 +159,12 @@ def _for_waiting(
 ) -> Floats:
     """[hosts]: the memory for waiting VMs that pay for it and find no host with room.
 
-    Each such VM needs one host on which it fits once the VMs there keep only their paid memory.
-    `uses` and `sure` are for the VMs that have a place.
+    Each such VM needs one host on which it fits once the VMs there keep only their paid memory. One
+    in a limit order fits with its full size. `uses` and `sure` are for the VMs that have a place.
     """
     asked = np.zeros(len(view.hosts))
+    ordered = (snapshot.vms.order != NO_ROW)[:, np.newaxis]
+    floor = np.where(ordered, snapshot.vms.cap, floor)
     pending = view.vms[view.place == NO_HOST]
     bid = snapshot.vms.bid[pending, MEMORY]
     able = pending[(bid > 0) & _paid_for(snapshot, view, floor, pending)]
