@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from merkatd.scheduler.base.early_periods import GATHER_S
 from simulator.baselines.edf import edf
 from simulator.baselines.queue_baselines import Queued, easy, fcfs
 from simulator.experiments.experiment import ExperimentOptions, Row, Task
@@ -66,6 +67,9 @@ def applications_of(
 
 FCFS, EASY, EDF, PAPER, ORDERS = "fcfs", "easy", "edf", "paper", "orders"
 """Two batch schedulers, EDF, Merkat as in the paper, and Merkat with limit orders."""
+EDF_PERIODS = "edf-periods"
+"""EDF with the daemon's rhythm: some time after an event, and not too soon after the last period.
+EDF without it decides at once, which no scheduler of OpenNebula can."""
 STRATEGY = "tabu"
 """The strategy of Merkat with limit orders: the daemon's default."""
 HOUR_S = 3600.0
@@ -84,6 +88,7 @@ def run(
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(applications, cloud),
+        EDF_PERIODS: lambda: _edf(applications, cloud, GATHER_S, cloud.least_interval_s),
         PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
         ORDERS: lambda: _market(
             simulate_orders(applications, replace(cloud, strategy=STRATEGY), rng), cloud
@@ -93,11 +98,17 @@ def run(
 
 
 def _reached(outcomes: Sequence[ApplicationOutcome]) -> dict[str, float]:
+    """Return what was reached: in credits, by application, and by core-hour (`_h`)."""
     best = sum(outcome.application.budget for outcome in outcomes)
+    work = np.array([each.application.run_s * each.application.tasks for each in outcomes])
+    worth = np.array([each.satisfaction / each.application.budget for each in outcomes])
+    met = np.array([each.met for each in outcomes], dtype=np.float64)
     return {
         "satisfaction": satisfaction(outcomes),
         "part": satisfaction(outcomes) / best,
         "met": 100.0 * met_part(outcomes),
+        "part_h": float(work @ worth / work.sum()),
+        "met_h": 100.0 * float(work @ met / work.sum()),
     }
 
 
@@ -126,8 +137,13 @@ def _queued(
     return {**_reached(outcomes), "events": float(queued.events)}
 
 
-def _edf(applications: Sequence[Application], cloud: SimulatedCloud) -> dict[str, float]:
-    run = edf(applications, cloud.cores, cloud.costs)
+def _edf(
+    applications: Sequence[Application],
+    cloud: SimulatedCloud,
+    delay_s: float = 0.0,
+    least_interval_s: float = 0.0,
+) -> dict[str, float]:
+    run = edf(applications, cloud.cores, cloud.costs, delay_s, least_interval_s)
     return {
         **_reached(run.outcomes),
         "suspensions": float(run.suspensions),

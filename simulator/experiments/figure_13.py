@@ -1,10 +1,12 @@
-"""Figure 13: Merkat, as in the paper and with orders, against FCFS and EDF at ten levels."""
+"""Figure 13: Merkat, as in the paper and with orders, against batch schedulers at ten levels."""
 
 from collections.abc import Sequence
 
 from simulator.experiments import experiment
 from simulator.experiments.compared_systems import (
+    EASY,
     EDF,
+    EDF_PERIODS,
     FCFS,
     ORDERS,
     PAPER,
@@ -24,7 +26,7 @@ from simulator.experiments.experiment import (
 )
 from simulator.model.simulated_cloud import HPC2N
 
-SYSTEMS = (FCFS, EDF, PAPER, ORDERS)
+SYSTEMS = (FCFS, EASY, EDF, EDF_PERIODS, PAPER, ORDERS)
 MARKETS = (PAPER, ORDERS)
 LEVELS = tuple(level / 10 for level in range(10, 0, -1))
 QUICK_LEVELS = (1.0, 0.5, 0.1)
@@ -64,9 +66,15 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
         (
             _grid("Satisfaction, credits (Figure 13a)", "satisfaction", ".0f", rows, over),
             _grid("Deadlines met, % (Figure 13b)", "met", ".2f", rows, over),
+            _grid("Satisfaction by core-hour, in budgets", "part_h", ".3f", rows, over),
+            _grid("Deadlines met, % of core-hours", "met_h", ".2f", rows, over),
             _cost(rows, over),
         ),
-        (*_of_the_paper(rows, over), _ours(rows, over)),
+        (
+            *_of_the_paper(rows, over),
+            _ours(rows, over, EDF_PERIODS, "EDF's satisfaction with the same rhythm"),
+            _ours(rows, over, EDF, "the satisfaction of an EDF that decides at once"),
+        ),
         (
             _panel("satisfaction", "total satisfaction, credits", rows, over),
             _panel("met", "deadlines met, %", rows, over),
@@ -152,23 +160,25 @@ def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[PaperStatement, ..
     )
 
 
-def _ours(rows: Rows, over: Sequence[float]) -> PaperStatement:
-    behind = [level for level in over if not _enough(rows, level)]
+def _ours(rows: Rows, over: Sequence[float], rival: str, what: str) -> PaperStatement:
+    behind = [level for level in over if not _enough(rows, level, rival)]
     return PaperStatement(
-        "ours: with orders, at every level at least EDF's satisfaction, or within half a percent of"
-        " the greatest where EDF meets 99 %",
+        f"ours: with orders, at every level at least {what}, or within half a percent of the"
+        " greatest where EDF meets 99 %; by application and by core-hour",
         not behind,
         "behind at " + ", ".join(f"{level:g}" for level in behind) if behind else "",
     )
 
 
-def _enough(rows: Rows, level: float) -> bool:
+def _enough(rows: Rows, level: float, rival: str) -> bool:
     def mean(name: str, system: str) -> float:
         return experiment.mean(rows, name, system, level)
 
-    if mean("satisfaction", ORDERS) >= mean("satisfaction", EDF):
-        return True
-    return mean("met", EDF) >= SURE and mean("part", ORDERS) >= ENOUGH
+    return all(
+        mean(part, ORDERS) >= mean(part, rival)
+        or (mean(met, rival) >= SURE and mean(part, ORDERS) >= ENOUGH)
+        for part, met in (("part", "met"), ("part_h", "met_h"))
+    )
 
 
 def _panel(name: str, label: str, rows: Rows, over: Sequence[float]) -> Panel:
@@ -178,7 +188,7 @@ def _panel(name: str, label: str, rows: Rows, over: Sequence[float]) -> Panel:
 
 EXPERIMENT = Experiment(
     "figure-13",
-    "satisfaction and deadlines met: the paper's market and orders against FCFS and EDF",
+    "satisfaction and deadlines met: the paper's market and orders against batch schedulers",
     tasks,
     measure,
     report,
