@@ -11,6 +11,7 @@ from tests.real.host import ROOT, until
 
 BASE = "merkat-testbed-base"
 _PROJECT = "testbed"
+_GONE = "No such container"
 _MOST_SAID = 4000
 _PATIENCE_S = 240.0
 """The time limit of a command; the longest command builds all images."""
@@ -106,12 +107,15 @@ class Docker:
 
     def health(self, service: str) -> str:
         """Return the result of a service's own health check; empty before the service exists."""
-        container = self.compose("ps", "--quiet", service).strip()
-        if not container:
-            return ""
-        return self.run(
-            "inspect", "--format", "{{with .State.Health}}{{.Status}}{{end}}", container
-        ).strip()
+        shown = "{{with .State.Health}}{{.Status}}{{end}}"
+        try:
+            container = self.compose("ps", "--quiet", service).strip()
+            return self.run("inspect", "--format", shown, container).strip() if container else ""
+        except AssertionError as error:
+            # A container of a build may end between its listing and the look at it.
+            if _GONE in str(error):
+                return ""
+            raise
 
     def close(self) -> None:
         """End all containers, then the daemon."""

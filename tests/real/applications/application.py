@@ -18,7 +18,7 @@ from tests.real.host import until
 PROCESSES, WORK = 2, 400
 MOST_S = 400.0
 CREDITS = 50_000.0
-_OVER = {"done", "failed", "cancelled"}
+OVER = {"done", "failed", "cancelled"}
 _STEP = re.compile(r"step (\d+) ([0-9.]+) s")
 _TEMPLATE = """\
 name = "heat"
@@ -149,13 +149,13 @@ class Run:
 
     def until(self, met: Callable[[], object], what: str) -> None:
         """Wait for a condition while the platform runs."""
-        until(lambda: met() or self.state in _OVER, what, patience_s=MOST_S)
+        until(lambda: met() or self.state in OVER, what, patience_s=MOST_S)
         assert met(), f"{what}: {self.description()}"
 
     def until_made(self, steps: int) -> None:
         """Wait until this number of steps is done."""
         until(
-            lambda: self.state in _OVER or (self.made or [(0, 0.0)])[-1][0] >= steps,
+            lambda: self.state in OVER or (self.made or [(0, 0.0)])[-1][0] >= steps,
             f"step {steps}: {self.site.failed} {self.site.output()[-3000:]}",
             patience_s=MOST_S,
         )
@@ -163,7 +163,7 @@ class Run:
     def finished(self) -> str:
         """Wait until the platform has ended, and return its final state."""
         until(
-            lambda: self.state in _OVER,
+            lambda: self.state in OVER,
             f"the end: {self.site.platform(self.id)}",
             patience_s=MOST_S,
         )
