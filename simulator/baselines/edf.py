@@ -8,6 +8,8 @@ market, and memory is never a limit. Only the suspended application waits until 
 application that can't meet its deadline, even alone, is dropped at once.
 
 A real scheduler decides in periods: some time after an event, and not too soon after the last one.
+And a suspended application holds its processors until it is on disk. Until then they are kept for
+the application that needs them.
 """
 
 import heapq
@@ -66,10 +68,13 @@ def edf(
     costs: OperationCosts,
     delay_s: float = 0.0,
     least_interval_s: float = 0.0,
+    *,
+    held: bool = False,
 ) -> EdfRun:
     """Run the applications, in order of submission, on `procs` processors.
 
     A period begins `delay_s` after an event, and at least `least_interval_s` after the last one.
+    If processors are `held`, those of a suspended application are free once it is on disk.
     """
     for application in applications:
         if application.tasks > procs:
@@ -82,6 +87,7 @@ def edf(
         costs,
         delay_s,
         least_interval_s,
+        held,
     )
     return run.to_the_end()
 
@@ -93,6 +99,7 @@ class _EdfRun:
     costs: OperationCosts
     delay_s: float
     least_interval_s: float
+    held: bool
     now_s: float = 0.0
     events: list[tuple[float, int, int]] = field(default_factory=list)
     """Heap of (time, row, turn)."""
@@ -133,6 +140,8 @@ class _EdfRun:
             self.live.remove(row)
         elif job.state is _JobState.SUSPENDING:
             job.state = _JobState.SUSPENDED
+            if self.held:
+                self.free += job.application.tasks
 
     def _ready_s(self, job: _JobRun) -> float:
         """Return the time until the application works, if it starts now."""
@@ -150,28 +159,51 @@ class _EdfRun:
                 self.live.remove(row)
 
     def _choose(self) -> None:
-        """Start applications that fit, by deadline; suspend later ones if that makes room."""
+        """Start applications that fit, by deadline; suspend later ones if that makes room.
+
+        For an application that waits for processors that others still hold, `coming` ones are kept,
+        and as many free ones as it lacks beside them.
+        """
+        coming, kept = 0, 0
+        if self.held:
+            coming = sum(
+                self.jobs[row].application.tasks
+                for row in self.live
+                if self.jobs[row].state is _JobState.SUSPENDING
+            )
         for row in list(self.live):
             job = self.jobs[row]
             if job.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
                 continue
-            if job.application.tasks > self.free:
-                for other in self._in_the_way(row):
+            tasks, free = job.application.tasks, self.free - kept
+            if tasks > free + coming:
+                for other in self._in_the_way(row, tasks - free - coming):
                     self._suspend(other)
-            if job.application.tasks <= self.free:
+                    if self.held:
+                        coming += self.jobs[other].application.tasks
+                free = self.free - kept
+            if tasks <= free:
                 self._start(row)
+            elif tasks <= free + coming:
+                taken = min(coming, tasks)
+                coming -= taken
+                kept += tasks - taken
 
-    def _in_the_way(self, row: int) -> list[int]:
+    def _in_the_way(self, row: int, lacking: int) -> list[int]:
         """Return as many later applications as must be suspended, the latest first; else none."""
-        lacking = self.jobs[row].application.tasks - self.free
-        victims: list[int] = []
+        job, victims = self.jobs[row], list[int]()
+        spare_s = job.application.due_s - self.now_s - self._ready_s(job) - job.left_s
         for other in reversed(self.live):
             if lacking <= 0 or other == row:
                 break
-            if self.jobs[other].state is _JobState.RUNNING:
+            if self.jobs[other].state is _JobState.RUNNING and self._leaves_s(other) <= spare_s:
                 victims.append(other)
                 lacking -= self.jobs[other].application.tasks
         return victims if lacking <= 0 else []
+
+    def _leaves_s(self, row: int) -> float:
+        """Return the time until a running application has left its processors."""
+        return self.costs.suspend_s(self.jobs[row].application.memory_mib) if self.held else 0.0
 
     def _start(self, row: int) -> None:
         job = self.jobs[row]
@@ -186,7 +218,8 @@ class _EdfRun:
         job.left_s = job.left_at(self.now_s)
         job.state = _JobState.SUSPENDING
         job.turn += 1
-        self.free += job.application.tasks
+        if not self.held:
+            self.free += job.application.tasks
         self.suspensions += 1
         self.vm_suspensions += job.application.tasks
         on_disk_s = self.now_s + self.costs.suspend_s(job.application.memory_mib)

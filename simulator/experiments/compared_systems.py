@@ -68,8 +68,8 @@ def applications_of(
 FCFS, EASY, EDF, PAPER, ORDERS = "fcfs", "easy", "edf", "paper", "orders"
 """Two batch schedulers, EDF, Merkat as in the paper, and Merkat with limit orders."""
 EDF_PERIODS = "edf-periods"
-"""EDF with the daemon's rhythm: some time after an event, and not too soon after the last period.
-EDF without it decides at once, which no scheduler of OpenNebula can."""
+"""EDF with the daemon's rhythm and operations: it decides some time after an event and the last
+period, and VMs keep their cores until they are saved. EDF without them is an ideal."""
 STRATEGY = "tabu"
 """The strategy of Merkat with limit orders: the daemon's default."""
 HOUR_S = 3600.0
@@ -88,7 +88,7 @@ def run(
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(applications, cloud),
-        EDF_PERIODS: lambda: _edf(applications, cloud, GATHER_S, cloud.least_interval_s),
+        EDF_PERIODS: lambda: _edf(applications, cloud, GATHER_S, cloud.least_interval_s, held=True),
         PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
         ORDERS: lambda: _market(
             simulate_orders(applications, replace(cloud, strategy=STRATEGY), rng), cloud
@@ -142,8 +142,10 @@ def _edf(
     cloud: SimulatedCloud,
     delay_s: float = 0.0,
     least_interval_s: float = 0.0,
+    *,
+    held: bool = False,
 ) -> dict[str, float]:
-    run = edf(applications, cloud.cores, cloud.costs, delay_s, least_interval_s)
+    run = edf(applications, cloud.cores, cloud.costs, delay_s, least_interval_s, held=held)
     return {
         **_reached(run.outcomes),
         "suspensions": float(run.suspensions),

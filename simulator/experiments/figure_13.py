@@ -72,7 +72,9 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
         ),
         (
             *_of_the_paper(rows, over),
-            _ours(rows, over, EDF_PERIODS, "EDF's satisfaction with the same rhythm"),
+            _ours(
+                rows, over, EDF_PERIODS, "EDF's satisfaction with the same rhythm and operations"
+            ),
             _ours(rows, over, EDF, "the satisfaction of an EDF that decides at once"),
         ),
         (

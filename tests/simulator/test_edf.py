@@ -27,9 +27,11 @@ def application(submit_s: float, run_s: float, tasks: int, due_s: float) -> Appl
     )
 
 
-def ends(applications: list[Application], procs: int, costs: OperationCosts = FREE) -> list[float]:
+def ends(
+    applications: list[Application], procs: int, costs: OperationCosts = FREE, *, held: bool = False
+) -> list[float]:
     """Return the time at which each application ended."""
-    return [outcome.end_s for outcome in edf(applications, procs, costs).outcomes]
+    return [outcome.end_s for outcome in edf(applications, procs, costs, held=held).outcomes]
 
 
 def test_an_earlier_deadline_interrupts_a_later_one() -> None:
@@ -117,3 +119,25 @@ def test_on_one_processor_edf_meets_every_feasible_deadline(
         if end.due_s > begin.submit_s
     )
     assert bool(dropped) == (not feasible)
+
+
+class TestHeldProcessors:
+    def test_they_are_free_once_the_application_is_on_disk(self) -> None:
+        """Saving takes 3 s, a boot 2 s, a resumption 5 s."""
+        two = [application(0, 10, 1, 100), application(4, 4, 1, 13)]
+        assert ends(two, 1, DEAR, held=True) == [13 + 5 + 8, 13]
+
+    def test_nobody_is_suspended_for_an_application_that_would_be_late(self) -> None:
+        """Alone it would meet its deadline."""
+        two = [application(0, 10, 1, 100), application(4, 4, 1, 12.5)]
+        assert ends(two, 1, DEAR, held=True) == [12, float("inf")]
+
+    def test_processors_are_kept_for_an_application_that_waits_for_more(self) -> None:
+        """The third has a later deadline, and could use the free one at once."""
+        three = [application(0, 10, 2, 100), application(4, 3, 3, 20), application(5, 1, 1, 50)]
+        assert ends(three, 3, DEAR, held=True) == [12 + 5 + 8, 7 + 2 + 3, 12 + 2 + 1]
+
+    def test_those_that_are_not_needed_are_not_kept(self) -> None:
+        """The third takes one of two that are free while the second waits for its own."""
+        three = [application(0, 10, 3, 100), application(4, 3, 4, 20), application(5, 1, 1, 50)]
+        assert ends(three, 5, DEAR, held=True) == [12 + 5 + 8, 12, 5 + 2 + 1]
