@@ -16,7 +16,7 @@ import numpy as np
 from merkatd.base.toml_reader import TomlTable, count, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
-from simulator.experiments.compared_systems import EASY, EDF, FCFS, ORDERS, PAPER
+from simulator.experiments.compared_systems import EASY, EDF, EDF_PERIODS, FCFS, ORDERS, PAPER
 from simulator.model.simulated_cloud import CORE, HPC2N, OperationCosts, SimulatedCloud
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.job_applications import (
@@ -28,7 +28,7 @@ from simulator.workloads.job_applications import (
 )
 from simulator.workloads.lublin import lublin
 
-SYSTEMS = (FCFS, EASY, EDF, PAPER, ORDERS)
+SYSTEMS = (FCFS, EASY, EDF, EDF_PERIODS, PAPER, ORDERS)
 MAX_COUNT = 1_000_000
 _KINDS = tuple(kind.value for kind in TenantKind)
 Make = Callable[[np.random.Generator], tuple[Application, ...]]
