@@ -123,7 +123,7 @@ def test_a_tenants_next_application_has_what_the_last_one_left() -> None:
 
 def test_no_application_spends_more_than_its_budgets() -> None:
     """Neither do two runs differ: nothing is drawn."""
-    jobs = lublin(30, 8, np.random.default_rng(5))
+    jobs = lublin(16, 8, np.random.default_rng(5))
     cloud = replace(CLOUD, nodes=8)
     terms = TaskAssignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s)
     applications = contended(assign(jobs, terms, np.random.default_rng(5)), 0.05)
