@@ -267,6 +267,8 @@ class TestByKeyboard:
         drain_a_host(admin, shown)
         try:
             for _ in range(5):  # a period may replace the plan by another
+                # The page of a refused form stays as it is.
+                admin.go(shown.address)
                 admin.there(".banner.warn a", "a plan that waits")
                 admin.go(f"{shown.address}plan")
                 admin.there("input[name=skip]", "its steps")
