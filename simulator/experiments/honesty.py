@@ -14,9 +14,10 @@ from statistics import fmean, stdev
 
 import numpy as np
 
+from merkatd.scheduler.base.early_periods import GATHER_S
 from simulator.baselines.edf import edf
 from simulator.experiments import experiment
-from simulator.experiments.compared_systems import STRATEGY
+from simulator.experiments.compared_systems import EDF_PERIODS, STRATEGY
 from simulator.experiments.experiment import (
     Experiment,
     ExperimentOptions,
@@ -35,8 +36,8 @@ from simulator.workloads.job_applications import Application, TaskAssignment, as
 HONEST, MORE, LESS = "honest", "ten times", "a tenth"
 SPLIT, EARLY = "split", "half the time"
 WAYS = (HONEST, MORE, LESS, SPLIT, EARLY)
-RIVAL = "edf"
-"""The same clouds under EDF, all deadlines true."""
+RIVAL = EDF_PERIODS
+"""The same clouds under EDF with the daemon's rhythm and operations, all deadlines true."""
 OWN = 4
 """Applications of the tenant."""
 LEAST_TIME = 1.05
@@ -87,7 +88,10 @@ def _one(way: str, number: int) -> tuple[float, float]:
     several = [row for row, application in enumerate(applications) if application.tasks >= 2]
     own = sorted(rng.choice(several, min(OWN, len(several)), replace=False).tolist())
     if way == RIVAL:
-        met = [outcome.met for outcome in edf(applications, cloud.cores, cloud.costs).outcomes]
+        fair = edf(
+            applications, cloud.cores, cloud.costs, GATHER_S, cloud.least_interval_s, held=True
+        )
+        met = [outcome.met for outcome in fair.outcomes]
         return fmean(1.0 if met[row] else -1.0 for row in own), 0.0
     stated, parts = _stated(way, applications, own)
     mine = [row for rows in parts.values() for row in rows]
