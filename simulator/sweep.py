@@ -9,6 +9,7 @@ sources stay in the file and are not used.
 import hashlib
 import json
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_complet
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 from simulator.experiments.experiment import Experiment, ExperimentOptions, Row, Rows, Task
 from simulator.row_sources import fingerprint
@@ -84,8 +86,24 @@ def outdated(experiment: Experiment, options: ExperimentOptions, file: Path) -> 
 def local(processes: int | None = None) -> Iterator[Executor]:
     """Provide processes on all cores of this machine."""
     count = processes or os.cpu_count() or 1
-    with ProcessPoolExecutor(count, mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(
+        count, get_context("forkserver"), initializer=_end_with, initargs=(os.getpid(),)
+    ) as pool:
         yield pool
+
+
+def _end_with(process: int) -> None:
+    """Let this worker end with the given process, which can't end it if it is killed itself."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        os._exit(1)
+    Thread(target=_end_once_readable, args=(handle,), daemon=True).start()
+
+
+def _end_once_readable(handle: int) -> None:
+    select.select([handle], [], [])
+    os._exit(1)
 
 
 @contextmanager

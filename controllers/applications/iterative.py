@@ -178,9 +178,8 @@ class Iterative(Controller):
 
     def _unheard(self, news: News) -> AbstractSet[str]:
         """Return the clusters whose monitors have not reported yet."""
-        return (
-            self._watched(news) - UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
-        )
+        heard = UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
+        return self._watched(news) - heard
 
     def _watched(self, news: News) -> AbstractSet[str]:
         """Return the clusters with VMs and a monitor."""

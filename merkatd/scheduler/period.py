@@ -275,7 +275,10 @@ class Scheduler:
 
     def wake_after_event(self) -> None:
         """Start the next period early, because OpenNebula has reported a change."""
-        decision = None if self.latest is None else self.latest.decided.decision
+        decision = None
+        # Where nothing is carried out, no VM ever makes the room that a decision wants.
+        if self.latest is not None and not self.latest.mode.watches:
+            decision = self.latest.decided.decision
         self._beat.wake(pause_before_event_s(decision))
 
     async def _due(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from merkatd.scheduler.base.early_periods import GATHER_S
-from simulator.baselines.edf import edf
+from simulator.baselines.edf import EdfRun, edf
 from simulator.baselines.queue_baselines import Queued, easy, fcfs
 from simulator.experiments.experiment import ExperimentOptions, Row, Task
 from simulator.market.market_run import MarketRun
@@ -87,8 +87,8 @@ def run(
     row = {
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
-        EDF: lambda: _edf(applications, cloud),
-        EDF_PERIODS: lambda: _edf(applications, cloud, GATHER_S, cloud.least_interval_s, held=True),
+        EDF: lambda: _edf(edf(applications, cloud.cores, cloud.costs)),
+        EDF_PERIODS: lambda: _edf(edf_in_periods(applications, cloud)),
         PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
         ORDERS: lambda: _market(
             simulate_orders(applications, replace(cloud, strategy=STRATEGY), rng), cloud
@@ -137,15 +137,12 @@ def _queued(
     return {**_reached(outcomes), "events": float(queued.events)}
 
 
-def _edf(
-    applications: Sequence[Application],
-    cloud: SimulatedCloud,
-    delay_s: float = 0.0,
-    least_interval_s: float = 0.0,
-    *,
-    held: bool = False,
-) -> dict[str, float]:
-    run = edf(applications, cloud.cores, cloud.costs, delay_s, least_interval_s, held=held)
+def edf_in_periods(applications: Sequence[Application], cloud: SimulatedCloud) -> EdfRun:
+    """Run the applications under EDF with the daemon's rhythm and operations."""
+    return edf(applications, cloud.cores, cloud.costs, GATHER_S, cloud.least_interval_s, held=True)
+
+
+def _edf(run: EdfRun) -> dict[str, float]:
     return {
         **_reached(run.outcomes),
         "suspensions": float(run.suspensions),

@@ -14,10 +14,8 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from merkatd.scheduler.base.early_periods import GATHER_S
-from simulator.baselines.edf import edf
 from simulator.experiments import experiment
-from simulator.experiments.compared_systems import EDF_PERIODS, STRATEGY
+from simulator.experiments.compared_systems import EDF_PERIODS, STRATEGY, edf_in_periods
 from simulator.experiments.experiment import (
     Experiment,
     ExperimentOptions,
@@ -88,10 +86,7 @@ def _one(way: str, number: int) -> tuple[float, float]:
     several = [row for row, application in enumerate(applications) if application.tasks >= 2]
     own = sorted(rng.choice(several, min(OWN, len(several)), replace=False).tolist())
     if way == RIVAL:
-        fair = edf(
-            applications, cloud.cores, cloud.costs, GATHER_S, cloud.least_interval_s, held=True
-        )
-        met = [outcome.met for outcome in fair.outcomes]
+        met = [outcome.met for outcome in edf_in_periods(applications, cloud).outcomes]
         return fmean(1.0 if met[row] else -1.0 for row in own), 0.0
     stated, parts = _stated(way, applications, own)
     mine = [row for rows in parts.values() for row in rows]

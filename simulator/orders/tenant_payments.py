@@ -1,8 +1,8 @@
 """What platforms pay in virtual time, and the credits that tenants keep for later platforms.
 
-A platform begins with the budget of its application. What is left at its end goes back to its
-tenant's account, and the tenant's next platform gets all of it besides its own budget. So a tenant
-with several applications can use later what it saves now.
+A platform begins with the budget of its application. Credits that it has left at its end go back to
+its tenant's account, and the tenant's next platform gets all of them besides its own budget. So a
+tenant with several applications can use later what it saves now.
 """
 
 from collections.abc import Mapping, Sequence

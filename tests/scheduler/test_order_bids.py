@@ -67,7 +67,7 @@ def with_orders(
 
 
 def test_vms_that_run_wait_or_start_share_the_limit_by_their_size() -> None:
-    """Half of it goes by CPU, half by memory; one that is off has none."""
+    """Half of the limit is divided by CPU, half by memory; a VM that is off gets none."""
     orders = stated(order_of(0, 1, 2, 4))
     vms = with_orders(six_vms(), orders).vms
     assert vms.order.tolist() == [0, 0, 0, NO_ROW, 0, NO_ROW]

@@ -59,26 +59,52 @@ def test_an_order_that_waited_for_memory_leaves_its_room_when_it_is_withdrawn(si
     assert site.states([1, 2, 3]) == ["RUNNING"] * 3
 
 
-def test_memory_that_nobody_pays_for_does_not_keep_an_order_out() -> None:
-    """Two VMs use the whole host and bid nothing; they shrink until the order's VM fits."""
-    place, session = Site(), f"ann:{PASSWORD}"
-    try:
-        size = 'CPU="1"\nVCPU="1"\nMEMORY="4096"\nMERKAT_BID_CPU="0.1"\nMERKAT_BID_MEMORY="60"'
-        work = 'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="4000"]'
-        hoards = [place.bench.new(f"{size}\n{work}", session=session) for _ in range(2)]
-        place.periods(4)
-        for vm in hoards:
-            place.bench.raw("one.vm.update", vm, 'MERKAT_BID_MEMORY="0"', 1, session=session)
-        place.periods(3)
-        waits = place.vm(1.0, f"bob:{PASSWORD}", CPU=1, VCPU=1, MEMORY=3072)
-        order = place.state_order([waits], 90.0)
-        place.periods(8)
-        assert place.limit_order(order).runs
-        assert place.states([*hoards, waits]) == ["RUNNING"] * 3
-        place.placed_again = set(place.cloud.world.vms.rows)
-        place.agree()
-    finally:
-        place.close()
+def hoards(place: Site) -> list[int]:
+    """Return two VMs that use the whole host's memory, a core each, and bid nothing for it."""
+    session = f"ann:{PASSWORD}"
+    size = 'CPU="1"\nVCPU="1"\nMEMORY="4096"\nMERKAT_BID_CPU="0.1"\nMERKAT_BID_MEMORY="60"'
+    work = 'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="3900"]'
+    vms = [place.bench.new(f"{size}\n{work}", session=session) for _ in range(2)]
+    place.periods(4)
+    for vm in vms:
+        place.bench.raw("one.vm.update", vm, 'MERKAT_BID_MEMORY="0"', 1, session=session)
+    place.periods(3)
+    return vms
+
+
+@pytest.fixture
+def hoarded() -> Iterator[Site]:
+    """Yield a cloud with one host of four cores and 8 GiB."""
+    place = Site()
+    yield place
+    place.placed_again = set(place.cloud.world.vms.rows)
+    place.agree()
+    place.close()
+
+
+def test_memory_that_nobody_pays_for_does_not_keep_an_order_out(hoarded: Site) -> None:
+    """The VMs that use it shrink until the order's VM fits."""
+    vms = hoards(hoarded)
+    waits = hoarded.vm(1.0, f"bob:{PASSWORD}", CPU=1, VCPU=1, MEMORY=3072)
+    order = hoarded.state_order([waits], 90.0)
+    hoarded.periods(8)
+    assert hoarded.limit_order(order).runs
+    assert hoarded.states([*vms, waits]) == ["RUNNING"] * 3
+
+
+def test_an_order_that_pays_less_than_the_price_takes_no_memory(hoarded: Site) -> None:
+    """Others pay more for the CPU that it needs, so the memory would lie idle."""
+    vms = hoards(hoarded)
+    owner = f"bob:{PASSWORD}"
+    hoarded.vm(50.0, owner, CPU=1, VCPU=4, MEMORY=64, MERKAT_BID_MEMORY=0)
+    hoarded.periods(4)
+    before = hoarded.cloud.guests.read()
+    order = hoarded.state_order([hoarded.vm(1.0, owner, CPU=1, VCPU=1, MEMORY=3072)], 3.0)
+    hoarded.periods(6)
+    assert not hoarded.limit_order(order).runs
+    after = hoarded.cloud.guests.read()
+    # The VM that bids takes a few MiB.
+    assert all(after[vm].balloon_mib > 0.98 * before[vm].balloon_mib for vm in vms)
 
 
 def test_no_order_starts_in_part_after_the_last_decision() -> None:

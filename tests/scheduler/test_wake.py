@@ -6,10 +6,14 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.embedded.model.vm_states import Lcm
+from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.base.early_periods import AT_ONCE, EVENT_S, PER_HOUR, AwaitedTime
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.timer import PeriodTimer
 from tests.scheduler.frontend import Frontend
+from tests.scheduler.test_ordered_vms import Site as OrderSite
 
 TENANT, OTHER = 7, 8
 
@@ -69,6 +73,30 @@ def test_events_of_opennebula_keep_a_longer_distance(frontend: Frontend) -> None
     frontend.clock.advance(0.5)
     assert starts[-1] == pytest.approx(frontend.clock.seconds(), abs=1.0)
     frontend.result(frontend.stopped())
+
+
+@pytest.mark.parametrize(("mode", "seconds"), [(Mode.ON, 1.0), (Mode.DRY, EVENT_S)])
+def test_events_while_vms_make_room_start_periods_at_once(mode: Mode, seconds: float) -> None:
+    """An order pays for the room that they leave. In mode dry they never leave it."""
+    site = OrderSite()
+    try:
+        site.state_order(site.vms("ann", 4), 3.0)
+        site.periods(6)
+        site.set_duration(Lcm.SAVE_STOP, 600.0)
+        site.state_order(site.vms("bob", 4), 90.0)
+        site.world_settings["acting"] = ActingSettings(mode=mode)
+        site.start_daemon()
+        site.periods(1)
+        starts = record_starts(site)
+        for _ in range(20):
+            site.scheduler.wake_after_event()
+            site.clock.advance(1.0)
+        gaps = [later - earlier for earlier, later in pairwise(starts)]
+        assert gaps
+        assert gaps == pytest.approx([seconds] * len(gaps), abs=0.5)
+        site.result(site.stopped())
+    finally:
+        site.close()
 
 
 def test_an_event_during_a_period_starts_another(frontend: Frontend) -> None:

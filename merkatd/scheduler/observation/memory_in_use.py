@@ -194,9 +194,17 @@ def _for_waiting(
 
 
 def _paid_for(snapshot: Snapshot, view: MarketView, floor: Floats, rows: Ints) -> Bools:
-    """[rows]: whether the bid pays at least the reserve price for the VM's floor."""
-    least = float(view.reserve[MEMORY])
-    pays: Bools = snapshot.vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * least
+    """[rows]: whether the bid pays at least the reserve price for the VM's floor.
+
+    A VM in a limit order must pay the announced prices for all that it needs. Below them its order
+    would not start, and the memory would lie idle.
+    """
+    vms = snapshot.vms
+    pays: Bools = vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * float(view.reserve[MEMORY])
+    ordered = vms.order[rows] != NO_ROW
+    if ordered.any():
+        prices = np.fmax(snapshot.markets.announced[view.market], view.reserve)
+        pays &= ~ordered | (vms.bid[rows].sum(axis=1) >= floor[rows] @ prices)
     return pays
 
 
