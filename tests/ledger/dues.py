@@ -18,6 +18,8 @@ from merkatd.scheduler.charging.used_cpu import CPU
 from tests.ledger.site import INTERVAL_S, VMS
 
 _MOST_PERIODS = 2.0
+_PRECISION = 1e-3
+"""The error of amounts in floating point, in micro-credits."""
 
 
 @dataclass(slots=True)
@@ -85,8 +87,10 @@ class Dues:
         sure = contended | alone[:, np.newaxis]
         periods_run = detail.seconds[:, np.newaxis] / INTERVAL_S
         given: Floats = arrays["allocation"][rows]
-        owed = np.rint(_each(arrays, rows, price * given) * periods_run * MICRO).astype(np.int64)
-        least = np.where(sure, owed, 0)
+        owed = _each(arrays, rows, price * given) * periods_run * MICRO
+        # Each amount is a difference of two rounded ones, and wrong by less than a micro-credit.
+        least = np.where(sure, np.floor(owed - _PRECISION), 0.0).astype(np.int64)
+        greatest = np.ceil(owed + _PRECISION).astype(np.int64)
         # A VM that starts also pays for its use of all cores before limits applied.
         all_cores = UNITS_PER_CORE * arrays["vcpus"][rows] * elapsed_s / INTERVAL_S
         more = np.ceil(price[:, CPU] * all_cores * MICRO).astype(np.int64)
@@ -95,11 +99,14 @@ class Dues:
         paid: Counter[int] = Counter()
         for row, account in enumerate(detail.account.tolist()):
             due[account] += int(least[row].sum())
-            most[account] += int(owed[row].sum()) + int(more[row] * ~running[rows][row])
+            most[account] += int(greatest[row].sum()) + int(more[row] * ~running[rows][row])
             paid[account] += int(detail.charged[row].sum())
         missing = charge_store.shortfalls(connection, period.number)
         in_all = {n: paid[n] + missing.get(n, 0) for n in due}
-        assert all(due[n] <= in_all[n] <= most[n] for n in due)
+        outside = {
+            n: (due[n], in_all[n], most[n]) for n in due if not due[n] <= in_all[n] <= most[n]
+        }
+        assert not outside, "account: (least, charged or missing, most)"
         posted = {
             int(reference.rpartition("/")[2]): entry_store.amounts_of(connection, number)
             for reference, number in entry_store.transactions_below(
