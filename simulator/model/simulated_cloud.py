@@ -65,6 +65,8 @@ class SimulatedCloud:
     than the daemon's default, as traces have jobs of a second with deadlines as short."""
     renewal_s: float = 3600.0
     """Time between renewals of budgets."""
+    monitor_s: float = 1.0
+    """Time between two looks of an application's monitor (`every_s` of `monitor`)."""
     memory_use: float = 1.0
     """The part of its memory that a task uses."""
     costs: OperationCosts = field(default_factory=OperationCosts)

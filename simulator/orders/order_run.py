@@ -182,6 +182,7 @@ class OrderRun:
                 platform.compute(mine, now_s)
             elif life in {Life.SAVES, Life.GONE} and platform.running:
                 platform.stop_computing(mine, now_s, displaced=life is Life.SAVES)
+            self.controllers.watch(platform)
 
     # -- the period ---------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class PatientControllers:
         self._cloud, self._clock, self._vms = cloud, clock, vms
         self._early, self._early_starts = early, early_starts
         self._attended: dict[int, PatientPlatform] = {}
+        self._attended_s: dict[int, float] = {}
+        """When the controller and the monitor of each platform began."""
 
     def announce(
         self, platforms: Iterable[PatientPlatform], seen: Snapshot, decision: Decision
@@ -67,6 +69,8 @@ class PatientControllers:
                     platform.tenancy, self._cloud, "patient", platform.started_s, platform.memory
                 )
                 platform.attended = AttendedApplication(given, partial(self._act, platform))
+                self._attended_s[platform.id] = now_s
+                self.watch(platform)
             mine = [rows[vm] for vm in platform.vms]
             vms = [
                 VmNow(vm=vm, cluster=TASKS, state=state, bid=bid, allocation=allocation)
@@ -81,6 +85,29 @@ class PatientControllers:
             status = platform.order_status()
             news = news_of(platform.tenancy, str(platform.state), vms, market, status)
             self._clock.callLater(0.0, self._hear, platform, platform.attended, news)
+
+    def watch(self, platform: PatientPlatform) -> None:
+        """Let the monitor of a platform see its end; call this whenever all its VMs compute.
+
+        Monitors look again and again. Here they look once the work can be done.
+        """
+        if platform.attended is None or platform.done_s == inf:
+            return
+        now_s, every_s = self._clock.seconds(), self._cloud.monitor_s
+        first_s = self._attended_s[platform.id] + PHASE * every_s
+        looks = ceil((max(platform.done_s, now_s) - first_s) / every_s - _ROUNDING)
+        look_s = first_s + max(looks, 0) * every_s
+        self._clock.callLater(
+            max(look_s - now_s, 0.0), self._look, platform, platform.attended, platform.done_s
+        )
+
+    def _look(
+        self, platform: PatientPlatform, attended: AttendedApplication, done_s: float
+    ) -> None:
+        """Give a controller what its monitor measures, if the work is done."""
+        if platform.attended is not attended or platform.done_s > done_s + _ROUNDING:
+            return
+        attended.take_measured(platform.measured(self._clock.seconds()))
 
     def _states(self, vms: Sequence[int], seen: Ints) -> list[str]:
         """Return the states of VMs as their controller sees them."""
@@ -124,6 +151,10 @@ class PatientControllers:
         self._early_starts.after_action(self._early, platform.id, platform.id, action)
         return ActionOutcome(accepted=True)
 
+
+PHASE = 0.3
+"""The time from the start of a monitor to its first look, as a part of the time between looks."""
+_ROUNDING = 1e-6
 
 _NAMES = {int(state): state.name.lower() for state in VmState}
 

@@ -207,12 +207,20 @@ class PatientPlatform:
         self.running -= len(vms)
         self.computes_since_s = inf
 
+    @property
+    def done_s(self) -> float:
+        """Return when its work will be done if it goes on; infinite while it does not compute."""
+        speed = self.migrating_speed if self.moving else 1.0
+        return self.computes_since_s + self.tenancy.left_s / speed
+
     def measured(self, now_s: float) -> Measured:
         """Return what its monitor measures: all guests are equally far."""
         self.work_until(now_s)
         part = 1.0 - self.tenancy.left_s / self.tenancy.application.run_s
         count = Count(done=int(STEPS * part + _ROUNDING))
         values = measured_values(dict.fromkeys(self.vms, count), {}, now_s)
+        if self.tenancy.left_s <= 0.0:
+            values["exit"] = 0.0
         return Measured(cluster=TASKS, at_s=now_s, values=values)
 
     def work_until(self, now_s: float) -> None:

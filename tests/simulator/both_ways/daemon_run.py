@@ -31,8 +31,9 @@ from merkatd.protocol.platform_messages import Assignment, Kinds, MarketNow, New
 from merkatd.scheduler.base.early_periods import GATHER_S
 from merkatd.scheduler.base.settings import MarketRules, Rhythm
 from merkatd.scheduler.phases.announce import Announcement
-from simulator.market.attended_applications import STEPS
+from simulator.market.attended_applications import STEPS, TASKS
 from simulator.model.simulated_cloud import RESOURCES, SimulatedCloud
+from simulator.orders.patient_controllers import PHASE
 from simulator.workloads.job_applications import Application
 from tests.platforms.site import Notes, Site
 from tests.scheduler.frontend import START_S
@@ -103,18 +104,30 @@ class _Attended:
         self._site, self._controller = site, controller
         self._times = DecisionTimes(controller.assignment.interval_s)
         self._stopped = False
+        self._vms: Sequence[int] = ()
+        site.clock.callLater(PHASE * site.monitor_s, self._watch)
+
+    def _watch(self) -> None:
+        """Report the end of the work, as a monitor that looks again and again."""
+        if self._stopped:
+            return
+        if "exit" in self._site.iterations(self._vms):
+            self._measure(self._vms)
+        self._site.clock.callLater(self._site.monitor_s, self._watch)
+
+    def _measure(self, vms: Sequence[int]) -> None:
+        if values := self._site.iterations(vms):
+            at_s = self._site.clock.seconds()
+            measured = Measured(cluster=TASKS, at_s=at_s, values=values)
+            self._site.wait(self._controller.take(measured))
 
     def hear(self, news: News) -> None:
         """Give the controller measurements, and the news now or when it decides next."""
         clock = self._site.clock
         if self._stopped:
             return
-        for terms in self._controller.assignment.clusters:
-            vms = [vm.vm for vm in news.vms if vm.cluster == terms.name and vm.state == "running"]
-            values = self._site.iterations(vms)
-            if values:
-                measured = Measured(cluster=terms.name, at_s=clock.seconds(), values=values)
-                self._site.wait(self._controller.take(measured))
+        self._vms = [vm.vm for vm in news.vms]
+        self._measure([vm.vm for vm in news.vms if vm.state == "running"])
         self._take(self._times.select(news, clock.seconds()))
         if self._times.late_s < inf:
             clock.callLater(max(self._times.late_s - clock.seconds(), 0.0), self._hear_late)
@@ -167,6 +180,7 @@ class DaemonRun(Site):
             money=MoneySettings(supply=1e9, replenishment_s=cloud.renewal_s),
         )
         self._jobs, self._memory_use = jobs, cloud.memory_use
+        self.monitor_s = cloud.monitor_s
         self._set_delays(cloud)
         self._owners = self.first_tenants([f"tenant{row}" for row in range(len(jobs))], 1e6)
         self._row_of = {owner: row for row, owner in enumerate(self._owners)}
@@ -242,7 +256,10 @@ template = '''{vm}'''
         """Return what a monitor of these VMs' guests measures now."""
         guests = {vm: self.cloud.guests.guest(vm) for vm in vms}
         counts = {vm: of_guest({"log": guest.log}) for vm, guest in guests.items() if guest}
-        return measured_values(counts, {}, self.clock.seconds())
+        values = measured_values(counts, {}, self.clock.seconds())
+        if values and all(count.done >= STEPS for count in counts.values()):
+            values["exit"] = 0.0
+        return values
 
     def _watch(self, vm: Vm, state: OneVmState, before: Lcm) -> None:
         """Record starts and suspensions, and wake the timer as OpenNebula's events do."""
