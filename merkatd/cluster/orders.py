@@ -12,6 +12,8 @@ from merkatd.cluster.columns import Bools, Floats, Ints, read_only
 from merkatd.cluster.snapshot import Snapshot
 from merkatd.cluster.vms import Vms, VmState
 
+LEAST_LIMIT = 1e-6
+"""The ledger's smallest unit: the limit of an order that should not run."""
 _MEMORY = "memory"
 
 

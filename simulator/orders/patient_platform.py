@@ -8,7 +8,7 @@ from typing import Any
 
 from controllers.monitors.iteration_count import Count, measured_values
 from merkatd.cluster import ACTIVE, BIDDING, VmState
-from merkatd.cluster.orders import LimitOrder
+from merkatd.cluster.orders import LEAST_LIMIT, LimitOrder
 from merkatd.platforms.rules.awaited_starts import StartOutlook, start_outlook
 from merkatd.platforms.rules.lifecycle_events import (
     ENDS,
@@ -29,7 +29,6 @@ from merkatd.platforms.rules.start_conditions import (
     limit_of,
 )
 from merkatd.platforms.rules.stated_limits import (
-    LEAST_LIMIT,
     order_facts,
     ordered_members,
     restated,
@@ -154,6 +153,13 @@ class PatientPlatform:
         members = ordered_members(set(self.vms), running, limit, complete=complete)
         order = self._with_vms(self.order, members)
         self.order = restated(order, self.state, limit, terms, offer, is_up=bool(running))
+
+    def fill_new_order(self) -> None:
+        """Put its VMs into its limit order, if all exist before it has run (`first_orders.py`)."""
+        order = self.order
+        is_new = self.state is PlatformState.STARTING and order is not None and not order.vms
+        if is_new and order is not None and order.limit > LEAST_LIMIT and not self.missing:
+            self.order = self._with_vms(order, set(self.vms))
 
     def enter(self, event: LifecycleEvent | None, now_s: float) -> bool:
         """Record an event; return whether it changes the state."""

@@ -34,6 +34,8 @@ class ObservedCloud:
     ) -> Snapshot:
         """Return the cloud with the limit orders of platforms; `prices` were announced last."""
         vms = self._vms.present
+        for platform in living:
+            platform.fill_new_order()
         saved = frozenset(self._vms.saved.tolist())
         stated = replace(stated_orders(living, self._market.name, prices), saved=saved)
         plain, words = self._plain(now_s, period, vms), self._vms.words(vms)

@@ -61,14 +61,17 @@ class TestWaiting:
         assert news.order.cost == pytest.approx(COST)
         assert [book.runs for book in news.market.orders] == [True]
 
-    def test_its_vms_bid_nothing_before_their_order_is_stated(self, site: Queues) -> None:
-        """In an empty cloud VMs that bid nothing would start at once."""
+    def test_the_period_that_first_sees_its_vms_starts_them(self, site: Queues) -> None:
+        """They bid nothing: all start in its order."""
         platform = site.patient()
-        site.until(platform, "queued")
-        assert site.states(platform) == {"PENDING"}
+        site.until(platform, "starting")
+        assert not site.exists(platform) or not site.orders(platform).vms
+        site.periods(1)
+        assert site.orders(platform).runs
+        assert site.orders(platform).vms == tuple(sorted(site.vms(platform)))
         bids = site.read(bid_store.amounts)
         assert {sum(bids[vm].values()) for vm in site.vms(platform)} == {0.0}
-        site.periods(2)
+        site.periods(1)
         assert site.states(platform) == {"RUNNING"}
 
     def test_its_order_has_all_vms_or_none(self, site: Queues) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from merkatd.cluster.orders import LEAST_LIMIT
 from merkatd.database import Database
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.platforms.lifecycle.controller_failures import LASTING_S
-from merkatd.platforms.rules.stated_limits import LEAST_LIMIT
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     SetLimit,

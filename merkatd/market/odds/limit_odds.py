@@ -32,6 +32,7 @@ from math import floor, isfinite, log10
 import numpy as np
 
 from merkatd.cluster.columns import Floats
+from merkatd.cluster.orders import LEAST_LIMIT
 
 _DAY_S = 86_400.0
 _ROUNDING = 1e-9
@@ -151,8 +152,6 @@ def limits_around(needed: float | None, past: NeededLimits | None) -> list[float
 
 _FACTORS = (0.5, 0.75), (1.5, 2.0)
 _DIGITS = 4
-LEAST_LIMIT = 1e-6
-"""The ledger's smallest unit."""
 BEYOND = 1e9
 """A limit above this is as good as none: bids never leave the whole of a market."""
 

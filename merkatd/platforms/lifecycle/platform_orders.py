@@ -32,7 +32,7 @@ import sqlalchemy as sa
 
 from merkatd.cluster import ACTIVE, Floats, Snapshot
 from merkatd.cluster.columns import NO_ROW, rows_of
-from merkatd.cluster.orders import LimitOrder
+from merkatd.cluster.orders import LEAST_LIMIT, LimitOrder
 from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
@@ -43,7 +43,6 @@ from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
 from merkatd.platforms.rules.lifecycle_events import ENDS, UP_OR_COMING, OrderInput, PlatformState
 from merkatd.platforms.rules.start_conditions import TEMPER, MarketOffer, Terms, limit_of
 from merkatd.platforms.rules.stated_limits import (
-    LEAST_LIMIT,
     order_facts,
     ordered_members,
     restated,

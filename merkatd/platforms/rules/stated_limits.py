@@ -4,13 +4,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 
-from merkatd.cluster.orders import LimitOrder
+from merkatd.cluster.orders import LEAST_LIMIT, LimitOrder
 from merkatd.platforms.rules.lifecycle_events import OrderInput, PlatformState
 from merkatd.platforms.rules.start_conditions import MarketOffer, Terms
 from merkatd.policies.patience import funded_s
 
-LEAST_LIMIT = 1e-6
-"""The ledger's smallest unit: the limit of an order that should not run."""
 _STATED = "its limit order takes part from the next period on"
 _INCOMPLETE = "not all of its VMs exist"
 _NO_CREDITS = "it has no credits for a limit order"

@@ -12,6 +12,7 @@ from merkatd.cluster import ACTIVE, Step, Stop, VmState
 from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.orders import NO_ORDERS, StatedOrders
 from merkatd.database.fleets import fleet_store, group_vm_store
+from merkatd.database.fleets.first_orders import fill_new_orders
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.fleets.order_reading import read_orders
 from merkatd.database.scheduler import (
@@ -201,6 +202,7 @@ def _store(
     present = bid_store.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
     bid_store.forget(connection, gone)
+    fill_new_orders(connection)
     left = limit_order_store.lost_vms(connection, owners, observation.ailing.keys())
     limit_order_store.remove_vms(connection, left)
     _update_saved(connection, observation, outstanding)
