@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.orders import are_stuck, held_amounts
 from merkatd.market.market_view import MarketView
@@ -140,6 +140,10 @@ class OrderPlaces:
             return np.full(len(self.members), NO_HOST)
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self._then.hosts(self.members), NO_HOST)
+
+    def taken(self, members: Bools) -> Ints:
+        """Return the hosts of these members' VMs once the orders have taken their places."""
+        return self._then.hosts(self.members[members])
 
     def going(self) -> Ints:
         """Return, for each VM that must leave its host, the host to which it must go."""
