@@ -3,6 +3,14 @@
 A strategy checks for each VM alone whether a host would take it. If several VMs need the same last
 device, lease or gigabyte, those after the first are removed (a new VM waits, a running one stays).
 The rest is decided again, so that shares and prices are correct without them.
+
+# Note [Owners whose VMs are late again and again]
+
+An owner can let one VM after the other be late. Example: a network has one lease left, and each of
+nine orders has two VMs that need one. Each order takes the whole cloud, so the next one is found
+only once the one before is removed. When the rounds were used up, no order of anyone started, in
+every period. So from the fourth round on the owner of a late VM gets no host for any other waiting
+VM in this period.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +26,7 @@ from merkatd.cluster import (
     Migrate,
     Plan,
     Snapshot,
+    VmState,
     urgent_vms,
 )
 from merkatd.cluster.columns import NO_HOST, is_one_of
@@ -37,6 +46,8 @@ from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_
 MOST_ROUNDS = 8
 """The most repeated decisions; after that, steps without stock are removed from the plan."""
 
+_PATIENT_ROUNDS = 3
+"""The rounds after which the owner of a late VM gets no other host in this period."""
 _TURNS = 5
 """The most decisions because of missing memory; in the last one nothing is migrated."""
 
@@ -53,6 +64,7 @@ def within_capacity(
     """
     late: dict[int, str] = {}
     stays: set[int] = set()
+    owners: set[int] = set()
     decision = decide(snapshot)
     for turn in range(MOST_ROUNDS + 1):
         more = {} if stock is None else _left_out(snapshot, decision, stock())
@@ -62,6 +74,9 @@ def within_capacity(
         stays |= held
         if not more and not held:
             break
+        if turn >= _PATIENT_ROUNDS:
+            owners |= {int(snapshot.vms.owner[snapshot.vm_row(vm)]) for vm in more}
+            late = _others_of(snapshot, owners) | late
         if turn < MOST_ROUNDS:
             now = without_places(snapshot, late.keys() | stays)
             if turn == MOST_ROUNDS - 1:
@@ -143,6 +158,16 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     closed = is_one_of(hosts.id, to) & (hosts.state == int(HostState.ON))
     state = np.where(closed, int(HostState.DISABLED), hosts.state)
     return replace(snapshot, hosts=replace(hosts, state=state))
+
+
+def _others_of(snapshot: Snapshot, owners: AbstractSet[int]) -> dict[int, str]:
+    """Return all VMs of these owners that wait for a host, by id, with the reason."""
+    vms = snapshot.vms
+    waits = (vms.state == int(VmState.PENDING)) & is_one_of(vms.owner, owners)
+    return dict.fromkeys(vms.id[waits].tolist(), _OFTEN_LATE)
+
+
+_OFTEN_LATE = "too many of its owner's VMs need a resource of which nothing is left in this period"
 
 
 def _left_out(snapshot: Snapshot, decision: Decision, stock: CapacityPort) -> Mapping[int, str]:
