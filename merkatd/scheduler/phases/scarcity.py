@@ -10,7 +10,8 @@ An owner can let one VM after the other be late. Example: a network has one leas
 nine orders has two VMs that need one. Each order takes the whole cloud, so the next one is found
 only once the one before is removed. When the rounds were used up, no order of anyone started, in
 every period. So from the fourth round on the owner of a late VM gets no host for any other waiting
-VM in this period.
+VM in this period. The same applies to owners of hopeless VMs from the second decision on, as hosts
+that hopeless VMs want are closed to the VMs of all owners.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,7 +76,7 @@ def within_capacity(
         if not more and not held:
             break
         if turn >= _PATIENT_ROUNDS:
-            owners |= {int(snapshot.vms.owner[snapshot.vm_row(vm)]) for vm in more}
+            owners |= _owners_of(snapshot, more.keys())
             late = _others_of(snapshot, owners) | late
         if turn < MOST_ROUNDS:
             now = without_places(snapshot, late.keys() | stays)
@@ -107,11 +108,12 @@ def within_memory(
     late: dict[int, str] = {}
     tried: dict[int, str] = {}
     coming: dict[int, int] = {}
-    gangs = set[int]()
+    gangs, owners = set[int](), set[int]()
     now, must = snapshot, urgent_vms(snapshot)
     for turn in range(_TURNS):
         decision, limits = decide(now, coming)
         hopeless = limits.hopeless.keys()
+        owners |= _owners_of(snapshot, hopeless) if turn else set()
         new = limits.postponed.keys() - late.keys()
         if not new and not hopeless:
             break
@@ -124,6 +126,8 @@ def within_memory(
         now, kept = with_orders_postponed(now, in_time, decision.plan)
         gangs |= kept.keys()
         coming = {vm: to for vm, to in {**coming, **to, **kept}.items() if vm not in hopeless}
+        others = _others_of(snapshot, owners)
+        late |= {vm: others[vm] for vm in others.keys() - tried.keys() - late.keys() - gangs}
         now = without_places(_only_there(now, kept), late.keys() - gangs)
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, hopeless)
@@ -158,6 +162,11 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     closed = is_one_of(hosts.id, to) & (hosts.state == int(HostState.ON))
     state = np.where(closed, int(HostState.DISABLED), hosts.state)
     return replace(snapshot, hosts=replace(hosts, state=state))
+
+
+def _owners_of(snapshot: Snapshot, vms: AbstractSet[int]) -> set[int]:
+    """Return the owners of these VMs; ids below 0 are VMs that are to be created."""
+    return {int(snapshot.vms.owner[snapshot.vm_row(vm)]) for vm in vms if vm >= 0}
 
 
 def _others_of(snapshot: Snapshot, owners: AbstractSet[int]) -> dict[int, str]:
