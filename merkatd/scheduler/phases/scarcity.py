@@ -126,8 +126,8 @@ def within_memory(
         now, kept = with_orders_postponed(now, in_time, decision.plan)
         gangs |= kept.keys()
         coming = {vm: to for vm, to in {**coming, **to, **kept}.items() if vm not in hopeless}
-        others = _others_of(snapshot, owners)
-        late |= {vm: others[vm] for vm in others.keys() - tried.keys() - late.keys() - gangs}
+        theirs = _others_of(snapshot, owners)
+        late |= {vm: theirs[vm] for vm in theirs.keys() - tried.keys() - late.keys() - gangs}
         now = without_places(_only_there(now, kept), late.keys() - gangs)
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, hopeless)
