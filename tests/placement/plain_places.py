@@ -20,12 +20,12 @@ class PlainPlaces(OrderPlaces):
         rules = HardConstraints(snapshot, view)
         others = view.place.copy()
         others[members] = NO_HOST
-        fixed = np.where(view.movable & ~rules.stays, NO_HOST, others)
         self.then = GangBoard(view, Board(view, others), rules)
         self.now = GangBoard(view, Board(view, view.place), rules)
-        self.alone = GangBoard(view, Board(view, fixed), rules)
+        self.alone = GangBoard(view, Board(view, others), rules)
         self.may_leave = view.movable & ~are_held(snapshot, HOLD_S)[view.vms] & ~rules.stays
         self.may_leave[members] = False
+        self.may_ever_leave = self.may_leave.copy()
         self.ranked: list[int] = []
         self.with_hosts: set[int] = set()
         self.looked_at: list[int] = []
@@ -118,8 +118,19 @@ class PlainPlaces(OrderPlaces):
         there, waiting = self.parts(order)
         vms = np.sort(np.concatenate([there, waiting]))
         if self.alone.keep(there, self.view.place[there]):
-            exist = self.alone.take(waiting)
+            exist = self.fit_alone(waiting)
         else:
-            exist = bool(self.view.movable[there].all()) and self.alone.take(vms)
+            exist = bool(self.view.movable[there].all()) and self.fit_alone(vms)
         self.alone.leave(vms)
         return exist
+
+    def fit_alone(self, vms: Ints) -> bool:
+        """Place these VMs where VMs that bid may move; return success."""
+        if self.alone.take(vms):
+            return True
+        moved = self.alone.take_with_moves(vms, self.may_ever_leave)
+        if moved is None:
+            return False
+        self.alone.leave(vms)
+        self.alone.put(np.array(moved, dtype=np.int64), self.view.place[moved])
+        return True

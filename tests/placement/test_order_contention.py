@@ -98,3 +98,19 @@ def test_the_floor_of_a_vm_that_waits_keeps_no_order_out() -> None:
     """It bids next to nothing."""
     vms = [(NO_HOST, 0.1, 100.0, NO_ROW), (NO_HOST, 6.0, 60.0, 0)]
     assert starts(decided(with_floors(halls(1, vms), [60.0, 0.0]))) == [1]
+
+
+@pytest.mark.parametrize("limit", [1.0, 30.0, 60.0])
+def test_an_order_that_fits_on_no_host_beside_floors_raises_no_price(limit: float) -> None:
+    """The market has 80 units beside the floors, and no host more than 40."""
+    bids = [(0, 50.0, 90.0, NO_ROW), (1, 50.0, 90.0, NO_ROW)]
+    decision = decided(with_floors(halls(2, [*bids, (NO_HOST, limit, 50.0, 0)]), [60.0, 60.0, 0.0]))
+    assert decision.prices[0, 0] == pytest.approx(0.001)
+    assert "no hosts have room" in decision.orders[10].why
+
+
+def test_an_order_for_which_a_bid_can_move_raises_the_price() -> None:
+    """The third host takes the VM that bids, with its floor, and the bids ask for more."""
+    bids = [(0, 50.0, 90.0, NO_ROW), (1, 50.0, 90.0, NO_ROW), (2, 50.0, 90.0, NO_ROW)]
+    snapshot = with_floors(halls(3, [*bids, (NO_HOST, 20.0, 60.0, 0)]), [60.0, 60.0, 20.0, 0.0])
+    assert decided(snapshot).prices[0, 0] == pytest.approx(20.0 / 60.0)

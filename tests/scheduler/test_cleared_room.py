@@ -148,14 +148,46 @@ def test_an_order_that_ends_right_after_its_start_pays_for_a_whole_interval(aren
     assert 0.9 * COST < arena.paid() < 1.1 * COST
 
 
-def test_an_order_that_a_higher_one_displaces_owes_no_more(arena: Arena) -> None:
-    """The higher one pays from then on."""
-    arena.clock.advance(5.0)
-    third = arena.vms("ann")
-    arena.state_order(third, 50.0)
+def test_an_order_that_a_higher_one_displaces_pays_for_the_interval(arena: Arena) -> None:
+    """Otherwise an owner could displace its own order, which makes others leave, by a small one."""
+    low = replace(arena.limit_order(arena.dearer), limit=COST * 1.02)
+    arena.read(lambda connection: limit_order_store.change(connection, low))
+    arena.clock.advance(1.0)
+    small = arena.vm(1.0, f"bob:{PASSWORD}", CPU=0.02, VCPU=2, MEMORY=16, MERKAT_MAX_CPU=101)
+    displacing = arena.state_order([small], 900.0)
+    arena.period()
+    assert not arena.limit_order(arena.dearer).runs
+    cost = arena.limit_order(displacing).cost
+    assert cost is not None
+    assert cost < COST / 2
+    arena.clock.advance(1.0)
+    arena.bench.ok("one.vm.action", "terminate-hard", small)
+    arena.withdraw()
     arena.period()
     arena.periods(3)
-    assert 0 < arena.paid() < 0.2 * COST
+    assert arena.paid() == pytest.approx(COST + cost, rel=0.02)
+
+
+def test_an_order_that_clears_room_again_pays_for_each_time_once(arena: Arena) -> None:
+    """It is displaced after 20 s, clears room again after 50 s, and is withdrawn then."""
+    arena.set_duration(Lcm.SAVE_STOP, 10.0)
+    arena.clock.advance(20.0)
+    third = arena.state_order(arena.vms("ann"), 50.0)
+    arena.period()
+    assert not arena.limit_order(arena.dearer).runs
+    arena.clock.advance(30.0)
+    low = replace(arena.limit_order(third), limit=COST / 2)
+    arena.read(lambda connection: limit_order_store.change(connection, low))
+    arena.period()
+    again = arena.limit_order(arena.dearer)
+    assert again.why.endswith("once other VMs have left its hosts")
+    assert again.cost is not None
+    arena.withdraw()
+    arena.clock.advance(1.0)
+    arena.period()
+    arena.clock.advance(60.0)
+    arena.periods(3)
+    assert arena.paid() == pytest.approx(COST * 50.0 / 60.0 + again.cost, rel=0.05)
 
 
 def test_while_an_administrator_approves_each_step_room_costs_nothing(arena: Arena) -> None:

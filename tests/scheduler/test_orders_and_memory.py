@@ -1,6 +1,7 @@
 """Limit orders whose VMs wait until balloons have made room on their hosts."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -137,9 +138,11 @@ class _Empty:
 
 
 def test_nobody_is_displaced_after_the_last_decision_for_scarce_resources() -> None:
-    """In each decision another order lacks a lease; the last one starts none."""
+    """In each decision another owner's order lacks a lease; the last one starts none."""
     waiting = [(NO_HOST, 90.0 - order, 60.0, order) for order in range(1, MOST_ROUNDS + 3)]
     snapshot = halls(1, [(0, 1.0, 60.0, 0), *waiting])
+    owners = replace(snapshot.vms, owner=snapshot.vms.id)
+    snapshot = replace(snapshot, vms=owners)
     decision = within_capacity(snapshot, decided, _Empty)
     assert decision.plan.steps == ()
     assert decision.orders[10].runs

@@ -200,12 +200,15 @@ class GangBoard:
     def _best_to_leave(self, vm: int, host: int, candidates: list[int]) -> int:
         """Return the smallest VM that makes room enough, or else the largest."""
         missing = np.maximum(self._view.floor[vm] - self._free[host], 0.0)
-        enough = [
-            other for other in candidates if (self._view.floor[other] >= missing * NEARLY).all()
-        ]
-        if enough:
-            return min(enough, key=lambda other: (float(self._size[other]), other))
-        return max(candidates, key=lambda other: (float(self._size[other]), -other))
+        others = np.array(candidates)
+        size, enough = (
+            self._size[others],
+            (self._view.floor[others] >= missing * NEARLY).all(axis=1),
+        )
+        if enough.any():
+            size = np.where(enough, size, np.inf)
+            return int(others[size == size.min()].min())
+        return int(others[size == size.max()].min())
 
     def _fits(self, vm: int, host: int) -> bool:
         allowed = self._rules.allowed(vm, self._board.place)[host]

@@ -2,14 +2,21 @@
 
 # Note [Orders that surely fit]
 
-An order without room in the market raises prices only if it could ever run. A cloud may have
-thousands of such orders, and most of them fit easily. So all are tested at once first: an order
-surely fits if its running VMs have room where they are, and if as many of the roomiest hosts as it
-has waiting VMs have room for its largest, even beside the running VMs of all orders. For placing
-one VM after the other, each on the fullest host with room, always leaves one of these hosts to the
-next. Only the VMs of other orders are placed for the test.
+An order without room in the market raises prices only if it could ever run: beside the floors of
+VMs that bid, which may have to migrate, but without the other orders. A cloud may have thousands of
+such orders, and most of them fit easily. So all are tested at once first: an order surely fits if
+its running VMs have room where they are, and if as many of the roomiest hosts as it has waiting VMs
+have room for its largest, even beside the running VMs of all orders. For placing one VM after the
+other, each on the fullest host with room, always leaves one of these hosts to the next. Only the
+VMs of other orders are placed for the test.
+
+Without the floors of bids, an order could raise prices that could never run. Example: each of two
+hosts of 100 units has a VM with a floor of 60, which bids 50 for 90 units. An order of 50 units for
+30 credits fits on no host, but in the market. It lacks room there, as the bids ask for 180 units,
+and would raise their price from 0.001 to 0.6.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,6 +28,7 @@ from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
+from merkatd.placement.market.room_by_moves import RoomByMoves
 
 _ROOMY = 64
 """The number of roomiest hosts that count."""
@@ -46,20 +54,23 @@ class LoneOrders:
         rules: HardConstraints,
         rows: Ints,
         order: Ints,
-        fixed: Ints,
+        others: Ints,
         stuck: StuckVms,
+        moves: RoomByMoves,
     ) -> None:
         """`rows` are the rows in the view of the VMs in orders, and `order` their orders.
 
-        `fixed` is [VMs of the view]: the host of each VM that can't leave it, else NO_HOST.
+        `others` is [VMs of the view]: the host of each VM in no order, and of each that can't leave
+        it; else NO_HOST.
         """
         self._view, self._rules = view, rules
         self._rows, self._order = rows, order
-        self._fixed, self._stuck = fixed, stuck
+        self._others, self._stuck = others, stuck
+        self._moves = moves
 
     @cached_property
     def _alone(self) -> GangBoard:
-        board = GangBoard(self._view, Board(self._view, self._fixed), self._rules)
+        board = GangBoard(self._view, Board(self._view, self._others), self._rules)
         board.hold(*self._stuck)
         return board
 
@@ -68,7 +79,7 @@ class LoneOrders:
         """Return, by order: whether it fits by the first test."""
         view, rows, order = self._view, self._rows, self._order
         floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
-        beside = view.capacity - _by_host(self._fixed, view.floor, len(view.hosts))
+        beside = view.capacity - _by_host(self._others, view.floor, len(view.hosts))
         odd = ~self._rules.plain[rows] | (self._rules.requirement[rows] >= 0)
         odd |= self._lacks_room(beside, floor)
         beside -= _by_host(place, floor, len(view.hosts))
@@ -109,21 +120,30 @@ class LoneOrders:
     def fits(self, order: int, there: Ints, waiting: Ints) -> bool:
         """Return whether there are hosts for the VMs of an order without all other orders.
 
-        `there` are its VMs with a host, and `waiting` those without. VMs that bid may leave. So the
+        `there` are its VMs with a host, and `waiting` those without. VMs that bid may move. So the
         answer does not depend on any limit.
         """
         if self._surely[order]:
             return True
         place = self._view.place[there]
         if self._alone.keep(there, place):
-            fits = self._alone.take(waiting)
+            fits = self._fit(waiting)
             self._alone.leave(there)
-        else:
-            waiting = np.sort(np.concatenate([there, waiting]))
-            fits = bool(self._view.movable[there].all()) and self._alone.take(waiting)
-        if fits:
-            self._alone.leave(waiting)
-        return fits
+            return fits
+        both = np.sort(np.concatenate([there, waiting]))
+        return bool(self._view.movable[there].all()) and self._fit(both)
+
+    def _fit(self, vms: Ints) -> bool:
+        """Return whether these VMs fit; none of them stays on the board."""
+        moved: Sequence[int] | None = ()
+        if not self._alone.take(vms):
+            moved = self._moves.take(self._alone, vms)
+        if moved is None:
+            return False
+        self._alone.leave(vms)
+        back = np.array(moved, dtype=np.int64)
+        self._alone.put(back, self._others[back])
+        return True
 
 
 def _by_host(place: Ints, amounts: Floats, hosts: int) -> Floats:

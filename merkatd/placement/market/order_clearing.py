@@ -183,16 +183,24 @@ def _markets_with_orders(snapshot: Snapshot) -> list[int]:
 def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedOrders:
     vms = snapshot.vms
     ordered = (vms.order != NO_ROW) & (vms.market == market)
-    rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
-    view = _at_full_size(snapshot, market, rows)
-    places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
-    book = _book(snapshot, places, pricing)
-    places.rank(book.height)
+    places, book = opened_book(snapshot, market, pricing)
     cleared = _results(snapshot, places, book, book.clear())
     # A saved VM without a host must be made pending before it can be placed again.
     again = vms.id[ordered & vms.saved & (vms.state == VmState.ABSENT)].tolist()
     resumed = (Resume(period=snapshot.period, vm=vm, reason=_RESUMED) for vm in again)
     return replace(cleared, steps=(*cleared.steps, *resumed))
+
+
+def opened_book(snapshot: Snapshot, market: int, pricing: Pricing) -> tuple[OrderPlaces, OrderBook]:
+    """Return the order book of a market, and the places that its orders take as it is cleared."""
+    vms = snapshot.vms
+    ordered = (vms.order != NO_ROW) & (vms.market == market)
+    rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
+    view = _at_full_size(snapshot, market, rows)
+    places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
+    book = _book(snapshot, places, pricing)
+    places.rank(book.height)
+    return places, book
 
 
 def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.orders import are_stuck, held_amounts
 from merkatd.market.market_view import MarketView
@@ -13,6 +13,7 @@ from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.placement_problem import are_held
 from merkatd.placement.market.lone_orders import LoneOrders, StuckVms
+from merkatd.placement.market.room_by_moves import RoomByMoves
 
 _SPARE = 1.0 - 1e-9
 """The part of a host that floors use at most, so that rounding errors do not matter."""
@@ -46,8 +47,9 @@ class OrderPlaces:
         rules = HardConstraints(snapshot, view)
         self._priority = rules.priority
         held = are_held(snapshot, HOLD_S)[view.vms]
-        self._may_leave = view.movable & ~held & ~rules.stays
-        self._may_leave[members] = False
+        may_leave = view.movable & ~held & ~rules.stays
+        may_leave[members] = False
+        self._moves = RoomByMoves(snapshot.vms.owner[view.vms], may_leave)
         self.stuck = np.zeros(len(view.vms), dtype=bool)
         """[VMs of the view]: whether a VM of an order stays on its host even if it is displaced."""
         self.stuck[members] = are_stuck(snapshot, view.vms[members])
@@ -59,8 +61,8 @@ class OrderPlaces:
         self._stuck = StuckVms(stuck, held_amounts(snapshot, view.vms[stuck]))
         self._kept: list[Ints] = []
         self._arrivals = False
-        fixed = np.where(view.movable & ~rules.stays & ~self.stuck, NO_HOST, others)
-        self._lone = LoneOrders(view, rules, members, self.order, fixed, self._stuck)
+        alone = RoomByMoves(self._moves.owner, may_leave.copy())
+        self._lone = LoneOrders(view, rules, members, self.order, others, self._stuck, alone)
 
     def rank(self, height: Floats) -> None:
         """Note the heights of the orders, before the first of them takes hosts."""
@@ -141,6 +143,10 @@ class OrderPlaces:
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self._then.hosts(self.members), NO_HOST)
 
+    def taken(self, members: Bools) -> Ints:
+        """Return the hosts of these members' VMs once the orders have taken their places."""
+        return self._then.hosts(self.members[members])
+
     def going(self) -> Ints:
         """Return, for each VM that must leave its host, the host to which it must go."""
         return self._then.hosts(np.array(self.leaving, dtype=np.int64))
@@ -182,10 +188,10 @@ class OrderPlaces:
         self.later[order] = True
         if self._take_from_lowest(waiting) or self._then.take(waiting):
             return True
-        moved = self._then.take_with_moves(waiting, self._may_leave)
+        moved = self._moves.take(self._then, waiting)
         if moved is not None:
             self.leaving += moved
-            self._may_leave[moved] = False
+            self._moves.may_leave[moved] = False
             return True
         self.later[order] = False
         self._then.leave(there)

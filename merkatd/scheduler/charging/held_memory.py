@@ -126,6 +126,13 @@ def floors(arrays: Mapping[str, Any]) -> Floats:
     return with_held(arrays["floor"], arrays["holding_mib"])
 
 
+def beyond_share(arrays: Mapping[str, Any]) -> Floats:
+    """[vms]: MiB that each VM has beyond its share; 0 for VMs without held memory."""
+    share = arrays["allocation"][:, MEMORY]
+    beyond: Floats = np.fmax(arrays["holding_mib"] - share, 0.0)
+    return beyond
+
+
 def amounts_given(arrays: Mapping[str, Any]) -> Floats:
     """[vms, resources]: the amounts of each VM: its share, its held memory, or what its bid buys.
 

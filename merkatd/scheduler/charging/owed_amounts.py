@@ -18,6 +18,7 @@ from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.charged_span import MAX_OWED, whole
 from merkatd.scheduler.charging.used_cpu import CPU, units
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
 
 Arrays = Mapping[str, Any]
 
@@ -65,12 +66,21 @@ def sold(arrays: Arrays) -> tuple[str, ...]:
 def costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
     """[rows, resources]: credits that each VM owes for one whole period of running.
 
-    A VM in a limit order owes its part of what the order cost when it was decided.
+    A VM in a limit order owes its part of what the order cost when it was decided, and the reserve
+    price of memory that it holds beyond its size. Otherwise a guest without a balloon could hold
+    all of its memory for the cost of a MiB (MERKAT_MAX_MEMORY).
     """
     owed = _costs(
         arrays, rows, markets, arrays["bid"][rows], held_memory.amounts_given(arrays)[rows]
     )
-    return _with_order_costs(owed, arrays, rows)
+    owed = _with_order_costs(owed, arrays, rows)
+    if "order_cost" not in arrays or "holding_mib" not in arrays:
+        return owed
+    beyond_mib = held_memory.beyond_share(arrays)[rows]
+    beyond_mib[np.isnan(arrays["order_cost"][rows]).all(axis=1)] = 0.0
+    terms = arrays if "by_use" in arrays else terms_of(markets, sold(arrays))
+    owed[:, MEMORY] += beyond_mib * terms["reserve"][arrays["market"][rows], MEMORY]
+    return owed
 
 
 def _with_order_costs(owed: Floats, arrays: Arrays, rows: Ints) -> Floats:

@@ -3,6 +3,15 @@
 A strategy checks for each VM alone whether a host would take it. If several VMs need the same last
 device, lease or gigabyte, those after the first are removed (a new VM waits, a running one stays).
 The rest is decided again, so that shares and prices are correct without them.
+
+# Note [Owners whose VMs are late again and again]
+
+An owner can let one VM after the other be late. Example: a network has one lease left, and each of
+nine orders has two VMs that need one. Each order takes the whole cloud, so the next one is found
+only once the one before is removed. When the rounds were used up, no order of anyone started, in
+every period. So from the fourth round on the owner of a late VM gets no host for any other waiting
+VM in this period. The same applies to owners of hopeless VMs from the second decision on, as hosts
+that hopeless VMs want are closed to the VMs of all owners.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +27,7 @@ from merkatd.cluster import (
     Migrate,
     Plan,
     Snapshot,
+    VmState,
     urgent_vms,
 )
 from merkatd.cluster.columns import NO_HOST, is_one_of
@@ -37,6 +47,8 @@ from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_
 MOST_ROUNDS = 8
 """The most repeated decisions; after that, steps without stock are removed from the plan."""
 
+_PATIENT_ROUNDS = 3
+"""The rounds after which the owner of a late VM gets no other host in this period."""
 _TURNS = 5
 """The most decisions because of missing memory; in the last one nothing is migrated."""
 
@@ -53,6 +65,7 @@ def within_capacity(
     """
     late: dict[int, str] = {}
     stays: set[int] = set()
+    owners: set[int] = set()
     decision = decide(snapshot)
     for turn in range(MOST_ROUNDS + 1):
         more = {} if stock is None else _left_out(snapshot, decision, stock())
@@ -62,6 +75,9 @@ def within_capacity(
         stays |= held
         if not more and not held:
             break
+        if turn >= _PATIENT_ROUNDS:
+            owners |= _owners_of(snapshot, more.keys())
+            late = _others_of(snapshot, owners) | late
         if turn < MOST_ROUNDS:
             now = without_places(snapshot, late.keys() | stays)
             if turn == MOST_ROUNDS - 1:
@@ -92,11 +108,12 @@ def within_memory(
     late: dict[int, str] = {}
     tried: dict[int, str] = {}
     coming: dict[int, int] = {}
-    gangs = set[int]()
+    gangs, owners = set[int](), set[int]()
     now, must = snapshot, urgent_vms(snapshot)
     for turn in range(_TURNS):
         decision, limits = decide(now, coming)
         hopeless = limits.hopeless.keys()
+        owners |= _owners_of(snapshot, hopeless) if turn else set()
         new = limits.postponed.keys() - late.keys()
         if not new and not hopeless:
             break
@@ -109,6 +126,8 @@ def within_memory(
         now, kept = with_orders_postponed(now, in_time, decision.plan)
         gangs |= kept.keys()
         coming = {vm: to for vm, to in {**coming, **to, **kept}.items() if vm not in hopeless}
+        theirs = _others_of(snapshot, owners)
+        late |= {vm: theirs[vm] for vm in theirs.keys() - tried.keys() - late.keys() - gangs}
         now = without_places(_only_there(now, kept), late.keys() - gangs)
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, hopeless)
@@ -143,6 +162,21 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     closed = is_one_of(hosts.id, to) & (hosts.state == int(HostState.ON))
     state = np.where(closed, int(HostState.DISABLED), hosts.state)
     return replace(snapshot, hosts=replace(hosts, state=state))
+
+
+def _owners_of(snapshot: Snapshot, vms: AbstractSet[int]) -> set[int]:
+    """Return the owners of these VMs; ids below 0 are VMs that are to be created."""
+    return {int(snapshot.vms.owner[snapshot.vm_row(vm)]) for vm in vms if vm >= 0}
+
+
+def _others_of(snapshot: Snapshot, owners: AbstractSet[int]) -> dict[int, str]:
+    """Return all VMs of these owners that wait for a host, by id, with the reason."""
+    vms = snapshot.vms
+    waits = (vms.state == int(VmState.PENDING)) & is_one_of(vms.owner, owners)
+    return dict.fromkeys(vms.id[waits].tolist(), _OFTEN_LATE)
+
+
+_OFTEN_LATE = "too many of its owner's VMs need a resource of which nothing is left in this period"
 
 
 def _left_out(snapshot: Snapshot, decision: Decision, stock: CapacityPort) -> Mapping[int, str]:

@@ -22,6 +22,7 @@ from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot,
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, Ints, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
+from merkatd.placement.market.orders_as_bids import OrdersAsBids
 from merkatd.scheduler.base.settings import MarketRules
 
 # Note [VMs of orders that start]
@@ -137,22 +138,27 @@ def resumptions(snapshot: Snapshot, proposed: Collection[int]) -> list[Resume]:
     ]
 
 
-def as_bids(snapshot: Snapshot) -> Snapshot:
-    """Return the cloud in which a running order's VMs bid the announced price for their size.
+def as_bids(snapshot: Snapshot, running: OrdersAsBids | None = None) -> Snapshot:
+    """Return the cloud in which VMs of orders count in other VMs' prices.
 
-    So they count in other VMs' prices as far as they pay, whatever limit was stated. VMs that wait
-    in an order pay nothing.
+    Those of the orders that would run bid on their hosts, whatever limit was stated. If these
+    orders are not known, VMs with hosts bid at most the announced price of their size. VMs that
+    wait pay nothing.
     """
     vms = snapshot.vms
     ordered = vms.order != NO_ROW
     announced = snapshot.markets.announced
-    if not ordered.any() or not announced.shape[1]:
+    if not ordered.any() or (running is None and not announced.shape[1]):
         return snapshot
+    bid, host = vms.bid.copy(), vms.host.copy()
     rows = np.flatnonzero(ordered & (vms.market != NO_MARKET))
-    bid = vms.bid.copy()
-    bid[rows] = np.fmin(bid[rows], announced[vms.market[rows]] * vms.cap[rows])
+    if announced.shape[1]:
+        bid[rows] = np.fmin(bid[rows], announced[vms.market[rows]] * vms.cap[rows])
     state = np.where(ordered & (vms.state == VmState.PENDING), int(VmState.ABSENT), vms.state)
-    return replace(snapshot, vms=replace(vms, bid=bid, state=state))
+    if running is not None:
+        bid[running.rows], host[running.rows] = running.bid, running.host
+        state[running.rows] = int(VmState.RUNNING)
+    return replace(snapshot, vms=replace(vms, bid=bid, host=host, state=state))
 
 
 def funded_periods(snapshot: Snapshot, interval_s: float, most: float) -> Floats:

@@ -5,14 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from twisted.logger import Logger
 
 from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.cluster.hosts import kept_from
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule, price
+from merkatd.placement.market.orders_as_bids import OrdersAsBids, orders_as_bids
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
 from merkatd.scheduler.clearing.clearing_columns import with_last_clearing
@@ -23,9 +25,11 @@ from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
 from merkatd.scheduler.observation.under_way import reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
 from merkatd.scheduler.terms.bids_under_way import with_bids_under_way
-from merkatd.scheduler.terms.ordered_vms import as_bids
+from merkatd.scheduler.terms.ordered_vms import as_bids, takes_orders
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
+
+_log = Logger()
 
 _ROUNDING = 1e-9
 
@@ -68,9 +72,11 @@ def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFun
     least_room = np.where(failed, np.minimum(vms.floor, needed), vms.floor)
     snapshot = _with_room(observed, observed.snapshot, least_room)
     least = reserve_prices(context, snapshot)
-    asked = present_prices(context, snapshot)
+    claimed, fixed = _claimed(context, observed), _fixed(observed)
+    unclaimed = np.where(claimed[:, np.newaxis], np.minimum(vms.floor, needed), vms.floor)
+    unclaimed[:, MEMORY] = np.maximum(unclaimed[:, MEMORY], fixed)
+    asked = present_prices(context, snapshot, _orders_without_claims(context, snapshot, unclaimed))
     paid = paid_floors(vms.floor, vms.bid, asked, least)
-    claimed = _claimed(context, observed)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
     bound = np.array([*(market.bids_bound for market in context.markets), False])[vms.market]
@@ -85,7 +91,7 @@ def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFun
         most_part=np.array([*(market.floor_part for market in context.markets), 0.0])[vms.market],
     )
     floor, uses = memory_in_use.floors_in_use(snapshot, floor, basis, purse.last)
-    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(observed))
+    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], fixed)
     claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
     waiting = replace(snapshot, vms=replace(vms, floor=floor))
     kinds = np.array([market.bids_bound for market in context.markets])
@@ -138,15 +144,41 @@ def _claimed(context: PeriodContext, observed: Observed) -> Bools:
     return sold
 
 
-def present_prices(context: PeriodContext, snapshot: Snapshot) -> Floats:
+def _orders_without_claims(
+    context: PeriodContext, snapshot: Snapshot, unclaimed: Floats
+) -> OrdersAsBids | None:
+    """Return the orders that would run without claims; None if there are no orders, or no claims.
+
+    `unclaimed`, [vms, resources], are the floors without claims.
+    """
+    vms = snapshot.vms
+    ordered = vms.order != NO_ROW
+    claims = (vms.floor > unclaimed * (1 + _ROUNDING)).any(axis=1)
+    if not ordered.any() or not (claims & ~ordered).any():
+        return None
+    without = replace(snapshot, vms=replace(vms, floor=np.minimum(unclaimed, vms.cap)))
+    pricings = [market.pricing if takes_orders(market) else None for market in context.markets]
+    try:
+        return orders_as_bids(without, pricings)
+    except Exception:  # noqa: BLE001 - an error in one market must not end the period of all
+        _log.failure("The limit orders beside claims are unknown: the announced prices count")
+        return None
+
+
+def present_prices(
+    context: PeriodContext, snapshot: Snapshot, running: OrdersAsBids | None = None
+) -> Floats:
     """[vms, resources]: the price of a unit at this period's bids if no VM claims anything.
+
+    `running` are the limit orders that would run then (Note [Claims beside orders] in
+    `orders_as_bids.py`).
 
     It is the price of the market as one host, or of the VM's own host if that is higher. Waiting
     VMs may get nothing for their bids, so these count only for the claims of waiting VMs. A waiting
     VM has no host yet: `waiting_claims.py` judges its claim by the hosts it may use.
     """
     prices = reserve_prices(context, snapshot)
-    snapshot = as_bids(snapshot)
+    snapshot = as_bids(snapshot, running)
     for row in range(len(snapshot.markets)):
         view = market_view(snapshot, row)
         if not len(view.hosts) or not len(view.vms):

@@ -9,6 +9,7 @@ from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import quoted_value
 from merkatd.cluster import BIDDING, Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
+from merkatd.cluster.orders import order_costs
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
@@ -19,6 +20,7 @@ from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement, messages
 from merkatd.scheduler.terms.failed_migrations import reasons_by_host
@@ -162,6 +164,12 @@ def costs(
             floors=floors[rows],
             reserve=market.pricing.reserve_prices(snapshot.resources),
         )
+    if decision.order_terms is not None:
+        of_order = order_costs(snapshot.vms, decision.order_terms, decision.allocations)
+        reserve = np.array([rules.pricing.reserve_prices(snapshot.resources) for rules in markets])
+        beyond_mib = np.fmax(held_mib - decision.allocations[:, MEMORY], 0.0)
+        of_order[:, MEMORY] += beyond_mib * reserve[snapshot.vms.market, MEMORY]
+        by_vm = np.where(pays[:, np.newaxis] & ~np.isnan(of_order), of_order, by_vm)
     return by_vm
 
 
