@@ -104,15 +104,15 @@ def funded_s(limit: float, purse: Funds, work_s: float, period_s: float) -> floa
 def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> float:
     """Return the credits per unit and period that are worth paying now.
 
-    The least paid time is one period. Without time left or units needed, the price is 0.
+    The least paid time is one period: an application whose work is almost done, or short, offers
+    as much as one whose work takes a period. Without time left or units needed, the price is 0.
     """
     if need.left_s <= 0 or need.units <= 0:
         return 0.0
-    work_s = min(need.work_s, need.left_s)
-    price = need.means / (need.units * max(work_s / period_s, 1.0))
+    work_s = max(min(need.work_s, need.left_s), period_s)
+    price = need.means / (need.units * work_s / period_s)
     if temper.horizon_s == 0:
         return price
     part = min(need.units / need.capacity, 1.0)
     seen_s = max(need.left_s * (1.0 - temper.haste * part), work_s)
-    spread = work_s / seen_s if seen_s > 0 else 1.0
-    return price * spread * min(temper.horizon_s / seen_s, 1.0)
+    return price * work_s / seen_s * min(temper.horizon_s / seen_s, 1.0)

@@ -51,8 +51,10 @@ def test_a_large_application_hurries() -> None:
 
 
 def test_the_shortest_payment_is_one_period() -> None:
-    """A job of a second offers as much as a job of a minute."""
+    """A job of a second offers as much as a job of a minute, however far its deadline is."""
     assert offer(1.0, 1.0) == offer(60.0, 60.0)
+    for left_s in (90.0, 600.0, 7200.0):
+        assert offer(1.0, left_s) == offer(60.0, left_s) == pytest.approx(offer(90.0, left_s))
 
 
 @settings(deadline=None)
