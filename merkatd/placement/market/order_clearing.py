@@ -14,7 +14,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
   hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
-A displaced VM that can't be stopped counts as a VM that bids its part of the limit. VMs on drained
+A displaced VM that can't be stopped counts as a VM that bids its part of the limit. While a VM of a
+displaced order migrates, none of its VMs is stopped (`order_stops.py`). VMs on drained
 hosts take no room that others could use: they go on until they can be migrated.
 VMs that bid and wait count against orders as far as they would pay, if they would get hosts now. A
 bid that fits nowhere raises no price, and one that an order leaves no room raises no price either.
@@ -66,6 +67,7 @@ from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.order_places import OrderPlaces
 from merkatd.placement.market.order_reasons import split_orders, why_waiting
+from merkatd.placement.market.order_stops import awaited_migrations, stopped_after
 
 FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
@@ -294,7 +296,9 @@ def _results(
         )
         for at, order in enumerate(ids)
     }
+    awaited = awaited_migrations(snapshot, vms[displaced], stuck[displaced])
     asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
+    asked &= ~is_one_of(snapshot.vms.order[vms], awaited)
     waiting |= stuck
     return ClearedOrders(
         terms=terms,
@@ -304,7 +308,7 @@ def _results(
             for vm, at in zip(vms[displaced & asked], order[displaced & asked], strict=True)
         ),
         reasons={
-            int(snapshot.vms.id[vm]): why[at]
+            int(snapshot.vms.id[vm]): why[at] + stopped_after(awaited.get(int(places.orders[at])))
             for vm, at in zip(vms[waiting | displaced], order[waiting | displaced], strict=True)
             if at in why
         },
