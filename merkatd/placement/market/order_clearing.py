@@ -66,7 +66,7 @@ from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.order_places import OrderPlaces
-from merkatd.placement.market.order_reasons import split_orders, why_waiting
+from merkatd.placement.market.order_reasons import split_orders, takers, why_waiting
 from merkatd.placement.market.order_stops import awaited_migrations, stopped_after
 
 FIRST = 1e12
@@ -93,8 +93,9 @@ def decide_with_orders(
 ) -> Decision:
     """Return the decision of a strategy that sees the limit orders' VMs with their terms.
 
-    Orders whose VMs did not all get hosts count as absent, and all is decided again. In the last
-    decision no order starts, so that nobody is displaced for an order that does not come.
+    Orders whose VMs did not all get hosts count as absent, and so do resting ones that would take
+    room from others. Then all is decided again. In the last decision no order starts, so that
+    nobody is displaced for an order that does not come.
     """
     late: dict[int, str] = {}
     for turn in range(_MOST_ROUNDS + 1):
@@ -102,6 +103,11 @@ def decide_with_orders(
             snapshot, others = without_starting_orders(snapshot)
             late |= others
         cleared = clear_orders(snapshot, pricing)
+        taking = takers(snapshot, cleared.terms, cleared.steps)
+        if taking and turn < _MOST_ROUNDS:
+            late |= taking
+            snapshot = without_places(snapshot, late.keys())
+            continue
         seen = with_order_terms(snapshot, cleared.terms)
         decision = strategy(_with_destinations(seen, cleared.terms))
         split = split_orders(seen, decision.plan)

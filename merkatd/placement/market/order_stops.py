@@ -44,7 +44,6 @@ def awaited_migrations(snapshot: Snapshot, displaced: Ints, stuck: Bools) -> dic
     }
 
 
-
 def stopped_after(migrating: int | None) -> str:
     """Return the end of the reason of a VM whose order waits for this VM's migration, if any."""
     if migrating is None:
