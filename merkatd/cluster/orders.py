@@ -71,6 +71,12 @@ class LimitOrder:
             return self.least_run_s
         return max(self.least_run_s - abs(now_s - self.since_s), 0.0)
 
+    def displaced_s(self, now_s: float) -> float:
+        """Return the time since it was displaced, or stated if it never ran; 0 while it runs."""
+        if self.runs:
+            return 0.0
+        return abs(now_s - (self.stated_s if self.since_s is None else self.since_s))
+
     def with_vms(self, vms: tuple[int, ...]) -> "LimitOrder":
         """Return the order with these VMs.
 

@@ -101,6 +101,11 @@ class Orders(Table):
     """Whether it ran by the last decision."""
     paid: Floats = number(default=None, later=True)
     """The credits per period that its VMs on hosts paid last; NaN if they paid by their bids."""
+    displaced_s: Floats = number(default=0.0, later=True)
+    """The time since the decision that it does not run, or since it was stated if it never ran; 0
+    while it runs."""
+    rests: Bools = flag(default=False, later=True)
+    """Whether it takes no room from others now, because OpenNebula refused its VMs lately."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

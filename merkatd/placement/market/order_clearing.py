@@ -14,7 +14,8 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
   hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
-A displaced VM that can't be stopped counts as a VM that bids its part of the limit. VMs on drained
+A displaced VM that can't be stopped counts as a VM that bids its part of the limit. While a VM of a
+displaced order migrates, none of its VMs is stopped (`order_stops.py`). VMs on drained
 hosts take no room that others could use: they go on until they can be migrated.
 VMs that bid and wait count against orders as far as they would pay, if they would get hosts now. A
 bid that fits nowhere raises no price, and one that an order leaves no room raises no price either.
@@ -65,7 +66,8 @@ from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.order_places import OrderPlaces
-from merkatd.placement.market.order_reasons import split_orders, why_waiting
+from merkatd.placement.market.order_reasons import split_orders, takers, why_waiting
+from merkatd.placement.market.order_stops import awaited_migrations, stopped_after
 
 FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
@@ -91,8 +93,9 @@ def decide_with_orders(
 ) -> Decision:
     """Return the decision of a strategy that sees the limit orders' VMs with their terms.
 
-    Orders whose VMs did not all get hosts count as absent, and all is decided again. In the last
-    decision no order starts, so that nobody is displaced for an order that does not come.
+    Orders whose VMs did not all get hosts count as absent, and so do resting ones that would take
+    room from others. Then all is decided again. In the last decision no order starts, so that
+    nobody is displaced for an order that does not come.
     """
     late: dict[int, str] = {}
     for turn in range(_MOST_ROUNDS + 1):
@@ -100,6 +103,11 @@ def decide_with_orders(
             snapshot, others = without_starting_orders(snapshot)
             late |= others
         cleared = clear_orders(snapshot, pricing)
+        taking = takers(snapshot, cleared.terms, cleared.steps)
+        if taking and turn < _MOST_ROUNDS:
+            late |= taking
+            snapshot = without_places(snapshot, late.keys())
+            continue
         seen = with_order_terms(snapshot, cleared.terms)
         decision = strategy(_with_destinations(seen, cleared.terms))
         split = split_orders(seen, decision.plan)
@@ -302,7 +310,9 @@ def _results(
         )
         for at, order in enumerate(ids)
     }
+    awaited = awaited_migrations(snapshot, vms[displaced], stuck[displaced])
     asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
+    asked &= ~is_one_of(snapshot.vms.order[vms], awaited)
     waiting |= stuck
     return ClearedOrders(
         terms=terms,
@@ -312,7 +322,7 @@ def _results(
             for vm, at in zip(vms[displaced & asked], order[displaced & asked], strict=True)
         ),
         reasons={
-            int(snapshot.vms.id[vm]): why[at]
+            int(snapshot.vms.id[vm]): why[at] + stopped_after(awaited.get(int(places.orders[at])))
             for vm, at in zip(vms[waiting | displaced], order[waiting | displaced], strict=True)
             if at in why
         },

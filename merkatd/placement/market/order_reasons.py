@@ -1,12 +1,13 @@
 """Why limit orders and their VMs wait, for their tenants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Floats, Plan, Snapshot, VmState
-from merkatd.cluster.columns import NO_ROW, is_one_of
+from merkatd.cluster import Deploy, Floats, Plan, Snapshot, Step, Stop, VmState
+from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
+from merkatd.cluster.orders import OrderTerms
 from merkatd.market.limit_orders import Clearing, OrderBook
 from merkatd.market.odds.limit_odds import BEYOND, rounded_up
 from merkatd.placement.market.order_places import OrderPlaces
@@ -62,4 +63,25 @@ def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
     return {
         vm: f"limit order {name} waits: no room was found for all of its VMs"
         for vm, name in zip(vms.id[waits[split]].tolist(), names, strict=True)
+    }
+
+
+def takers(
+    snapshot: Snapshot, terms: OrderTerms | None, steps: Sequence[Step]
+) -> Mapping[int, str]:
+    """Return, by id, the waiting VMs of resting orders that would take room from other VMs.
+
+    `terms` and `steps` are those of the cleared orders.
+    """
+    if terms is None or not snapshot.orders.rests.any():
+        return {}
+    order = snapshot.vms.order[terms.rows]
+    rests = snapshot.orders.rests[order] & (snapshot.vms.state[terms.rows] == VmState.PENDING)
+    takes = rests & (terms.coming != NO_HOST)
+    if len(terms.leaving) or any(isinstance(step, Stop) for step in steps):
+        takes |= rests & (terms.state == VmState.PENDING)
+    names = snapshot.orders.id[order[takes]].tolist()
+    return {
+        vm: f"limit order {name} waits: other VMs would have to leave for it"
+        for vm, name in zip(snapshot.vms.id[terms.rows[takes]].tolist(), names, strict=True)
     }

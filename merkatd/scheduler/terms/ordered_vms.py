@@ -107,6 +107,7 @@ def with_stated_orders(
             id=np.array([order.id for order in stated.orders], dtype=np.int64),
             funded_s=np.array([order.rest_s(snapshot.now_s) for order in stated.orders]),
             runs=np.array([order.runs for order in stated.orders], dtype=bool),
+            displaced_s=np.array([order.displaced_s(snapshot.now_s) for order in stated.orders]),
         ),
         markets=replace(snapshot.markets, announced=_announced(snapshot, stated.prices)),
     )

@@ -10,7 +10,8 @@ neighbours 7 % of their cores. It would never pay, as it never runs.
 
 So the next period begins as soon as the rhythm allows, and does not place the VM. The VM is retried
 at growing intervals, together with all other refused VMs of its owner. For their neighbours that is
-no worse than one such VM with a higher bid. The other VMs of its limit order wait with it.
+no worse than one such VM with a higher bid. The other VMs of its limit order wait with it,
+and the order takes no room from others for longer (`scheduler/clearing/room_rests.py`).
 
 Once one of the VMs runs, the cause may be removed. Then the owner's other VMs that were refused for
 the same reason are retried together. The interval to that attempt stays, and shrinks by one attempt
@@ -50,6 +51,7 @@ from merkatd.cluster.left_out import with_their_orders
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging.charge import PayerFunds
+from merkatd.scheduler.clearing.room_rests import with_resting_orders
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
@@ -195,13 +197,17 @@ class RefusedDeployments:
         waits = vms.state == VmState.PENDING
         there = vms.id[waits].tolist(), vms.owner[waits].tolist()
         wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
-        if not wait:
-            return affordable
         wait = with_their_orders(seen.snapshot, wait)
         state = np.where(is_one_of(vms.id, wait), int(VmState.ABSENT), vms.state)
         snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
-        messages = {**affordable.messages, **messages_after_reasons(affordable.messages, wait)}
-        return replace(affordable, seen=replace(seen, snapshot=snapshot), messages=messages)
+        refusals = {vm: (it.attempts, it.last_s, it.why) for vm, it in self._vms.items()}
+        snapshot, rests = with_resting_orders(snapshot, refusals, interval_s)
+        messages = messages_after_reasons(affordable.messages, {**wait, **rests})
+        return replace(
+            affordable,
+            seen=replace(seen, snapshot=snapshot),
+            messages={**affordable.messages, **messages},
+        )
 
     def _not_now(
         self, pending: Iterable[tuple[int, int]], at_s: float, interval_s: float
