@@ -13,7 +13,7 @@ PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 # Tests start hundreds of programs. Without their compiled modules each would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo check test test-real test-xen pictures deb packages libvirt soak bench clean
+.PHONY: help venv demo check check-beside test pytest compile test-real test-xen pictures deb packages libvirt soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -40,10 +40,16 @@ check: venv  ## layers, types, lint, names and sizes
 	$(BIN)/python -m tests.layout
 
 test: packages libvirt  ## everything; Debian packages that it lacks are installed first
-	@# The compiler and mypy use one core each.
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target compile check
+	@# The compiler and the collection of tests use one core, so the checks run beside them.
+	@$(MAKE) --no-print-directory --jobs=2 pytest check-beside
+
+pytest: compile
 	@# More than there are cores: many tests wait for processes and clocks.
-	$(BIN)/python -m pytest --processes $$(($$(nproc) * 5 / 2))
+	env -u MAKEFLAGS $(BIN)/python -m pytest --processes $$(($$(nproc) * 5 / 2))
+
+check-beside:
+	@# The output comes in one piece, between the lines of the tests.
+	@output=$$($(MAKE) --no-print-directory check 2>&1); status=$$?; printf '\n%s\n' "$$output"; exit $$status
 
 compile: venv  ## machine code of the strategies, beside their sources; with gcc and python3-dev
 	@$(BIN)/python packaging/compile_functions.py \

@@ -6,20 +6,21 @@ FOLDER contains the sources (default: this checkout). The extension module is wr
 numba compiles here only: the module runs without it, and on every machine of the architecture.
 
 Annotations lack the number of dimensions of an array. So the strategies run on small clouds first,
-and each function is compiled for the arguments that it got there. Arrays get the layout "any":
-callers also pass columns and transposed tables, and the module does not check the layout. It checks
-types and dimensions, which pycc does not, and raises TypeError for other arrays.
+as Python, and each function is compiled for the arguments that it got there. Arrays get the layout
+"any": callers also pass columns and transposed tables, and the module does not check the layout. It
+checks types and dimensions, which pycc does not, and raises TypeError for other arrays.
 """
 
 import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[1]
@@ -28,20 +29,28 @@ CHECKOUT = Path(__file__).parents[1]
 def main(root: Path) -> None:
     """Write the extension module for the sources in this folder, unless it is there."""
     sys.path[:0] = [str(root), str(CHECKOUT)]
-    compiled = import_module("merkatd.placement.base.compiled")
-    folder = Path(str(compiled.__file__)).parent
-    if not folder.is_relative_to(root):
-        raise SystemExit(f"merkatd must come from {root} (got {folder})")
-    name = compiled.module_name()
+    folder = root / "merkatd/placement/base"
+    name = module_name(folder / "compiled.py")
     target = folder / f"{name}{EXTENSION_SUFFIXES[0]}"
     if target.exists():
         return
+    numba: Any = import_module("numba")
+    njit, numba.njit = numba.njit, lambda **_options: CallRecorder
+    compiled = import_module("merkatd.placement.base.compiled")
+    if Path(str(compiled.__file__)).parent != folder:
+        raise SystemExit(f"merkatd must come from {root} (got {compiled.__file__})")
     with tempfile.TemporaryDirectory(dir=folder, prefix="machine_code_") as made:
         run_strategies()
+        numba.njit = njit
         write_module(name, Path(made))
         for old in folder.glob("machine_code_*.so"):
             old.unlink()
         (Path(made) / target.name).replace(target)
+
+
+def module_name(compiled: Path) -> str:
+    """Return the name of the extension module, without an import of the strategies."""
+    return str(run_path(str(compiled))["module_name"]())
 
 
 def run_strategies() -> None:
@@ -60,17 +69,69 @@ def run_strategies() -> None:
             tabu.decide(crowded(hosts, 1), numpy.random.default_rng(0), settings=settings)
 
 
-def dispatchers() -> Iterator[Any]:
-    """Yield every compiled function of the strategies once."""
-    kind = import_module("numba.core.dispatcher").Dispatcher
-    compiled = {
-        id(value): value
-        for name, module in sorted(sys.modules.items())
-        if name.startswith("merkatd.")
-        for value in vars(module).values()
-        if isinstance(value, kind)
-    }
-    yield from compiled.values()
+class CallRecorder:
+    """A function as Python, with the types of the arguments that it got.
+
+    numba would compile each function for the layouts of these arrays, too, only to run it here.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.arguments: set[tuple[Any, ...]] = set()
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        kinds = tuple(map(_kind, arguments))
+        if kinds not in self._seen:
+            self._seen.add(kinds)
+            typeof = import_module("numba").typeof
+            self.arguments.add(tuple(_general(typeof(each)) for each in arguments))
+        return self.function(*arguments)
+
+
+def _kind(value: Any) -> Any:
+    """Return a value that differs for values of different types in machine code."""
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_kind, value))
+    return type(value), getattr(value, "dtype", None), getattr(value, "ndim", None)
+
+
+def signatures() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """Yield every function of the strategies with the types of its arguments.
+
+    From now on the modules contain functions that numba compiles instead of recorders.
+    """
+    njit = import_module("numba").njit
+    options = import_module("merkatd.placement.base.compiled")._OPTIONS  # noqa: SLF001
+    forms: dict[CallRecorder, Any] = {}
+    for name, module in sorted(sys.modules.items()):
+        for key, value in list(vars(module).items()) if name.startswith("merkatd.") else ():
+            if isinstance(value, CallRecorder):
+                form = forms[value] if value in forms else njit(**options)(value.function)
+                forms[value] = form
+                setattr(module, key, form)
+    # Functions that were not called are compiled with those that contain their calls.
+    for missing in [recorder for recorder in forms if not recorder.arguments]:
+        for recorder, form in forms.items():
+            if missing.function.__name__ in recorder.function.__code__.co_names:
+                for arguments in recorder.arguments:
+                    form.compile(arguments)
+        found = forms[missing].nopython_signatures
+        missing.arguments |= {tuple(map(_general, each.args)) for each in found}
+    for recorder in forms:
+        yield recorder.function, _only(recorder)
+
+
+def _only(recorder: CallRecorder) -> tuple[Any, ...]:
+    """Return the types of a function's arguments, which are the same in all calls."""
+    if len(recorder.arguments) != 1:
+        form = recorder.function
+        raise SystemExit(
+            f"{form.__module__}.{form.__name__} must have one signature (got {recorder.arguments})"
+        )
+    (arguments,) = recorder.arguments
+    return arguments
 
 
 def write_module(name: str, folder: Path) -> None:
@@ -79,22 +140,16 @@ def write_module(name: str, folder: Path) -> None:
         warnings.simplefilter("ignore")  # numba plans a successor of pycc; there is none yet
         pycc = import_module("numba.pycc")
         compiler: Any = import_module("numba.pycc.compiler")
+    import_module("numba.core.boxing")
+    found = list(signatures())
     raise_type_errors()
     # pycc has no options for these two. They are the options of `compiled`.
     flags = compiler.Flags
     compiler.Flags = lambda: _with_options(flags())
     module = pycc.CC(name)
     module.output_dir = str(folder)
-    for function in dispatchers():
-        form = function.py_func
-        signatures = {tuple(map(_general, each.args)) for each in function.nopython_signatures}
-        if len(signatures) != 1:
-            raise SystemExit(
-                f"{form.__module__}.{form.__name__} must have one signature (got {signatures})"
-            )
-        (arguments,) = signatures
-        result = _general(function.nopython_signatures[0].return_type)
-        module.export(form.__name__, result(*arguments))(form)
+    for form, arguments in found:
+        module.export(form.__name__, arguments)(form)
     module.compile()
 
 

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from tests import forks, servers
 from tests.daemon.processes import fork_server_here
+from tests.lengths import shorten
 from tests.servers import MariaDb
 
 # The objects of a collection stay: nearly all of them are modules and tests.
@@ -23,12 +24,14 @@ os.environ.pop("COLUMNS", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The duration of an example depends mostly on the machine's load.
-settings.register_profile("calm", deadline=None)
+# The duration of an example depends mostly on the machine's load. Tests without a number of their
+# own have 100 examples in `make soak`.
+settings.register_profile("calm", deadline=None, max_examples=shorten(100, 30))
 settings.load_profile("calm")
 
 
 LONGEST = (
+    "simulator/test_dask_cluster.py",
     "demo/test_tour.py",
     "daemon/test_reactor.py",
     "ledger/test_page.py",

@@ -10,7 +10,7 @@ Second = TypeVar("Second")
 
 SOAK = "MERKAT_SOAK" in os.environ
 
-EXAMPLES = 100 if SOAK else 30
+EXAMPLES = 100 if SOAK else 20
 """The examples of a property that is cheap to break."""
 
 

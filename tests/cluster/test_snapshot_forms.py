@@ -15,6 +15,7 @@ from merkatd.cluster.snapshot import SnapshotError, UsageHistory
 from merkatd.cluster.snapshot_json import dumps, loads
 from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from tests.clouds import cloud, hosts_table, tangled, vms_table
+from tests.lengths import shorten
 
 MINIMAL: dict[str, Any] = {
     "merkat_snapshot": 1,
@@ -175,7 +176,7 @@ def read_or_error(read: Callable[[], Snapshot]) -> Snapshot | str:
         return str(error)
 
 
-@settings(max_examples=200)
+@settings(max_examples=shorten(200, 60))
 @given(st.data())
 def test_garbage_causes_only_a_clear_error(data: st.DataObject) -> None:
     """Any value anywhere in a snapshot is read or gives a `SnapshotError`."""
@@ -197,7 +198,7 @@ def test_garbage_causes_only_a_clear_error(data: st.DataObject) -> None:
     assert isinstance(read_or_error(lambda: loads(text)), Snapshot | str)
 
 
-@settings(max_examples=100)
+@settings(max_examples=shorten(100, 40))
 @given(st.binary(max_size=40), st.integers(0, 5000))
 def test_damaged_compact_snapshots_are_rejected(noise: bytes, at: int) -> None:
     """Changed bytes give the same snapshot or a clear error."""

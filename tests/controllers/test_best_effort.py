@@ -14,6 +14,7 @@ from merkatd.policies.horizontal import Prices, bids_for
 from merkatd.protocol.bus_messages import Remember, Stored
 from merkatd.protocol.platform_messages import ActionOutcome, News, SetBids, SetSize, VmNow
 from tests.bus.rig import assignment, news
+from tests.lengths import shorten
 
 (TERMS,) = assignment().clusters
 PRICES = {"cpu": 0.01, "memory": 0.001}
@@ -151,7 +152,7 @@ def test_a_budget_lasts_until_the_deadline_and_is_used() -> None:
     assert market.balance < 5.0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=shorten(100, 30), deadline=None)
 @given(
     st.floats(0, 1e6),
     st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=6),

@@ -94,7 +94,7 @@ LEFT: Mapping[str, str] = {
     **dict.fromkeys(("oneacl", "onecluster", "onehost", "oneuser", "onevm"), "needs an OpenNebula"),
     "python": "a part of what `make test`, `test-real`, `test-xen` or `bench` runs whole",
     "make bench": "takes many minutes, and a machine that does nothing else",
-    "make check": "`make test` begins with it",
+    "make check": "`make test` runs it beside the tests",
     "make compile": "`make test` begins with it",
     "make pictures": "tests/real/test_web.py photographs every screen in the same way",
     "make soak": "takes hours; `make test` runs the same a few times",

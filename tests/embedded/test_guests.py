@@ -13,6 +13,7 @@ from merkatd.embedded.machines.guest_simulation import Behaviour, GuestLimits, S
 from merkatd.embedded.model.settings import Guesting
 from tests.embedded.guests import START_S, job, rates, small, start
 from tests.embedded.support import xml
+from tests.lengths import shorten
 
 
 def test_shares_divide_a_full_host() -> None:
@@ -83,7 +84,7 @@ def test_an_application_slows_down_with_its_share() -> None:
 
 
 @given(epoch_s=st.floats(0.0, 2e9), steps=st.integers(1, 300), work=st.floats(1.0, 50.0))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=shorten(200, 60), deadline=None)
 def test_the_log_has_the_last_iteration(epoch_s: float, steps: int, work: float) -> None:
     """Large epoch times have a rounding error, and the log is complete all the same."""
     guest = SimulatedGuest(

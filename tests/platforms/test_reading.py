@@ -242,7 +242,7 @@ _VALUES = st.recursive(
 ).map(lambda value: str(value).lower() if isinstance(value, bool) else str(value))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=shorten(150, 50), deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(

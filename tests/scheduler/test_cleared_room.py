@@ -14,6 +14,7 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger.tenants import grant
 from merkatd.placement.registry import StrategyEntry
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom, RoomPhase, still_owed
+from tests.lengths import pair
 from tests.scheduler.frontend import PASSWORD
 from tests.scheduler.test_ordered_vms import Site
 
@@ -114,8 +115,7 @@ LEAVING: list[Callable[[Arena], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("leave", LEAVING)
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(("leave", "is_killed"), pair(LEAVING, [False, True]))
 def test_an_order_that_leaves_at_once_pays_for_a_whole_interval(
     arena: Arena, leave: Callable[[Arena], None], *, is_killed: bool
 ) -> None:

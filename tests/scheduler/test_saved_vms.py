@@ -12,7 +12,7 @@ from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.limit_order_vm_store import LIMIT_ORDER_VMS
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.scheduler.base.ports import ReplyKind, StepReply
-from tests.lengths import shorten
+from tests.lengths import pair, shorten
 from tests.scheduler.test_ordered_vms import Site
 
 
@@ -67,8 +67,7 @@ def site() -> Iterator[SavedSite]:
     place.close()
 
 
-@pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("saving_s", [10.0, 200.0, 2500.0])
+@pytest.mark.parametrize(("saving_s", "killed"), pair([10.0, 200.0, 2500.0], [False, True]))
 def test_saved_vms_of_a_withdrawn_order_wait_again(
     site: SavedSite, saving_s: float, killed: bool
 ) -> None:

@@ -24,10 +24,14 @@ from merkatd.scheduler.observation.observed import RecentUse
 from merkatd.scheduler.pace import PeriodPace
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.permission import Permission
+from tests.lengths import shorten
 from tests.scheduler.frontend import START_S, Frontend
 from tests.scheduler.test_recent import RESOURCES, look, use
 
 INTERVAL_S = 60.0
+SPAN_S = shorten(180, 60)
+PACE_S = shorten(2, 4)
+"""The time between early periods."""
 
 
 @given(
@@ -93,7 +97,7 @@ def charged(frontend: Frontend, since: int) -> dict[int, np.ndarray]:
 def test_periods_of_a_second_charge_as_much_as_those_of_a_minute(
     bids: tuple[float, ...],
 ) -> None:
-    """At constant bids the charges of each VM for two minutes differ by one micro-credit."""
+    """At constant bids the charges of each VM for some minutes differ by one micro-credit."""
     found = []
     for each_s in (60.0, 1.0):
         with frontend_of() as frontend:
@@ -105,7 +109,7 @@ def test_periods_of_a_second_charge_as_much_as_those_of_a_minute(
                 frontend.clock.advance(1.0)
             since = frontend.period().period
             frontend.clock.advance(each_s)
-            frontend.periods(int(120 / each_s), each_s)
+            frontend.periods(int(SPAN_S / each_s), each_s)
             found.append(charged(frontend, since))
     assert found[0].keys() == found[1].keys() == {0, 1, 2, 3}
     for vm, amounts in found[0].items():
@@ -146,7 +150,7 @@ def test_a_debt_suspends_vms_after_as_much_time() -> None:
     reserve = {"cpu": 0.001, "memory": 0.0001}
     market = MarketRules(pricing=Pricing(reserve=reserve))
     money = MoneySettings(supply=1e6, starting_credits=0.0, renewal_s=1e9, unpaid_periods=5)
-    for each_s in (60.0, 2.0):
+    for each_s in (60.0, shorten(2, 5)):
         with frontend_of(money=money, markets=(market,)) as frontend:
             poor = frontend.vm(1.0, frontend.user("ann"), MERKAT_MIN_MEMORY=1024)
             while frontend.state(poor) != "RUNNING":
@@ -191,7 +195,7 @@ def test_early_periods_migrate_no_more_vms() -> None:
     frontend = crowded()
     try:
         frontend.scheduler.start()
-        run_paced(frontend, 300, 2.0)
+        run_paced(frontend, 300, PACE_S)
         times = np.array([at_s for at_s, _ in migrations(frontend)])
         assert len(times) >= 10
         waves = [times[0]]
@@ -216,7 +220,7 @@ def test_quiet_periods_last_as_many_intervals() -> None:
         frontend.start_daemon()
         began_s = frontend.clock.seconds()
         frontend.scheduler.start()
-        run_paced(frontend, 300, 2.0)
+        run_paced(frontend, 300, PACE_S)
         times = [at_s for at_s, _ in migrations(frontend) if at_s >= began_s]
         quiet = [at_s for at_s in times if at_s < began_s + 2 * 0.9 * INTERVAL_S]
         assert 1 <= len(quiet) <= 2

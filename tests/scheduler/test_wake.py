@@ -12,6 +12,7 @@ from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.base.early_periods import AT_ONCE, EVENT_S, PER_HOUR, AwaitedTime
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.timer import PeriodTimer
+from tests.lengths import shorten
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_ordered_vms import Site as OrderSite
 
@@ -155,11 +156,12 @@ def test_an_event_after_the_stop_starts_no_period(frontend: Frontend) -> None:
 def test_a_storm_of_one_account_is_bounded(frontend: Frontend) -> None:
     """After its early periods its calls wait for the next one; others start periods as before."""
     starts = record_starts(frontend)
-    for _ in range(1800):
+    seconds = shorten(1800, 600)
+    for _ in range(seconds):
         frontend.clock.advance(1.0)
         frontend.scheduler.wake_for(TENANT)
     interval_s = frontend.scheduler.world.rhythm.interval_s
-    regular, refilled = 1800 / interval_s, PER_HOUR / 2
+    regular, refilled = seconds / interval_s, PER_HOUR * seconds / 3600
     assert AT_ONCE + regular / 2 <= len(starts) <= AT_ONCE + refilled + regular + 2
     while frontend.scheduler.world.early.want(TENANT):
         frontend.clock.advance(1.0)

@@ -118,7 +118,8 @@ def test_errors_name_the_accepted_values(tmp_path: Path, text: str, message: str
 def test_the_command_runs_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It prints the systems side by side, writes rows, and reports a missing file."""
     output = ["--seeds", "1", "--processes", "1", "--output", str(tmp_path / "out")]
-    assert main(["experiment", "run", str(write_scenario(tmp_path, SMALL)), *output]) == 0
+    short = SMALL.replace("jobs = 20", "jobs = 5").replace('"10m"', '"2m"').replace('"20m"', '"2m"')
+    assert main(["experiment", "run", str(write_scenario(tmp_path, short)), *output]) == 0
     printed = capsys.readouterr().out
     assert "deadlines met, %" in printed
     assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("orders") == 2

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from merkatd.opennebula.driver.driver_answer import handover_request
 from merkatd.opennebula.driver.driver_request import DriverRequest, DriverRequestError, read_action
 from merkatd.scheduler.execution.delegation import HostRoom
+from tests.lengths import shorten
 
 RECORDED = (Path(__file__).parent / "recorded" / "place74.xml").read_text()
 """Recorded from a real oned 7.4 with two pending VMs and four hosts."""
@@ -89,7 +90,7 @@ def test_an_invalid_request_is_an_error(text: str) -> None:
         read(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=shorten(150, 50), deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     """This holds for base64 and its content."""
@@ -108,7 +109,7 @@ SMALL = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=shorten(300, 80), deadline=None)
 @given(st.data())
 def test_mutilated_requests_are_read_or_rejected(data: st.DataObject) -> None:
     """Pieces are dropped, doubled, exchanged and replaced; results have the right types."""

@@ -11,6 +11,7 @@ from twisted.internet.testing import StringTransport
 
 from merkatd.opennebula.driver.driver_answer import EMPTY
 from merkatd.opennebula.driver.driver_socket import LONGEST_QUESTION, _Question
+from tests.lengths import shorten
 
 
 class Asked:
@@ -87,7 +88,7 @@ def test_an_invalid_request_is_answered_with_the_empty_plan(head: bytes) -> None
     assert asked.questions == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=shorten(200, 60), deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=6))
 def test_any_bytes_get_an_answer_or_none_yet(pieces: list[bytes]) -> None:
     """No input causes another reaction."""
