@@ -42,7 +42,7 @@ from merkatd.client.limit_order_client import (
     LimitQuote,
 )
 from merkatd.client.merkat import Merkat, default_endpoint, default_session
-from merkatd.client.platform_client import Deed, Platform, Platforms, PlatformVm
+from merkatd.client.platform_client import Deed, Platform, PlatformQuote, Platforms, PlatformVm
 
 __all__ = [
     "Administration",
@@ -72,6 +72,7 @@ __all__ = [
     "Plan",
     "PlanStep",
     "Platform",
+    "PlatformQuote",
     "PlatformVm",
     "Platforms",
     "Price",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from merkatd.client.answers import read, read_all
+from merkatd.client.limit_order_client import LimitOdds
 from merkatd.client.merkat import SELF, Merkat, without_none
 
 
@@ -87,6 +88,33 @@ class Platform:
     """The latest actions, newest first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformQuote:
+    """The limit that would start a platform now, and what limits did in the recorded past."""
+
+    market: str
+    size: int
+    """The number of its VMs."""
+    history_s: float
+    """The time that the recorded past covers."""
+    odds: Sequence[LimitOdds]
+    why: str
+    """Why odds or chances are missing."""
+    takes: str
+    """The reason not to start now, and the condition for a start."""
+    limit: float | None = None
+    """The limit that the platform would state now."""
+    limit_to_start: float | None = None
+    windows: float | None = None
+    """How many times the recorded past is as long as the time until the deadline."""
+    work_s: float | None = None
+    within_s: float | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    network: float | None = None
+    disk: float | None = None
+
+
 class Platforms:
     """The calls on platforms of one login."""
 
@@ -96,6 +124,11 @@ class Platforms:
     def submit(self, template: str, tenant: int = SELF) -> Platform:
         """Submit a template's platform; the daemon sets its budget aside at once."""
         return self._one("submit", template, tenant)
+
+    def quote(self, template: str, tenant: int = SELF) -> PlatformQuote:
+        """Return the quote of a patient platform's template; nothing is stored."""
+        answer = self._merkat.call("merkat.platform.quote", template, tenant)
+        return read(PlatformQuote, answer, odds=LimitOdds)
 
     def list(self, tenant: int = SELF) -> tuple[Platform, ...]:
         """Return all platforms of a tenant in short form, ended ones included."""

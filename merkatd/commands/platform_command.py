@@ -13,6 +13,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.commands.terminal.table_columns import shortened
+from merkatd.commands.texts.limit_quote_text import LIMIT_QUOTE_TABLE, platform_quote_lines
 
 _CHANGEABLE = ("deadline", "performance", "budget", "replenishment")
 
@@ -66,7 +67,9 @@ PLATFORM_TABLE = ScreenTable(
         ),
     ),
 )
-VERBS = ("submit", "list", "show", "update", "suspend", "resume", "stop")
+VERBS = ("submit", "quote", "list", "show", "update", "suspend", "resume", "stop")
+_WITH_FILE = ("submit", "quote")
+"""The verbs that need a template and its tenant."""
 WATCH_S = 5.0
 _LONGEST = 32_768
 
@@ -78,13 +81,15 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
         "subject",
         metavar="FILE",
         nargs="?",
-        help="with submit: the template file, - reads standard input; else the platform's id",
+        help="with submit and quote: the template file, - reads standard input; else the platform's"
+        " id",
     )
     parser.add_argument(
         "--tenant",
         metavar="TENANT",
         type=command_parser.reference,
-        help="with submit: the owner; with list: show only this owner's; a user's id or name",
+        help="with submit and quote: the owner; with list: show only this owner's; a user's id or"
+        " name",
     )
     parser.add_argument(
         "--deadline",
@@ -115,11 +120,22 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"with show: show it again every {WATCH_S:g} seconds, until Ctrl-C",
     )
-    add_view(parser, dict.fromkeys(VERBS, PLATFORM_TABLE))
+    tables = dict.fromkeys(VERBS, PLATFORM_TABLE)
+    add_view(parser, {**tables, "quote": LIMIT_QUOTE_TABLE})
 
 
 def run_platform(arguments: argparse.Namespace) -> int:
     """Show or change platforms."""
+    if arguments.what == "quote":
+        return show_view(
+            "platform",
+            arguments,
+            LIMIT_QUOTE_TABLE,
+            lambda ask: _ask(ask, arguments),
+            rows=lambda answer: answer["odds"],
+            text=platform_quote_lines,
+            whole=True,
+        )
     listing = arguments.what == "list"
     if arguments.watch and arguments.delay is None:
         arguments.delay = WATCH_S
@@ -143,6 +159,9 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
     if what == "submit":
         text = _read(arguments.subject)
         return ask("platform_submit", tenant=arguments.tenant, template=text, who=user())
+    if what == "quote":
+        text = _read(arguments.subject)
+        return ask("platform_quote", tenant=arguments.tenant, template=text)
     platform = _id(arguments.subject)
     if what == "show":
         return ask("platform", platform=platform)
@@ -154,14 +173,15 @@ def _check(given: argparse.Namespace) -> None:
     """Raise ConflictingArgumentsError if the arguments do not fit the verb."""
     what = given.what
     if (given.subject is None) != (what == "list"):
-        usage = {"list": "", "submit": " FILE --tenant TENANT"}.get(what, " ID")
+        with_file = dict.fromkeys(_WITH_FILE, " FILE --tenant TENANT")
+        usage = {"list": "", **with_file}.get(what, " ID")
         raise ConflictingArgumentsError(
             f"wrong number of arguments; expected: merkatd platform {what}{usage}"
         )
-    if given.tenant is not None and what not in {"list", "submit"}:
-        raise ConflictingArgumentsError("--tenant can be used only with submit and list")
-    if what == "submit" and given.tenant is None:
-        raise ConflictingArgumentsError("submit needs --tenant TENANT")
+    if given.tenant is not None and what not in {"list", *_WITH_FILE}:
+        raise ConflictingArgumentsError("--tenant can be used only with submit, quote and list")
+    if what in _WITH_FILE and given.tenant is None:
+        raise ConflictingArgumentsError(f"{what} needs --tenant TENANT")
     if any(vars(given)[name] is not None for name in _CHANGEABLE) != (what == "update"):
         options = "--deadline, --performance, --budget or --replenishment"
         raise ConflictingArgumentsError(
@@ -209,11 +229,15 @@ def _yes(value: Any) -> str | None:
 
 PLATFORM = Verb(
     "platform",
-    summary="submit, show, change and stop virtual platforms",
+    summary="submit, quote, show, change and stop virtual platforms",
     description="""\
-`merkatd platform`: submit, show, change, suspend, resume and stop virtual platforms.
+`merkatd platform`: submit, quote, show, change, suspend, resume and stop virtual platforms.
 
 merkatd platform submit FILE --tenant TENANT: run the template's platform; - reads standard input.
+
+merkatd platform quote FILE --tenant TENANT: which limit would start the patient platform of this
+template now, and how limits would have done in the recorded past, with the chance to be done by its
+deadline. The template is checked as by submit, and the quote changes nothing.
 
 merkatd platform list: all platforms, or with --tenant those of one tenant.
 

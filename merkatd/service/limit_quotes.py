@@ -112,6 +112,34 @@ class LimitQuoteService:
         limits = _limits(terms.limits)
         work_s, within_s = _times(terms)
         subject = await self._subject(caller, view, bundle)
+        return await self._quote(view, subject, limits, None, work_s, within_s)
+
+    async def quote_planned(
+        self,
+        view: QuotedView,
+        market: str,
+        amounts: Amounts,
+        stated: float | None,
+        times: tuple[float | None, float | None],
+    ) -> QuotedLimit:
+        """Return the quote of checked amounts, which includes the odds of the `stated` limit.
+
+        `times` are the work and the time until the deadline; both are None without one of them.
+        """
+        row = [each.name for each in view.markets].index(market)
+        names = view.now.snapshot.resources
+        bundle = np.array([amounts.get(name, 0.0) for name in names])
+        return await self._quote(view, _Subject(row, market, (), bundle), None, stated, *times)
+
+    async def _quote(
+        self,
+        view: QuotedView,
+        subject: _Subject,
+        limits: Sequence[float] | None,
+        stated: float | None,
+        work_s: float | None,
+        within_s: float | None,
+    ) -> QuotedLimit:
         world = self._scheduler.world
         names = view.now.snapshot.resources
 
@@ -124,10 +152,11 @@ class LimitQuoteService:
 
         def compute() -> QuotedLimit:
             needed = _needed_now(view, subject, orders)
-            return _quoted(
-                view, subject, needed, _past(subject, recorded, now_s, most_s), limits, work_s,
-                within_s,
-            )  # fmt: skip
+            past = _past(subject, recorded, now_s, most_s)
+            chosen = limits_around(needed, past) if limits is None else limits
+            if stated is not None:
+                chosen = sorted({*chosen, stated})
+            return _quoted(view, subject, needed, past, chosen, work_s, within_s)
 
         return await world.executor.run(compute)
 
@@ -227,14 +256,13 @@ def _quoted(
     subject: _Subject,
     needed: float | None,
     past: NeededLimits,
-    limits: Sequence[float] | None,
+    limits: Sequence[float],
     work_s: float | None,
     within_s: float | None,
 ) -> QuotedLimit:
     why = _too_short(past, within_s)
     known = past.length_s >= LEAST_HISTORY_S
     chances = known and not why
-    chosen = limits_around(needed, past) if limits is None else limits
     return QuotedLimit(
         market=subject.market,
         vms=subject.vms,
@@ -250,7 +278,7 @@ def _quoted(
         work_s=work_s,
         within_s=within_s,
         odds=[
-            odds_of(past, limit, work_s or 0.0, within_s if chances else None) for limit in chosen
+            odds_of(past, limit, work_s or 0.0, within_s if chances else None) for limit in limits
         ]
         if known
         else [],

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -15,7 +15,7 @@ from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.fleets.vm_template_text import CALLER, TemplateError
 from merkatd.platforms import platform_views
 from merkatd.platforms.lifecycle import template_reader
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.lifecycle.platform_template import PlatformTemplate, TemplateTime
 from merkatd.platforms.lifecycle.template_checks import CheckedTemplate
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.platform_views import (
@@ -42,6 +42,8 @@ __all__ = [
     "deadline_of",
 ]
 MOST_PERFORMANCE = toml_reader.MAX_NUMBER
+
+Result = TypeVar("Result")
 
 
 class PlatformService:
@@ -96,7 +98,7 @@ class PlatformService:
 
         async def done(given: CheckedTemplate, vm_templates: dict[str, str]) -> PlatformDetails:
             new = replace(given, token=token)
-            stored = await self._manager.submit(owner, new, vm_templates, caller.author, self._view)
+            stored = await self._manager.submit(owner, new, vm_templates, caller.author, self.view)
             self._scheduler.wake_for(caller.uid)
             return stored
 
@@ -106,15 +108,33 @@ class PlatformService:
         """Return the result of `submit`, and store nothing."""
 
         async def tried(given: CheckedTemplate, vm_templates: dict[str, str]) -> PlatformDetails:
-            return await self._manager.try_submission(owner, given, vm_templates, self._view)
+            return await self._manager.try_submission(owner, given, vm_templates, self.view)
 
         return await self._with_template(caller, owner, text, tried)
+
+    async def tried(
+        self,
+        caller: Caller,
+        owner: int,
+        text: str,
+        tell: Callable[[sa.Connection, PlatformRow], Result],
+        require: Callable[[PlatformTemplate], None],
+    ) -> Result:
+        """Return `tell` of the platform that `submit` would store, and store nothing.
+
+        `require` raises RequestError if the template is not the expected one.
+        """
+
+        async def tried(given: CheckedTemplate, vm_templates: dict[str, str]) -> Result:
+            return await self._manager.try_submission(owner, given, vm_templates, tell)
+
+        return await self._with_template(caller, owner, text, tried, require)
 
     async def update(self, caller: Caller, platform: int, change: Update) -> PlatformDetails:
         """Change a platform's goals or budget, and return it."""
         await self.require_managed(caller, platform)
         with ledger_errors_translated():
-            changed = await self._manager.update(platform, change, caller.author, self._view)
+            changed = await self._manager.update(platform, change, caller.author, self.view)
         self._scheduler.wake_for(caller.uid)
         return changed
 
@@ -122,7 +142,7 @@ class PlatformService:
         """Return the result of `update`, and store nothing."""
         await self.require_managed(caller, platform)
         with ledger_errors_translated():
-            return await self._manager.try_update(platform, change, self._view)
+            return await self._manager.try_update(platform, change, self.view)
 
     async def suspend(self, caller: Caller, platform: int) -> PlatformDetails:
         """Suspend a platform until an order resumes it, and return it."""
@@ -150,8 +170,9 @@ class PlatformService:
         caller: Caller,
         owner: int,
         text: str,
-        work: Callable[[CheckedTemplate, dict[str, str]], Awaitable[PlatformDetails]],
-    ) -> PlatformDetails:
+        work: Callable[[CheckedTemplate, dict[str, str]], Awaitable[Result]],
+        require: Callable[[PlatformTemplate], None] = lambda _template: None,
+    ) -> Result:
         require_tenant(caller, owner)
         if not text:
             raise InvalidRequestError(
@@ -162,6 +183,7 @@ class PlatformService:
         itself = caller.uid == owner and not caller.is_local
         try:
             given = await self._manager.fitting(text)
+            require(given.template)
             vm_templates = await fetched_vm_templates(
                 given.template, ask, admin=caller.is_admin, owner=CALLER if itself else owner
             )
@@ -187,7 +209,8 @@ class PlatformService:
         with ledger_errors_translated():
             return await world.database.read(read)
 
-    def _view(self, connection: sa.Connection, row: PlatformRow) -> PlatformDetails:
+    def view(self, connection: sa.Connection, row: PlatformRow) -> PlatformDetails:
+        """Return the full view of a stored platform, as of the latest period."""
         scheduler = self._scheduler
         return platform_views.platform_view(connection, row, scheduler.world, scheduler.latest)
 

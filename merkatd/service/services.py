@@ -31,6 +31,7 @@ from merkatd.service.market.quotes import QuoteService
 from merkatd.service.market.stated_orders import LimitOrderService
 from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeService
+from merkatd.service.platform_quotes import PlatformQuoteService
 from merkatd.service.platforms import PlatformService
 
 
@@ -62,6 +63,8 @@ class DaemonServices:
     steps: StepHistory
     platforms: PlatformService | None = None
     """None if the daemon does not support platforms."""
+    platform_quotes: PlatformQuoteService | None = None
+    """None if the daemon does not support platforms."""
     groups: GroupService | None = None
     """None if the daemon does not support groups."""
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
@@ -78,6 +81,12 @@ class DaemonServices:
         if self.platforms is None:
             raise NotSupportedError("This daemon does not support platforms.")
         return self.platforms
+
+    def require_platform_quotes(self) -> PlatformQuoteService:
+        """Return the service of platforms' quotes. Raise NotSupportedError if there is none."""
+        if self.platform_quotes is None:
+            raise NotSupportedError("This daemon does not support platforms.")
+        return self.platform_quotes
 
     def require_groups(self) -> GroupService:
         """Return the service of groups. Raise NotSupportedError if there is none."""
@@ -108,6 +117,8 @@ def services_of(
     views = PeriodViews(scheduler)
     rights = CallerRights(sign_ins, ask, world.clock)
     ledger = Ledger(world.database, world.now, world.money)
+    limits = LimitQuoteService(scheduler, rights)
+    platforms = None if manager is None else PlatformService(scheduler, manager, rights)
     return DaemonServices(
         scheduler=scheduler,
         views=views,
@@ -122,7 +133,7 @@ def services_of(
         bids=BidService(scheduler, rights),
         explanations=ExplanationService(scheduler, rights),
         limit_orders=LimitOrderService(scheduler, rights),
-        limit_quotes=LimitQuoteService(scheduler, rights),
+        limit_quotes=limits,
         limits=LimitService(scheduler),
         listings=ListingService(scheduler),
         modes=ModeService(scheduler),
@@ -131,6 +142,9 @@ def services_of(
         prices=PriceService(scheduler, views),
         quotes=QuoteService(rights),
         steps=StepHistory(scheduler, rights),
-        platforms=None if manager is None else PlatformService(scheduler, manager, rights),
+        platforms=platforms,
+        platform_quotes=None
+        if platforms is None
+        else PlatformQuoteService(scheduler, platforms, limits),
         groups=None if keeper is None else GroupService(scheduler, keeper, rights),
     )

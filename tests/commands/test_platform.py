@@ -1,6 +1,7 @@
 """`merkatd platform`: its questions and its output."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from merkatd.opennebula import Client
 from merkatd.protocol.platform_messages import ProgressReport
 from tests.commands.asking import Daemon, Shell
+from tests.platforms.queues import Queues, patient
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import SESSION
 from tests.served import questions_at
@@ -17,8 +19,8 @@ from tests.served import questions_at
 class Platforms(Daemon):
     """A daemon with platforms that answers like one behind a socket."""
 
-    def __init__(self) -> None:
-        self.site = Site()
+    def __init__(self, site: Site | None = None) -> None:
+        self.site = site or Site()
         self.frontend = self.site
         scheduler = self.site.scheduler
         client = Client(self.site.transport, SESSION, self.site.clock)
@@ -39,6 +41,23 @@ def template_file(tmp_path: Path) -> Path:
     """Return a template with a deadline."""
     path = tmp_path / "weather.toml"
     path.write_text(template(slo='[slo]\ndeadline = "6h"\nideal_run = "2h"'))
+    return path
+
+
+@pytest.fixture
+def patient_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
+    """Yield a daemon whose market has limit orders."""
+    made = Platforms(Queues())
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    yield made
+    made.site.close()
+
+
+@pytest.fixture
+def patient_file(tmp_path: Path) -> Path:
+    """Return the template of a patient platform."""
+    path = tmp_path / "patient.toml"
+    path.write_text(patient())
     return path
 
 
@@ -141,3 +160,34 @@ class TestDryRun:
         assert daemon.answer("platform", platform=1) == before
         assert daemon.site.members(1) == ()
         assert daemon.site.alive() == []
+
+
+class TestPlatformQuote:
+    def test_a_template_is_quoted_before_its_submission(
+        self, patient_daemon: Platforms, shell: Shell, patient_file: Path
+    ) -> None:
+        """The lines have the limit that it would state, and the one that would start it."""
+        patient_daemon.period(2)
+        words = f"platform quote {patient_file} --tenant ann"
+        first, second, third = shell.ok(words).lines
+        assert re.fullmatch(r"The platform would state a limit of [0-9.,]+ now\.", first)
+        assert re.fullmatch(
+            r"New VMs \(300 % CPU, 3,072 MiB\) would start together now with a limit of [0-9.]+"
+            r" credits a period\.",
+            second,
+        )
+        assert third.startswith("Too little is known: the recorded past covers 0 s")
+        answer = json.loads(shell.ok(f"{words} -j").out)
+        text = patient_file.read_text()
+        assert answer == patient_daemon.answer("platform_quote", tenant="ann", template=text)
+        assert shell.ok("platform list").out.count("weather") == 0
+
+    def test_what_can_not_be_quoted_is_refused(
+        self, daemon: Platforms, shell: Shell, template_file: Path
+    ) -> None:
+        """The line says what is missing, or which controller is accepted."""
+        daemon.period(1)
+        refused = shell.refused(f"platform quote {template_file} --tenant ann")
+        assert "controller must be patient for a quote (got 'notes')" in refused
+        assert "quote needs --tenant TENANT" in shell.refused(f"platform quote {template_file}", 2)
+        assert "expected: merkatd platform quote FILE" in shell.refused("platform quote", 2)

@@ -12,7 +12,7 @@ from merkatd.protocol.platform_messages import (
     ProgressReport,
 )
 from merkatd.scheduler.base.settings import MarketRules
-from tests.platforms.site import Site
+from tests.platforms.site import Site, template
 
 MARKET = MarketRules(
     pricing=Pricing(rule=PriceRule.CLEARING, reserve={"cpu": 0.001, "memory": 0.0001})
@@ -25,6 +25,17 @@ EMBEDDED=[WORK="1000000",DEMAND="1",MEMORY_USE="256"]
 """
 COST = 3 * (0.1 + 0.1024)
 """The reserve price of three VMs for a period."""
+
+
+def patient(**parts: str) -> str:
+    """Return the template of a patient platform of three VMs with an hour of work."""
+    given = {
+        "controller": '[controller]\nkind = "patient"',
+        "budget": "[budget]\ncredits = 600",
+        "slo": '[slo]\ndeadline = "2h"\nideal_run = "1h"',
+        "cluster": f'[[cluster]]\nname = "nodes"\nleast = 3\ninitial = 3\ntemplate = """\n{VM}"""',
+    }
+    return template(**(given | parts))
 
 
 class Queues(Site):

@@ -43,7 +43,7 @@ class DaemonQuestions:
             **AccountQuestions(services.accounts).known,
         }
         if services.platforms is not None:
-            known |= PlatformQuestions(services.platforms, services.accounts).known
+            known |= PlatformQuestions(services, services.platforms).known
         self._known: Mapping[str, Answer] = known
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:

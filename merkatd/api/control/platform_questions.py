@@ -4,14 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from merkatd.api.control.account_questions import tenant_of
+from merkatd.api.values.limit_order_rows import platform_quote_row
 from merkatd.api.values.plain_values import members
 from merkatd.api.values.platform_arguments import update_of
 from merkatd.base.quantities import quoted_value
-from merkatd.service.accounts import AccountService
 from merkatd.service.base.arguments import Arguments, order_author, whole
 from merkatd.service.base.callers import LOCAL, Caller
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.platforms import PlatformDetails, PlatformService
+from merkatd.service.services import DaemonServices
 
 Row = dict[str, Any]
 """An answer for JSON."""
@@ -20,12 +21,14 @@ Row = dict[str, Any]
 class PlatformQuestions:
     """The questions about platforms."""
 
-    def __init__(self, platforms: PlatformService, accounts: AccountService) -> None:
+    def __init__(self, services: DaemonServices, platforms: PlatformService) -> None:
+        self._services = services
         self._platforms = platforms
-        self._accounts = accounts
+        self._accounts = services.accounts
         self.known = {
             "platforms": self._list,
             "platform": self._show,
+            "platform_quote": self._quote,
             "platform_submit": self._submit,
             "platform_update": self._update,
             "platform_suspend": self._suspend,
@@ -47,12 +50,15 @@ class PlatformQuestions:
     async def _submit(self, arguments: Arguments) -> Row:
         """Create a platform of `tenant` from the text of a `template`."""
         owner = await tenant_of(self._accounts, arguments)
-        text = arguments.get("template")
-        if not isinstance(text, str):
-            raise InvalidRequestError(
-                f"template: must be the text of a template (got {quoted_value(text)})"
-            )
-        return members(await self._platforms.submit(_author(arguments), owner, text))
+        submitted = await self._platforms.submit(_author(arguments), owner, _template(arguments))
+        return members(submitted)
+
+    async def _quote(self, arguments: Arguments) -> Row:
+        """Return the limits of a patient platform of `tenant`, from the text of a `template`."""
+        owner = await tenant_of(self._accounts, arguments)
+        view = await self._services.views.prepared()
+        quotes = self._services.require_platform_quotes()
+        return platform_quote_row(await quotes.quote(LOCAL, view, owner, _template(arguments)))
 
     async def _update(self, arguments: Arguments) -> Row:
         """Change the `deadline`, `performance`, `budget` or `replenishment` of a `platform`."""
@@ -77,6 +83,15 @@ async def _ordered(
 ) -> Row:
     platform = _id(arguments)
     return members(await order(_author(arguments), platform))
+
+
+def _template(arguments: Arguments) -> str:
+    text = arguments.get("template")
+    if not isinstance(text, str):
+        raise InvalidRequestError(
+            f"template: must be the text of a template (got {quoted_value(text)})"
+        )
+    return text
 
 
 def _author(arguments: Arguments) -> Caller:

@@ -9,6 +9,7 @@ from merkatd.service.base.limit_terms import MOST_VMS
 from merkatd.service.base.period_view import as_id, vm_named
 from merkatd.service.limit_quotes import QuotedLimit
 from merkatd.service.market.stated_orders import BookedOrder, ListedOrder
+from merkatd.service.platform_quotes import QuotedPlatform
 
 
 def limit_order_row(order: ListedOrder) -> Row:
@@ -29,6 +30,13 @@ def limit_quote_row(quoted: QuotedLimit) -> Row:
     bundle: Mapping[str, float | None] = row.pop("bundle")
     odds = [flat_row(each) for each in quoted.odds]
     return {**row, **bundle, "vms": list(quoted.vms), "odds": odds}
+
+
+def platform_quote_row(quoted: QuotedPlatform) -> Row:
+    """Return the quote of a platform, with the members of its limit order's quote."""
+    row = limit_quote_row(quoted.order)
+    del row["vms"]
+    return {**row, "size": quoted.size, "limit": quoted.limit, "takes": quoted.takes}
 
 
 def vms_named(snapshot: Snapshot, given: Any) -> Any:

@@ -64,6 +64,18 @@ def limit_quote_lines(quoted: Any, cells: int | None) -> Sequence[str]:
     return [*lines, *to_text(columns, quoted["odds"], cells)]
 
 
+def platform_quote_lines(quoted: Any, cells: int | None) -> Sequence[str]:
+    """Return the lines of a platform's quote."""
+    if quoted["limit"] is None:
+        stated = "The platform would state no limit now"
+    else:
+        stated = f"The platform would state a limit of {credits_text(quoted['limit'])} now"
+    if quoted["takes"]:
+        stated = f"{stated}: {quoted['takes']}"
+    lines = list(wrapped(f"{stated}.", cells))
+    return [*lines, *limit_quote_lines({**quoted, "vms": []}, cells)]
+
+
 def _texts(quoted: Any) -> Iterator[str]:
     vms, needed = quoted["vms"], quoted["limit_to_start"]
     who = f"VM{'' if len(vms) == 1 else 's'} {', '.join(map(str, vms))}"

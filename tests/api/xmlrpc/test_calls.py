@@ -34,6 +34,10 @@ MEMORY=64
 """
 '''
 
+PATIENT_PLATFORM = PLATFORM.replace('"none"', '"patient"').replace(
+    "start", 'slo = { deadline = "6h", ideal_run = "1h" }\nstart'
+)
+
 
 def application(site: Site, owner: int) -> int:
     """Create an application of a tenant with a budget of 100 credits, as its platform would."""
@@ -72,7 +76,7 @@ def stands_for(site: Site, method: Method) -> dict[str, Any]:
     session = site.admin if method.admin else ANN
     known: dict[str, Any] = {"session": session, "vm": 0}
     known["application"] = application(site, site.users["ann"])
-    known["template"] = PLATFORM
+    known["template"] = PATIENT_PLATFORM if method.name == "merkat.platform.quote" else PLATFORM
     if "platform" in method.example:
         known["platform"] = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
     known["vm_template"] = "CPU=1\nMEMORY=64"

@@ -18,6 +18,14 @@ from merkatd.service.services import DaemonServices
 _ORDER = Parameter("order", "int", "The limit order's id.")
 _TERMS = ("limit", "least_run_s", "factor")
 _QUOTED_TERMS = ("work_s", "within_s", "limits")
+ODDS = {
+    "limit": "The limit, in credits a period.",
+    "part": "The part of the past in which it would have run.",
+    "stops_per_day": "How often a day its VMs would have been suspended.",
+    "cost": "The average cost of a period of running; left out if it would never have run.",
+    "chance": "The chance that the VMs run `work_s` within `within_s`; left out without a"
+    " deadline, or if the recorded past is too short.",
+}
 _ID = Returns("int", "The limit order's id.", {}, {})
 
 
@@ -176,14 +184,7 @@ async def order_book(services: DaemonServices, caller: Caller, market: str) -> A
             "disk": "Their disk bandwidth, in MiB/s, if it is sold.",
             "odds": "A struct for each limit, empty if the recorded past is too short:",
         },
-        {
-            "limit": "The limit, in credits a period.",
-            "part": "The part of the past in which it would have run.",
-            "stops_per_day": "How often a day its VMs would have been suspended.",
-            "cost": "The average cost of a period of running; left out if it would never have run.",
-            "chance": "The chance that the VMs run `work_s` within `within_s`; left out without a"
-            " deadline, or if the recorded past is too short.",
-        },
+        ODDS,
     ),
     example='[vm], {}, {"work_s": 3600.0, "within_s": 14400.0}',
 )

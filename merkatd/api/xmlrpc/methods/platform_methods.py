@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from merkatd.api.values.limit_order_rows import platform_quote_row
 from merkatd.api.values.plain_values import members
 from merkatd.api.values.platform_arguments import update_of
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs, whom
+from merkatd.api.xmlrpc.methods.limit_order_methods import ODDS
 from merkatd.base.quantities import quoted_value
 from merkatd.service.base.callers import Caller, require_tenant
 from merkatd.service.base.errors import InvalidRequestError
@@ -92,6 +94,54 @@ async def platform_submit(
     return members(
         await services.require_platforms().submit(caller, whom(caller, tenant), template)
     )
+
+
+@method(
+    "merkat.platform.quote",
+    Parameter("template", "string", "The text of a patient platform's template, in TOML."),
+    Parameter("tenant", "int", "The owner; only administrators may name another tenant.", SELF),
+    returns=struct(
+        "The limit that would start the platform now, and what limits did in the recorded past.",
+        {
+            "market": "The market of its VMs.",
+            "size": "The number of its VMs.",
+            "limit": "The limit that the platform would state now, in credits a period. It rises"
+            " toward the deadline.",
+            "takes": "The reason not to start now, and the condition for a start; empty if it would"
+            " start.",
+            "limit_to_start": "The least limit that would start its VMs now, if hosts have room for"
+            " each of them; left out if no limit would be enough.",
+            "history_s": "The time that the recorded past covers, in seconds.",
+            "windows": "How many times the recorded past is as long as the time until the deadline;"
+            " left out without a deadline or `ideal_run`.",
+            "work_s": "The template's `ideal_run`, in seconds; left out without a deadline.",
+            "within_s": "The seconds until the deadline; left out without `ideal_run`.",
+            "why": "Why `odds` or chances are missing; empty if they are not.",
+            "cpu": "The CPU that its VMs use together, in percent of a core.",
+            "memory": "Their memory, in MiB.",
+            "network": "Their network, in Mbit/s, if network is sold.",
+            "disk": "Their disk bandwidth, in MiB/s, if it is sold.",
+            "odds": "A struct for each limit, among them `limit`; empty if the recorded past is too"
+            " short:",
+        },
+        ODDS,
+    ),
+    example="template",
+)
+async def platform_quote(
+    services: DaemonServices, caller: Caller, template: str, tenant: int
+) -> Any:
+    """Return the limits of a patient platform before its submission; nothing is stored.
+
+    The template is checked as in a submission.
+    """
+    owner, quotes = whom(caller, tenant), services.require_platform_quotes()
+    require_tenant(caller, owner)  # a caller without the right waits for no turn
+    if not caller.is_admin:  # the template is parsed, and OpenNebula may be asked for VM templates
+        services.orders.count(caller.uid, 1.0, [template])
+    view = await services.views.prepared()
+    read = partial(quotes.quote, caller, view, owner, template)
+    return platform_quote_row(await services.long_reads.run(caller.uid, read))
 
 
 @method(
