@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from merkatd.cluster.columns import Floats, Ints
-from merkatd.market.share import ENOUGH, breakpoints, narrow
+from merkatd.market.share import ENOUGH, ascending, breakpoints, narrow
 
 HIGHEST = sys.float_info.max
 """Upper bound of all bends, also for tiny bids."""
@@ -79,8 +79,7 @@ class Demand:
         slope = np.concatenate([np.zeros(len(bid)), bid[rises], -bid[rises]])
         fixed = np.concatenate([floor, -floor[rises], bend.top[rises]])
         # The floors come first in each pool, so only the bends are sorted as numbers.
-        order = np.argsort(bends, kind="stable")
-        order = np.concatenate([np.arange(len(bid)), len(bid) + order])
+        order = np.concatenate([np.arange(len(bid)), len(bid) + ascending(bends)])
         pools = len(capacity)
         order = order[np.argsort(narrow(owner, pools)[order], kind="stable")]
         start = np.zeros(pools + 1, dtype=np.int64)

@@ -119,7 +119,7 @@ def _bracket(
     pools = len(capacity)
     owner = np.concatenate([pool[rows], pool[rows]])
     at = np.concatenate([bend.leaves_floor[rows], bend.reaches_top[rows]])
-    order = np.argsort(at, kind="stable")
+    order = ascending(at)
     order = order[np.argsort(narrow(owner, pools)[order], kind="stable")]
     at = at[order]
     count = np.bincount(owner, minlength=pools)
@@ -159,6 +159,23 @@ def _on_line(
     rest = capacity - np.bincount(pool, fixed, pools)
     level = np.divide(rest, slope, out=bracket.high.copy(), where=slope > 0)
     return np.clip(level, bracket.low, bracket.high)
+
+
+def ascending(values: Floats) -> Ints:
+    """Return the rows of these numbers from the smallest, and equal ones in their order.
+
+    The result is that of numpy's stable `argsort`, which takes twice as long as its other one.
+    """
+    order = np.argsort(values)
+    found = values[order]
+    rises = found[1:] > found[:-1]
+    if rises.all():
+        return order
+    place = np.zeros(len(values), dtype=np.int64)
+    np.cumsum(rises, out=place[1:])
+    place *= len(values)
+    ordered: Ints = np.sort(place + order) - place
+    return ordered
 
 
 def narrow(pool: Ints, pools: int) -> np.ndarray[tuple[int], np.dtype[np.integer]]:

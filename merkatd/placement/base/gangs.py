@@ -90,7 +90,7 @@ class GangBoard:
         """Place these VMs in this order until one fits nowhere; return how many are placed."""
         at, full = take_all(self._shelves, vms, 0, self._rules.classes, self._rules.requirement)
         while full != NO_HOST:
-            self._widen(full)
+            self.widen(full)
             at, full = take_all(
                 self._shelves, vms, at, self._rules.classes, self._rules.requirement
             )
@@ -145,7 +145,7 @@ class GangBoard:
             if at < len(vms) and full == NO_HOST:
                 self.leave(vms)
                 return False
-            self._widen(full)
+            self.widen(full)
         return True
 
     def put(self, vms: Ints, hosts: Ints) -> None:
@@ -233,10 +233,15 @@ class GangBoard:
             move_on_shelves(self._shelves, vm, NO_HOST)
             self._floor[vm] = self._view.floor[vm] if floor is None else floor
         if host != NO_HOST and self._board.count[host] == self._board.slots[host]:
-            self._widen(host)
+            self.widen(host)
         move_on_shelves(self._shelves, vm, host)
 
-    def _widen(self, host: int) -> None:
+    @property
+    def shelves(self) -> Shelves:
+        """Return the hosts by their room, until a host gets more slots."""
+        return self._shelves
+
+    def widen(self, host: int) -> None:
         """Provide more slots for a host's VMs."""
         if host != NO_HOST:
             self._board.widen(host)

@@ -64,8 +64,8 @@ class LoneOrders:
         return board
 
     @cached_property
-    def _surely(self) -> list[bool]:
-        """Return, by order: whether it fits by the first test."""
+    def surely(self) -> Bools:
+        """Return [orders]: whether it fits by the first test."""
         view, rows, order = self._view, self._rows, self._order
         floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
         beside = view.capacity - _by_host(self._fixed, view.floor, len(view.hosts))
@@ -81,7 +81,7 @@ class LoneOrders:
             largest = np.zeros(count)
             np.maximum.at(largest, order[waits], needed[waits])
             has_room &= free >= largest[:, np.newaxis]
-        fits: list[bool] = (surely & (has_room.sum(axis=1) >= waiting)).tolist()
+        fits: Bools = surely & (has_room.sum(axis=1) >= waiting)
         return fits
 
     def _lacks_room(self, beside: Floats, floor: Floats) -> Bools:
@@ -112,7 +112,7 @@ class LoneOrders:
         `there` are its VMs with a host, and `waiting` those without. VMs that bid may leave. So the
         answer does not depend on any limit.
         """
-        if self._surely[order]:
+        if self.surely[order]:
             return True
         place = self._view.place[there]
         if self._alone.keep(there, place):

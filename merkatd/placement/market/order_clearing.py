@@ -239,6 +239,7 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
         places.take,
         places.exist,
         elsewhere,
+        places.walk,
     )
 
 
