@@ -248,8 +248,8 @@ class OrderBook:
             if placed:
                 used = [used[good] + bundle[good] for good in goods]
         before.append(tuple(used))
-        found = (np.array(each, dtype=bool) for each in (runs, placeless, exist))
-        return Walk(*found, np.array(before), np.array(lacking))
+        found = np.array([runs, placeless, exist], dtype=bool)
+        return Walk(found[0], found[1], found[2], np.array(before), np.array(lacking))
 
     def _bounds(self, places: Ints) -> "_Bounds":
         """Return the orders or the bids that stop the orders at these places at lower heights.

@@ -24,6 +24,7 @@ Each sum runs over the rows in their order from zero. So code that recomputes on
 same order, gets the same bits.
 """
 
+from itertools import count as count_up
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,14 @@ ENOUGH = 1 + 1e-11
 
 If tops equal the capacity, sums in another order may round to either side, and the price would
 differ."""
+
+
+_NEAR = 3
+"""The number of bends that are tried around the guessed one, before the halving."""
+
+
+_MANY = 256
+"""The number of bends per pool from which a guess takes less time than the halving."""
 
 
 class Share(NamedTuple):
@@ -127,17 +136,43 @@ def _bracket(
     below = first - 1
     above = np.where(contended, first + count - 1, first)
     last = at[np.minimum(above, len(at) - 1)]
-    while True:
+    turns, guess = 0, below
+    if len(at) > _MANY * pools:
+        turns = _NEAR
+        slopes = np.concatenate([bid[rows], -bid[rows]])[order]
+        offsets = np.concatenate([-floor[rows], bend.top[rows]])[order]
+        rest = capacity - np.bincount(pool, floor, pools)
+        guess = below + _count_short(at, slopes, offsets, owner[order], first, rest)
+    # Rounding may mislead the guess. The sums below decide, and never fall as the level grows.
+    for turn in count_up():
         open_ = above - below > 1
         if not open_.any():
             break
-        middle = np.where(open_, (below + above) // 2, 0)
+        middle = (below + above) // 2
+        if turn < turns:
+            near = guess if turn == 0 else np.where(below >= guess, below + 1, above - 1)
+            middle = np.clip(near, below + 1, above - 1)
+        middle = np.where(open_, middle, 0)
         asked = np.bincount(pool, np.clip(bid * at[middle][pool], floor, bend.top), minlength=pools)
         short = (asked < capacity) & (at[middle] < last)
         below = np.where(open_ & short, middle, below)
         above = np.where(open_ & ~short, middle, above)
     low = np.where(below >= first, at[np.maximum(below, 0)], 0.0)
     return _LevelRange(low, at[np.minimum(above, len(at) - 1)])
+
+
+def _count_short(
+    at: Floats, slopes: Floats, offsets: Floats, owner: Ints, first: Ints, rest: Floats
+) -> Ints:
+    """Return [pools]: at how many bends demand is below the capacity, but for rounding.
+
+    `slopes` and `offsets` are changes at the bends, and `rest` is what floors leave.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope, offset = (np.append(0.0, np.cumsum(changes)) for changes in (slopes, offsets))
+        asked = offset[1:] - offset[first][owner] + (slope[1:] - slope[first][owner]) * at
+        short = asked < rest[owner]
+    return np.bincount(owner[short], minlength=len(first))
 
 
 def _on_line(
@@ -171,11 +206,12 @@ def ascending(values: Floats) -> Ints:
     rises = found[1:] > found[:-1]
     if rises.all():
         return order
-    place = np.zeros(len(values), dtype=np.int64)
-    np.cumsum(rises, out=place[1:])
-    place *= len(values)
-    ordered: Ints = np.sort(place + order) - place
-    return ordered
+    among_equals = np.append(~rises, False)
+    among_equals[1:] |= ~rises
+    rows = np.flatnonzero(among_equals)
+    rank = np.append(0, np.cumsum(rises))[rows] * len(values)
+    order[rows] = np.sort(rank + order[rows]) - rank
+    return order
 
 
 def narrow(pool: Ints, pools: int) -> np.ndarray[tuple[int], np.dtype[np.integer]]:

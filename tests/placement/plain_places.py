@@ -15,6 +15,9 @@ from merkatd.placement.market.order_places import HOLD_S, OrderPlaces
 class PlainPlaces(OrderPlaces):
     """The same rules, transcribed from Note [Orders and places]."""
 
+    walk = None  # type: ignore[assignment]
+    """The market looks at the orders one by one."""
+
     def __init__(self, snapshot: Snapshot, view: MarketView, members: Ints) -> None:
         super().__init__(snapshot, view, members)
         rules = HardConstraints(snapshot, view)

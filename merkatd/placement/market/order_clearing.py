@@ -28,7 +28,7 @@ order's. There is no room for order 2 at the height of order 3: its VMs are susp
 order 3 start on host 1 in the next period. It pays 2 credits, which order 2 would pay.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -36,6 +36,7 @@ import numpy as np
 
 from merkatd.cluster import (
     BIDDING,
+    Bools,
     Decision,
     Floats,
     HostState,
@@ -217,7 +218,7 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
     reserve = pricing.reserve_prices(snapshot.resources)
     count = len(places.orders)
     sizes = [np.bincount(places.order, size, count) for size in view.size[vms].T]
-    bundle: Floats = np.stack(sizes, axis=1)
+    bundle: Floats = np.stack(sizes, axis=1).astype(np.float64)  # numpy counts nothing in integers
     bid_of = snapshot.vms.bid[view.vms[vms]].sum(axis=1)
     limit = np.asarray(np.bincount(places.order, bid_of, count), dtype=np.float64)
     # Others can't use the room of VMs on drained hosts: these stay until they can be migrated.
@@ -284,31 +285,28 @@ def _results(
     lacked[waits] = book.limits_that_run(book.orders.bundle[waits])
     outbid = ~cleared.runs & ~cleared.placeless & (lacked < inf)
     why = why_waiting(snapshot, places, book, cleared, lacked)
-    ids = snapshot.orders.id[places.orders].tolist()
+    columns = snapshot.orders.id[places.orders], cleared.runs, cleared.cost, outbid
     outcomes = {
-        order: OrderOutcome(
-            order,
-            bool(cleared.runs[at]),
-            float(cleared.cost[at]),
-            why.get(at, ""),
-            outbid=bool(outbid[at]),
+        order: OrderOutcome(order, its_runs, cost, why.get(at, ""), its_outbid)
+        for at, (order, its_runs, cost, its_outbid) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
         )
-        for at, order in enumerate(ids)
     }
     asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
     waiting |= stuck
+    ids = snapshot.vms.id[vms]
+
+    def with_orders(marked: Bools) -> Iterable[tuple[int, int]]:
+        return zip(ids[marked].tolist(), order[marked].tolist(), strict=True)
+
     return ClearedOrders(
         terms=terms,
         outcomes=outcomes,
         steps=tuple(
-            Stop(period=snapshot.period, vm=int(snapshot.vms.id[vm]), reason=why[at])
-            for vm, at in zip(vms[displaced & asked], order[displaced & asked], strict=True)
+            Stop(period=snapshot.period, vm=vm, reason=why[at])
+            for vm, at in with_orders(displaced & asked)
         ),
-        reasons={
-            int(snapshot.vms.id[vm]): why[at]
-            for vm, at in zip(vms[waiting | displaced], order[waiting | displaced], strict=True)
-            if at in why
-        },
+        reasons={vm: why[at] for vm, at in with_orders(waiting | displaced) if at in why},
         lacking=cleared.lacking,
         offers=_offers(snapshot, view.market, book, cleared),
     )

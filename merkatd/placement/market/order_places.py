@@ -317,10 +317,16 @@ class OrderPlaces:
 
     def _first_to_leave(self) -> Ints:
         """Return the running orders without hosts so far: those that leave, then the lowest."""
+        rest = self._running_lowest_first
+        rest = rest[~self._takes_part[rest]]
+        seen = self._seen[rest]
+        return np.concatenate([rest[seen], rest[~seen]])
+
+    @cached_property
+    def _running_lowest_first(self) -> Ints:
+        """Return the orders with VMs that run, from the lowest."""
         runs = np.diff(self._ends)[::2] > 0
-        rest = self._lowest_first[(runs & ~self._takes_part)[self._lowest_first]]
-        ordered: Ints = rest[np.argsort(~self._seen[rest], kind="stable")]
-        return ordered
+        return self._lowest_first[runs[self._lowest_first]]
 
     def _hosts_without(self, orders: Ints, waiting: Ints) -> Ints | None:
         """Return hosts for waiting VMs where these orders have left; None if there are none."""
