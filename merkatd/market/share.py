@@ -42,6 +42,8 @@ _NEAR = 3
 """The number of bends that are tried around the guessed one, before the halving."""
 
 
+_OFTEN = 8
+"""The part of all numbers from which equal ones are taken out before the others are sorted."""
 _MANY = 256
 """The number of bends per pool from which a guess takes less time than the halving."""
 
@@ -201,6 +203,11 @@ def ascending(values: Floats) -> Ints:
 
     The result is that of numpy's stable `argsort`, which takes twice as long as its other one.
     """
+    least = values == values.min(initial=np.inf)
+    first = np.flatnonzero(least)
+    if len(first) > len(values) // _OFTEN:  # many bends are at 0
+        rest = np.flatnonzero(~least)
+        return np.concatenate([first, rest[ascending(values[rest])]])
     order = np.argsort(values)
     found = values[order]
     rises = found[1:] > found[:-1]

@@ -177,7 +177,7 @@ def _prices(seen: Snapshot, decision: Decision, cleared: ClearedOrders, pricing:
 
 def _markets_with_orders(snapshot: Snapshot) -> list[int]:
     market = snapshot.vms.market[snapshot.vms.order != NO_ROW]
-    rows: list[int] = np.unique(market[market != NO_MARKET]).tolist()
+    rows: list[int] = np.flatnonzero(np.bincount(market[market != NO_MARKET])).tolist()
     return rows
 
 

@@ -46,7 +46,8 @@ class OrderPlaces:
         """`members` are the rows in the view of the VMs in orders."""
         self.view, self.members = view, members
         order = snapshot.vms.order[view.vms[members]]
-        self.orders, self.order = np.unique(order, return_inverse=True)
+        known = np.bincount(order) > 0
+        self.orders, self.order = np.flatnonzero(known), (np.cumsum(known) - 1)[order]
         """Rows of the snapshot's orders, and the order of each member."""
         waits = view.place[members] == NO_HOST
         parts = self.order * 2 + waits
