@@ -21,7 +21,7 @@ from merkatd.cluster.orders import with_order_terms
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market.order_clearing import clear_orders
+from merkatd.placement.market.orders.order_clearing import clear_orders
 from tests.clouds import crowded
 
 PRICING = Pricing(reserve={"cpu": 1e-4, "memory": 1e-6})

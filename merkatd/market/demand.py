@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from merkatd.cluster.columns import Floats, Ints
-from merkatd.market.share import ENOUGH, breakpoints, narrow
+from merkatd.market.share import ENOUGH, ascending, breakpoints, narrow
 
 HIGHEST = sys.float_info.max
 """Upper bound of all bends, also for tiny bids."""
@@ -67,6 +67,8 @@ class Demand:
     """[lines + 1] each, as `slope`: sums over earlier lines, and their rounding errors."""
     present: dict[int, int] = field(default_factory=dict)
     """Cache by pool: the bend below its level."""
+    lines: dict[int, tuple[Floats, Floats, Floats]] = field(default_factory=dict)
+    """Cache by pool: the slopes, the offsets and the demand at each bend."""
 
     @classmethod
     def of(cls, bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Self:
@@ -79,8 +81,7 @@ class Demand:
         slope = np.concatenate([np.zeros(len(bid)), bid[rises], -bid[rises]])
         fixed = np.concatenate([floor, -floor[rises], bend.top[rises]])
         # The floors come first in each pool, so only the bends are sorted as numbers.
-        order = np.argsort(bends, kind="stable")
-        order = np.concatenate([np.arange(len(bid)), len(bid) + order])
+        order = np.concatenate([np.arange(len(bid)), len(bid) + ascending(bends)])
         pools = len(capacity)
         order = order[np.argsort(narrow(owner, pools)[order], kind="stable")]
         start = np.zeros(pools + 1, dtype=np.int64)
@@ -114,17 +115,21 @@ class Demand:
         """Return the level for each of these capacities, as `level` does for one."""
         bend, last = self.first_bend.item(pool), self.start.item(pool + 1)
         at = self.at[bend:last]
-        slope, fixed = self._lines_before(pool, np.arange(bend, last + 1))
-        asked = np.maximum.accumulate(fixed[1:] + slope[1:] * at)
+        if pool not in self.lines:
+            slope, fixed = self._lines_before(pool, slice(bend, last + 1))
+            asked = np.maximum.accumulate(fixed[1:] + slope[1:] * at)
+            self.lines[pool] = slope, fixed, asked
+        slope, fixed, asked = self.lines[pool]
         below = np.searchsorted(asked, capacities, side="left")
-        low = np.concatenate([[0.0], at])[below]
-        high = np.concatenate([at, [np.inf]])[below]
+        low, high = np.zeros(len(below)), np.full(len(below), np.inf)
+        low[below > 0] = at[below[below > 0] - 1]
+        high[below < len(at)] = at[below[below < len(at)]]
         rest = capacities - fixed[below]
         found = np.divide(rest, slope[below], out=low.copy(), where=slope[below] > 0)
         levels = np.where(fixed[0] >= capacities, 0.0, np.clip(found, low, high))
         return np.where(fixed[-1] <= capacities * ENOUGH, np.inf, levels)
 
-    def _lines_before(self, pool: int, behind: Ints) -> tuple[Floats, Floats]:
+    def _lines_before(self, pool: int, behind: Ints | slice) -> tuple[Floats, Floats]:
         """Return the slopes and offsets of the lines before these of a pool."""
         first = self.start.item(pool)
         slope, fixed = (

@@ -107,6 +107,9 @@ class OrderBook:
     called for those without room. An order that could never run must raise no price."""
     elsewhere: Floats | float = 0.0
     """[orders, resources]: the part of each bundle on hosts that are outside the capacity."""
+    walk: Callable[[Ints, Floats, Floats], "Walk"] | None = None
+    """A function that looks at all orders as `take_places` and `has_places` do one by one. It gets
+    the orders from the highest, what each needs, and what bids leave at prices of its height."""
 
     @cached_property
     def height(self) -> Floats:
@@ -125,7 +128,7 @@ class OrderBook:
         np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
         placeless = np.zeros(len(runs), dtype=bool)
         placeless[self._ranked[walk.placeless]] = True
-        lacking = self.weights * walk.lacking
+        lacking = self.weights * self._heights[walk.lacking]
         prices = self._prices(runs, lacking)
         return Clearing(runs, placeless, cost, prices, lacking, self._offers)
 
@@ -199,9 +202,9 @@ class OrderBook:
         return rows[np.argsort(-height, kind="stable")]
 
     @cached_property
-    def _heights(self) -> list[float]:
-        heights: list[float] = self.height[self._ranked].tolist()
-        return heights
+    def _heights(self) -> Floats:
+        """Return [ranked orders + 1]: their heights, and 0 for none."""
+        return np.append(self.height[self._ranked], 0.0)
 
     @cached_property
     def _bundle(self) -> Floats:
@@ -220,11 +223,12 @@ class OrderBook:
         return rooms
 
     @cached_property
-    def _walk(self) -> "_Walk":
+    def _walk(self) -> "Walk":
         """Look at each order once, from the highest."""
-        goods = range(len(self.capacity))
-        used = [0.0] * len(self.capacity)
-        lacking = [0.0] * len(self.capacity)
+        if self.walk is not None:
+            return self.walk(self._ranked, self._bundle, self._room)
+        goods, used = range(len(self.capacity)), [0.0] * len(self.capacity)
+        lacking = [len(self._ranked)] * len(self.capacity)
         before, runs, placeless, exist = [], [], [], []
         asked = self._bundle.tolist(), self._room.tolist()
         for place, (bundle, room) in enumerate(zip(*asked, strict=True)):
@@ -240,17 +244,12 @@ class OrderBook:
             # An order that others leave no hosts takes part in the offers, whoever is higher.
             exist.append(has_places or (not lacks and self.has_places(row)))
             for good in lacks if has_places else ():
-                lacking[good] = lacking[good] or self._heights[place]
+                lacking[good] = min(lacking[good], place)
             if placed:
                 used = [used[good] + bundle[good] for good in goods]
         before.append(tuple(used))
-        return _Walk(
-            np.array(runs, dtype=bool),
-            np.array(placeless, dtype=bool),
-            np.array(exist, dtype=bool),
-            np.array(before),
-            np.array(lacking),
-        )
+        found = np.array([runs, placeless, exist], dtype=bool)
+        return Walk(found[0], found[1], found[2], np.array(before), np.array(lacking))
 
     def _bounds(self, places: Ints) -> "_Bounds":
         """Return the orders or the bids that stop the orders at these places at lower heights.
@@ -258,7 +257,7 @@ class OrderBook:
         Without it, each order below does what it does beside it, down to the first that lacks room
         beside it only, or to the first place at which bids leave less than orders use.
         """
-        walk, count = self._walk, len(self._heights)
+        walk, count = self._walk, len(self._ranked)
         before, room, bundle = walk.before, self._room, self._bundle
         end = _next(np.any(before[:-1] > room, axis=1))[places + 1]
         stops = np.full(len(places), count)
@@ -277,7 +276,7 @@ class OrderBook:
             stopped = fits.any(axis=1)
             stops[left[stopped]] = others[fits[stopped].argmax(axis=1)]
             left = left[~stopped]
-        height, by_bids = np.append(self._heights, 0.0)[stops], stops == count
+        height, by_bids = self._heights[stops], stops == count
         needs_none = ~bundle[places].any(axis=1)
         height[needs_none], by_bids[needs_none] = 0.0, False
         return _Bounds(height, by_bids, before[end])
@@ -296,7 +295,7 @@ class OrderBook:
         by_bids = (bundles > np.vstack([left, np.full(len(self.capacity), -np.inf)])[stops]).any(
             axis=1
         )
-        return _Bounds(np.append(self._heights, 0.0)[stops], by_bids, before[stops] + bundles)
+        return _Bounds(self._heights[stops], by_bids, before[stops] + bundles)
 
     def _limits_at(self, bounds: "_Bounds", bundles: Floats) -> Floats:
         """Return the least limits of bundles with these bounds, at least at the reserve prices."""
@@ -336,7 +335,7 @@ def _next(marked: Bools) -> Ints:
     return first
 
 
-class _Walk(NamedTuple):
+class Walk(NamedTuple):
     """The result of a look at every order, by its place among the ranked ones."""
 
     runs: Bools
@@ -345,5 +344,5 @@ class _Walk(NamedTuple):
     """Whether there are hosts for the order's VMs without all other orders."""
     before: Floats
     """[orders + 1]: what the orders above use of each good."""
-    lacking: Floats
-    """[resources]: the height of the first order that lacks room in the good; 0 for none."""
+    lacking: Ints
+    """[resources]: the first order that lacks room in the good; the number of orders for none."""

@@ -100,7 +100,8 @@ class MarketView:
         inside = pool != NO_ROW
         if not inside.all():
             rows = np.flatnonzero(inside)
-            part = _divide(self.bid[rows], self.floor[rows], self.cap[rows], pool[rows], capacity)
+            bid, floor, cap = (of.take(rows, axis=0) for of in (self.bid, self.floor, self.cap))
+            part = _divide(bid, floor, cap, pool[rows], capacity)
             allocation = np.zeros_like(self.bid)
             allocation[rows] = part.allocation
             return Share(allocation, part.level)
@@ -143,10 +144,10 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
     rows = np.flatnonzero(member & (on_host | pending))
 
     bids = is_one_of(vms.state[rows], BIDDING)[:, np.newaxis]
-    size = vms.cap[rows]
-    floor = np.minimum(vms.floor[rows], size)
+    bid, floor, size = (of.take(rows, axis=0) for of in (vms.bid, vms.floor, vms.cap))
+    floor = np.minimum(floor, size)
     reserve = _reserve(snapshot, market)
-    cap = affordable(size, floor, vms.bid[rows], reserve)
+    cap = affordable(size, floor, bid, reserve)
     return MarketView(
         market=market,
         hosts=hosts,
@@ -155,7 +156,7 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
         disabled=table.state[hosts] == HostState.DISABLED,
         capacity=_left_for_market(snapshot, hosts, here, on_host & ~member),
         place=np.where(pending[rows], NO_HOST, here[rows]),
-        bid=np.where(bids, vms.bid[rows], 0.0),
+        bid=np.where(bids, bid, 0.0),
         floor=floor,
         cap=np.where(bids, cap, floor),
         size=np.where(bids, size, floor),

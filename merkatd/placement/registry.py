@@ -13,7 +13,7 @@ from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.strategy import Strategy
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.cpu_use import limited_to_use, with_leftovers
-from merkatd.placement.market.order_clearing import decide_with_orders
+from merkatd.placement.market.orders.order_clearing import decide_with_orders
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, Ints
-from merkatd.market.share import Share, share
+from merkatd.market import share as share_module
+from merkatd.market.share import Share, ascending, share
 from tests.lengths import EXAMPLES
 
 EPSILON = 1e-9
@@ -191,3 +192,36 @@ class TestProperties:
         pool = np.repeat([0, 1], 50)
         got = share(bid, np.zeros(100), cap, pool, np.array([1e13, 7.0])).allocation
         assert got[pool == 1].sum() == pytest.approx(7.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("numbers", [1, 5, 200, 10**9])
+@pytest.mark.parametrize("count", [0, 1, 7, 400])
+def test_ascending_rows_keep_equal_numbers_in_their_order(count: int, numbers: int) -> None:
+    """The result is that of a stable sort: with many equal numbers, with few, and with none."""
+    rng = np.random.default_rng(count)
+    for _ in range(20):
+        values = rng.integers(0, numbers, count) * (rng.random(count) < rng.random())
+        expected = np.argsort(values, kind="stable")
+        assert ascending(values.astype(float)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 20.0])
+def test_the_guessed_level_of_a_large_pool_is_that_of_the_halving(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal to the bit, also if the sums of the guess lose their digits among huge bids."""
+    rng = np.random.default_rng(0)
+    for pools in (1, 2, 3) * 10:
+        rows = 2000
+        bid = rng.lognormal(0.0, spread, rows) * (rng.random(rows) < 0.9)
+        cap = rng.uniform(1.0, 100.0, rows)
+        floor = cap * rng.uniform(0.0, 0.3, rows) * (rng.random(rows) < 0.5)
+        pool = rng.integers(0, pools, rows)
+        part = float(rng.uniform(0.1, 1.0))
+        capacity = np.array([part * cap[pool == each].sum() for each in range(pools)])
+        results = []
+        for many in (0, rows * 2):
+            monkeypatch.setattr(share_module, "_MANY", many)
+            results.append(share(bid, floor, cap, pool, capacity))
+        assert results[0].level.tolist() == results[1].level.tolist()
+        assert results[0].allocation.tolist() == results[1].allocation.tolist()

@@ -9,11 +9,14 @@ from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.placement_problem import are_held
-from merkatd.placement.market.order_places import HOLD_S, OrderPlaces
+from merkatd.placement.market.orders.order_places import HOLD_S, OrderPlaces
 
 
 class PlainPlaces(OrderPlaces):
     """The same rules, transcribed from Note [Orders and places]."""
+
+    walk = None  # type: ignore[assignment]
+    """The market looks at the orders one by one."""
 
     def __init__(self, snapshot: Snapshot, view: MarketView, members: Ints) -> None:
         super().__init__(snapshot, view, members)

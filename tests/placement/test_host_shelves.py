@@ -12,8 +12,8 @@ from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
-from merkatd.placement.market.lone_orders import LoneOrders, StuckVms
-from merkatd.placement.market.room_by_moves import RoomByMoves
+from merkatd.placement.market.orders.lone_orders import LoneOrders, StuckVms
+from merkatd.placement.market.orders.room_by_moves import RoomByMoves
 from tests.clouds import crowded, tangled
 from tests.lengths import EXAMPLES
 

@@ -10,8 +10,8 @@ from benchmarks.support.ordered_clouds import with_gangs
 from merkatd.cluster import HostState, Orders, Requirements, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market import order_clearing
-from merkatd.placement.market.order_clearing import ClearedOrders, clear_orders
+from merkatd.placement.market.orders import order_clearing
+from merkatd.placement.market.orders.order_clearing import ClearedOrders, clear_orders
 from tests.clouds import crowded, flavoured
 from tests.lengths import shorten
 from tests.placement.plain_places import PlainPlaces

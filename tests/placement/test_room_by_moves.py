@@ -8,7 +8,7 @@ import pytest
 from merkatd.cluster import Bools, Ints
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.gangs import GangBoard
-from merkatd.placement.market.room_by_moves import MOST_FAILED
+from merkatd.placement.market.orders.room_by_moves import MOST_FAILED
 from tests.placement.test_order_clearing import decided, halls
 from tests.placement.test_order_contention import with_floors
 

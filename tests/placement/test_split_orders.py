@@ -5,8 +5,8 @@ from dataclasses import replace
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement import strategy_named
-from merkatd.placement.market.order_clearing import decide_with_orders
-from merkatd.placement.market.order_reasons import split_orders
+from merkatd.placement.market.orders.order_clearing import decide_with_orders
+from merkatd.placement.market.orders.order_reasons import split_orders
 from tests.placement.test_order_clearing import PRICING, RNG, halls, starts
 
 TABU = strategy_named("tabu")

@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.cluster import Stop
 from merkatd.embedded.model.vm_states import Lcm
-from merkatd.placement.market.order_stops import MOST_WAIT_S
+from merkatd.placement.market.orders.order_stops import MOST_WAIT_S
 from merkatd.scheduler.base.early_periods import pause_before_event_s
 from tests.scheduler.test_ordered_vms import Site
 

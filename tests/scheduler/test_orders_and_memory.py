@@ -8,7 +8,7 @@ import pytest
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Stop
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.limits import LimitPlan
-from merkatd.placement.market.order_reasons import split_orders
+from merkatd.placement.market.orders.order_reasons import split_orders
 from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, within_capacity, within_memory
 from tests.placement.test_order_clearing import decided, halls, starts, stops
 from tests.scheduler.frontend import PASSWORD
@@ -156,7 +156,7 @@ def test_nobody_is_displaced_for_orders_that_strategies_split(
     def split(_snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
         return dict.fromkeys([step.vm for step in plan.of(Deploy)][:1], "no room")
 
-    monkeypatch.setattr("merkatd.placement.market.order_clearing.split_orders", split)
+    monkeypatch.setattr("merkatd.placement.market.orders.order_clearing.split_orders", split)
     waiting = [(NO_HOST, 90.0 - order, 30.0, order) for order in range(1, 12)]
     decision = decided(halls(1, [(0, 1.0, 60.0, 0), (0, 1.0, 10.0, NO_ROW), *waiting]))
     assert (starts(decision), stops(decision)) == ([], [])

@@ -16,12 +16,14 @@ from merkatd.placement.base.compiled import compiled
 class Board:
     """A placement that can be changed. `place` and the lists of VMs by host always agree."""
 
-    def __init__(self, view: MarketView, place: Ints) -> None:
+    def __init__(self, view: MarketView, place: Ints, room_for: Ints | int = 0) -> None:
+        """`room_for` is [hosts]: the number of VMs for which each host gets slots at once."""
         self.capacity: Floats = np.ascontiguousarray(view.capacity)
         self.place: Ints = place.copy()
         placed = np.flatnonzero(place != NO_HOST)
         self.count: Ints = np.bincount(place[placed], minlength=len(view.hosts))
-        slots = self.count + self.count // 2 + 4
+        slots = np.maximum(self.count, room_for)
+        slots += slots // 2 + 4
         self.slots: Ints = slots
         """[hosts]: the places for VMs in `rows`."""
         self.start: Ints = np.cumsum(slots) - slots

@@ -8,6 +8,7 @@ least, the smallest VM that suffices moves away, or else the largest.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class GangBoard:
         self._rules = rules
         self._free: Floats = view.capacity.copy()
         typical = np.maximum(view.capacity.max(axis=0, initial=0.0), 1.0)
-        self._size: Floats = (view.floor / typical).max(axis=1)
+        self._size: Floats = reduce(np.maximum, (view.floor / typical).T)
         self._typical = typical
         hosts, goods = self._free.shape
         shelves = max(hosts // _ON_SHELF, 16)
@@ -75,13 +76,13 @@ class GangBoard:
         order = self._from_largest(vms)
         plain = self._rules.all_plain or self._rules.plain[vms].all()
         place = self._place if plain else self._place_by_rules
-        for _ in range(1 if self._rules.alike(vms) else _ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             self._lift(order)
             count = place(order)
             if count == len(order):
                 return True
             self.leave(order)
-            if count == 0:
+            if count == 0 or (attempt == 0 and self._rules.alike(vms)):
                 return False
             order = np.concatenate([order[count : count + 1], np.delete(order, count)])
         return False
@@ -90,7 +91,7 @@ class GangBoard:
         """Place these VMs in this order until one fits nowhere; return how many are placed."""
         at, full = take_all(self._shelves, vms, 0, self._rules.classes, self._rules.requirement)
         while full != NO_HOST:
-            self._widen(full)
+            self.widen(full)
             at, full = take_all(
                 self._shelves, vms, at, self._rules.classes, self._rules.requirement
             )
@@ -145,7 +146,7 @@ class GangBoard:
             if at < len(vms) and full == NO_HOST:
                 self.leave(vms)
                 return False
-            self._widen(full)
+            self.widen(full)
         return True
 
     def put(self, vms: Ints, hosts: Ints) -> None:
@@ -236,10 +237,15 @@ class GangBoard:
             move_on_shelves(self._shelves, vm, NO_HOST)
             self._floor[vm] = self._view.floor[vm] if floor is None else floor
         if host != NO_HOST and self._board.count[host] == self._board.slots[host]:
-            self._widen(host)
+            self.widen(host)
         move_on_shelves(self._shelves, vm, host)
 
-    def _widen(self, host: int) -> None:
+    @property
+    def shelves(self) -> Shelves:
+        """Return the hosts by their room, until a host gets more slots."""
+        return self._shelves
+
+    def widen(self, host: int) -> None:
         """Provide more slots for a host's VMs."""
         if host != NO_HOST:
             self._board.widen(host)

@@ -190,7 +190,7 @@ def _bonds(
     """
     apart: dict[int, list[int]] = {}
     together: dict[int, list[int]] = {}
-    used = np.unique(snapshot.vms.role)
+    used = np.flatnonzero(np.bincount(snapshot.vms.role - NO_ROW)) + NO_ROW
     policy, pairs = snapshot.roles.policy, snapshot.role_pairs
     own = [(row, row, int(policy[row])) for row in used[used != NO_ROW].tolist()]
     of_vms = is_one_of(pairs.first, used) | is_one_of(pairs.second, used)

@@ -22,7 +22,7 @@ from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot,
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, Ints, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
-from merkatd.placement.market.orders_as_bids import OrdersAsBids
+from merkatd.placement.market.orders.orders_as_bids import OrdersAsBids
 from merkatd.scheduler.base.settings import MarketRules
 
 # Note [VMs of orders that start]

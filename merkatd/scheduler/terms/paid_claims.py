@@ -14,7 +14,7 @@ from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule, price
-from merkatd.placement.market.orders_as_bids import OrdersAsBids, orders_as_bids
+from merkatd.placement.market.orders.orders_as_bids import OrdersAsBids, orders_as_bids
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
 from merkatd.scheduler.clearing.clearing_columns import with_last_clearing

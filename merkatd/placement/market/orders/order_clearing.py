@@ -29,18 +29,17 @@ order's. There is no room for order 2 at the height of order 3: its VMs are susp
 order 3 start on host 1 in the next period. It pays 2 credits, which order 2 would pay.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 
 from merkatd.cluster import (
-    BIDDING,
+    Bools,
     Decision,
     Floats,
     HostState,
-    Ints,
     Plan,
     Resume,
     Snapshot,
@@ -59,15 +58,15 @@ from merkatd.cluster.orders import (
 )
 from merkatd.cluster.plan import Step
 from merkatd.market.explanation import hosts_after
-from merkatd.market.goods_weights import first_weights
-from merkatd.market.limit_orders import Bids, Clearing, LimitOrders, OrderBook
-from merkatd.market.market_view import MarketView, market_view
+from merkatd.market.limit_orders import Clearing, OrderBook
+from merkatd.market.market_view import market_view
 from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market.order_places import OrderPlaces
-from merkatd.placement.market.order_reasons import split_orders, takers, why_waiting
-from merkatd.placement.market.order_stops import awaited_migrations, stopped_after
+from merkatd.placement.market.orders.order_books import opened_book
+from merkatd.placement.market.orders.order_places import OrderPlaces
+from merkatd.placement.market.orders.order_reasons import split_orders, takers, why_waiting
+from merkatd.placement.market.orders.order_stops import awaited_migrations, stopped_after
 
 FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
@@ -184,7 +183,7 @@ def _prices(seen: Snapshot, decision: Decision, cleared: ClearedOrders, pricing:
 
 def _markets_with_orders(snapshot: Snapshot) -> list[int]:
     market = snapshot.vms.market[snapshot.vms.order != NO_ROW]
-    rows: list[int] = np.unique(market[market != NO_MARKET]).tolist()
+    rows: list[int] = np.flatnonzero(np.bincount(market[market != NO_MARKET])).tolist()
     return rows
 
 
@@ -197,75 +196,6 @@ def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedO
     again = vms.id[ordered & vms.saved & (vms.state == VmState.ABSENT)].tolist()
     resumed = (Resume(period=snapshot.period, vm=vm, reason=_RESUMED) for vm in again)
     return replace(cleared, steps=(*cleared.steps, *resumed))
-
-
-def opened_book(snapshot: Snapshot, market: int, pricing: Pricing) -> tuple[OrderPlaces, OrderBook]:
-    """Return the order book of a market, and the places that its orders take as it is cleared."""
-    vms = snapshot.vms
-    ordered = (vms.order != NO_ROW) & (vms.market == market)
-    rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
-    view = _at_full_size(snapshot, market, rows)
-    places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
-    book = _book(snapshot, places, pricing)
-    places.rank(book.height)
-    return places, book
-
-
-def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
-    """Return the view of a market in which all VMs of orders have their full size as floor."""
-    count = len(rows)
-    whole = OrderTerms(
-        rows=rows,
-        state=snapshot.vms.state[rows],
-        movable=snapshot.vms.movable[rows],
-        cost=np.zeros((count, len(snapshot.resources))),
-        priority=np.zeros(count),
-        coming=np.full(count, NO_HOST),
-        stuck=np.zeros(count, dtype=bool),
-        leaving=np.zeros(0, dtype=np.int64),
-        going=np.zeros(0, dtype=np.int64),
-    )
-    return market_view(with_order_terms(snapshot, whole), market)
-
-
-def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBook:
-    view, vms = places.view, places.members
-    reserve = pricing.reserve_prices(snapshot.resources)
-    count = len(places.orders)
-    sizes = [np.bincount(places.order, size, count) for size in view.size[vms].T]
-    bundle: Floats = np.stack(sizes, axis=1)
-    bid_of = snapshot.vms.bid[view.vms[vms]].sum(axis=1)
-    limit = np.asarray(np.bincount(places.order, bid_of, count), dtype=np.float64)
-    # Others can't use the room of VMs on drained hosts: these stay until they can be migrated.
-    elsewhere = np.zeros_like(bundle)
-    drained = np.append(~(view.open | view.disabled), False)[view.place[vms]]
-    np.add.at(elsewhere, places.order[drained], view.size[vms[drained]])
-    place = places.bidding()
-    others = np.flatnonzero(place != NO_HOST)
-    bid, floor, cap = (of[others] for of in view.counted(pricing.rule, place))
-    # A VM that waits has no floor yet, and counts as far as it would pay.
-    floor = np.where((view.place[others] == NO_HOST)[:, np.newaxis], 0.0, floor)
-    total = view.total
-    return OrderBook(
-        Bids(bid, floor, cap),
-        LimitOrders(limit, bundle, snapshot.orders.runs[places.orders]),
-        total,
-        _weights(snapshot, view.market, total, reserve),
-        reserve,
-        places.take,
-        places.exist,
-        elsewhere,
-    )
-
-
-def _weights(snapshot: Snapshot, market: int, total: Floats, reserve: Floats) -> Floats:
-    """Return [resources]: the market's weights, or for its first orders the last prices."""
-    markets = snapshot.markets
-    if markets.weights.shape[1] and np.isfinite(markets.weights[market]).all():
-        weights: Floats = markets.weights[market]
-        return weights
-    last = markets.announced[market] if markets.announced.shape[1] else np.zeros(len(total))
-    return first_weights(last, total, reserve)
 
 
 def _results(
@@ -299,31 +229,32 @@ def _results(
     lacked[waits] = book.limits_that_run(book.orders.bundle[waits])
     outbid = ~cleared.runs & ~cleared.placeless & (lacked < inf)
     why = why_waiting(snapshot, places, book, cleared, lacked)
-    ids = snapshot.orders.id[places.orders].tolist()
+    columns = snapshot.orders.id[places.orders], cleared.runs, cleared.cost, outbid
     outcomes = {
-        order: OrderOutcome(
-            order,
-            bool(cleared.runs[at]),
-            float(cleared.cost[at]),
-            why.get(at, ""),
-            outbid=bool(outbid[at]),
+        order: OrderOutcome(order, its_runs, cost, why.get(at, ""), its_outbid)
+        for at, (order, its_runs, cost, its_outbid) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
         )
-        for at, order in enumerate(ids)
     }
     awaited = awaited_migrations(snapshot, vms[displaced], stuck[displaced])
     asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
     asked &= ~is_one_of(snapshot.vms.order[vms], awaited)
     waiting |= stuck
+    ids = snapshot.vms.id[vms]
+
+    def with_orders(marked: Bools) -> Iterable[tuple[int, int]]:
+        return zip(ids[marked].tolist(), order[marked].tolist(), strict=True)
+
     return ClearedOrders(
         terms=terms,
         outcomes=outcomes,
         steps=tuple(
-            Stop(period=snapshot.period, vm=int(snapshot.vms.id[vm]), reason=why[at])
-            for vm, at in zip(vms[displaced & asked], order[displaced & asked], strict=True)
+            Stop(period=snapshot.period, vm=vm, reason=why[at])
+            for vm, at in with_orders(displaced & asked)
         ),
         reasons={
-            int(snapshot.vms.id[vm]): why[at] + stopped_after(awaited.get(int(places.orders[at])))
-            for vm, at in zip(vms[waiting | displaced], order[waiting | displaced], strict=True)
+            vm: why[at] + stopped_after(awaited.get(int(places.orders[at])))
+            for vm, at in with_orders(waiting | displaced)
             if at in why
         },
         lacking=cleared.lacking,

@@ -7,16 +7,33 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.orders import are_stuck, held_amounts
+from merkatd.market.limit_orders import Walk
 from merkatd.market.market_view import MarketView
+from merkatd.market.share import narrow
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.placement_problem import are_held
-from merkatd.placement.market.lone_orders import LoneOrders, StuckVms
-from merkatd.placement.market.room_by_moves import RoomByMoves
+from merkatd.placement.market.orders.lone_orders import LoneOrders, StuckVms, calm_hosts
+from merkatd.placement.market.orders.order_walk import (
+    AT,
+    BOARDS,
+    DONE,
+    EXISTS,
+    HOST,
+    LEFT,
+    LOOK,
+    PART,
+    WHOLE,
+    WIDEN_NOW,
+    WIDEN_THEN,
+    OrderWalk,
+    note_look,
+    walk_calm,
+    walk_on,
+)
+from merkatd.placement.market.orders.room_by_moves import RoomByMoves
 
-_SPARE = 1.0 - 1e-9
-"""The part of a host that floors use at most, so that rounding errors do not matter."""
 HOLD_S = 600.0
 """The time after a migration for which a VM makes no room for orders."""
 
@@ -28,13 +45,14 @@ class OrderPlaces:
         """`members` are the rows in the view of the VMs in orders."""
         self.view, self.members = view, members
         order = snapshot.vms.order[view.vms[members]]
-        self.orders, self.order = np.unique(order, return_inverse=True)
+        known = np.bincount(order) > 0
+        self.orders, self.order = np.flatnonzero(known), (np.cumsum(known) - 1)[order]
         """Rows of the snapshot's orders, and the order of each member."""
         waits = view.place[members] == NO_HOST
         parts = self.order * 2 + waits
-        self._by_part = members[np.argsort(parts, kind="stable")]
-        ends = np.cumsum(np.bincount(parts, minlength=2 * len(self.orders)))
-        self._ends: list[int] = [0, *ends.tolist()]
+        self._by_part = members[np.argsort(narrow(parts, 2 * len(self.orders)), kind="stable")]
+        counts = np.bincount(parts, minlength=2 * len(self.orders))
+        self._ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         self._postponed = snapshot.orders.postponed[self.orders]
         self.later = np.zeros(len(self.orders), dtype=bool)
         """[orders]: whether it gets its hosts only once other VMs have left."""
@@ -86,29 +104,29 @@ class OrderPlaces:
         return self._board_of(self._others)
 
     @cached_property
-    def _calm(self) -> list[bool]:
-        """Return, by order: whether its VMs all run, on hosts with room for all that run there.
+    def _calm(self) -> Bools:
+        """Return [orders]: whether its VMs all run, on hosts with room for all that run there.
 
         Such an order keeps its hosts, unless VMs of others come to them.
         """
-        view, place = self.view, self.view.place[self.members]
-        there = np.flatnonzero(view.place != NO_HOST)  # also those in no order
-        calm = np.ones(len(view.hosts) + 1, dtype=bool)
-        calm[NO_HOST] = False
-        for capacity, floor in zip(view.capacity.T, view.floor.T, strict=True):
-            floors = np.bincount(view.place[there], floor[there], len(view.hosts))
-            calm[:-1] &= floors <= capacity * _SPARE
-        uncalm = ~calm[place] | self.stuck[self.members]
-        counts = np.bincount(self.order, uncalm, len(self.orders))
-        by_order: list[bool] = (counts == 0).tolist()
-        return by_order
+        calm = calm_hosts(self.view)[self.view.place[self.members]]
+        return self._all(calm & ~self.stuck[self.members])
+
+    def _all(self, marked: Bools) -> Bools:
+        """Return [orders]: whether all VMs of the order are marked; `marked` is [members]."""
+        others = np.bincount(self.order[~marked], minlength=len(self.orders))
+        all_marked: Bools = others == 0
+        return all_marked
 
     @cached_property
     def _now(self) -> GangBoard:
         return self._board_of(self.view.place)
 
     def _board_of(self, place: Ints) -> GangBoard:
-        board = GangBoard(self.view, Board(self.view, place), self._rules)
+        running = np.bincount(
+            self.view.place[self.view.place != NO_HOST], minlength=len(self.view.hosts)
+        )
+        board = GangBoard(self.view, Board(self.view, place, running), self._rules)
         board.hold(*self._stuck)
         return board
 
@@ -145,11 +163,84 @@ class OrderPlaces:
 
     def taken(self, members: Bools) -> Ints:
         """Return the hosts of these members' VMs once the orders have taken their places."""
-        return self._then.hosts(self.members[members])
+        vms = self.members[members]
+        return self._then.hosts(vms) if self._arrivals else self.view.place[vms]
 
     def going(self) -> Ints:
         """Return, for each VM that must leave its host, the host to which it must go."""
+        if not self.leaving:
+            return np.zeros(0, dtype=np.int64)
         return self._then.hosts(np.array(self.leaving, dtype=np.int64))
+
+    def walk(self, ranked: Ints, bundle: Floats, room: Floats) -> Walk:
+        """Look at these orders from the highest, and take hosts; see `OrderBook.walk`."""
+        walk = self._walk_of(ranked, bundle, room)
+        answer = walk_calm(walk)
+        while answer != DONE:
+            self._go_on(walk, answer)
+            if self._arrivals:
+                answer = walk_on(walk, self._then.shelves, self._now.shelves)
+                self.leaving += walk.leaving[: walk.state[LEFT]].tolist()
+                walk.state[LEFT] = 0
+            else:
+                answer = walk_calm(walk)
+        return Walk(walk.runs, walk.placeless, walk.exist, walk.before, walk.lacking)
+
+    def _walk_of(self, ranked: Ints, bundle: Floats, room: Floats) -> OrderWalk:
+        """Return the orders before the first look at one."""
+        members, rules, (count, goods) = self.members, self._rules, bundle.shape
+        required = rules.requirement[members]
+        first = np.zeros(len(self.orders), dtype=np.int64)
+        first[self.order] = required
+        alike = required == first[self.order]
+        stays = (self.view.place[members] != NO_HOST) & ~self.view.movable[members]
+        found = np.zeros((3, count), dtype=bool)
+        space = np.zeros((3, len(members)), dtype=np.int64)
+        return OrderWalk(
+            ranked=ranked,
+            bundle=bundle,
+            room=room,
+            runs=found[0],
+            placeless=found[1],
+            exist=found[2],
+            before=np.zeros((count + 1, goods)),
+            lacking=np.full(goods, count),
+            calm=self._calm,
+            surely=np.zeros(len(self.orders), dtype=bool),
+            plain=self._all(rules.plain[members] & ~self.stuck[members] & alike),
+            movable=self._all(~stays),
+            postponed=self._postponed,
+            later=self.later,
+            seen=self._seen,
+            takes_part=self._takes_part,
+            by_part=self._by_part,
+            hosts=self.view.place[self._by_part],
+            ends=self._ends,
+            classes=rules.classes,
+            requirement=rules.requirement,
+            state=np.zeros(LEFT + 1, dtype=np.int64),
+            leaving=space[0],
+            vms=space[1],
+            to=space[2],
+        )
+
+    def _go_on(self, walk: OrderWalk, answer: int) -> None:
+        """Do what the machine code does not, so that the walk can go on."""
+        order, lacks = int(walk.ranked[walk.state[AT]]), walk.state[PART] == LOOK
+        if answer == BOARDS:
+            calm = walk.ranked[: walk.state[AT]][walk.runs[: walk.state[AT]]]
+            self._kept = [self._vms(each)[0] for each in calm.tolist()]
+            self._arrivals = True
+        elif answer in (WIDEN_THEN, WIDEN_NOW):
+            (self._then if answer == WIDEN_THEN else self._now).widen(int(walk.state[HOST]))
+        elif answer == EXISTS:
+            walk.surely[:] = self._lone.surely
+            exists = self.exist(order)
+            note_look(walk, lacks, lacks and exists, exists)
+        else:
+            took = self.take(order) if answer == WHOLE else self._start_later(order)
+            self._takes_part[order] = took
+            note_look(walk, False, took, took or self.exist(order))
 
     def take(self, order: int) -> bool:
         """Take hosts for the VMs of an order; return whether there are any."""
@@ -167,7 +258,7 @@ class OrderPlaces:
                 self._now.fill(there[self.stuck[there]])
             if not len(waiting):
                 return True
-            took = self._start(order, there, waiting)
+            took = self._start(order, waiting)
         else:
             took = self._move_all(order)
         self._arrivals |= took
@@ -178,13 +269,18 @@ class OrderPlaces:
         self._seen[order] = True
         return self._lone.fits(order, *self._vms(order))
 
-    def _start(self, order: int, there: Ints, waiting: Ints) -> bool:
+    def _start(self, order: int, waiting: Ints) -> bool:
         """Take hosts for the waiting VMs of an order beside its others; return success."""
         if self._now.take(waiting):
             if self._then.keep(waiting, self._now.hosts(waiting)):
                 self.later[order] = self._postponed[order]
                 return True
             self._now.leave(waiting)
+        return self._start_later(order)
+
+    def _start_later(self, order: int) -> bool:
+        """Take hosts on which waiting VMs have room once others have left; return success."""
+        there, waiting = self._vms(order)
         self.later[order] = True
         if self._take_from_lowest(waiting) or self._then.take(waiting):
             return True
@@ -220,10 +316,16 @@ class OrderPlaces:
 
     def _first_to_leave(self) -> Ints:
         """Return the running orders without hosts so far: those that leave, then the lowest."""
+        rest = self._running_lowest_first
+        rest = rest[~self._takes_part[rest]]
+        seen = self._seen[rest]
+        return np.concatenate([rest[seen], rest[~seen]])
+
+    @cached_property
+    def _running_lowest_first(self) -> Ints:
+        """Return the orders with VMs that run, from the lowest."""
         runs = np.diff(self._ends)[::2] > 0
-        rest = self._lowest_first[(runs & ~self._takes_part)[self._lowest_first]]
-        ordered: Ints = rest[np.argsort(~self._seen[rest], kind="stable")]
-        return ordered
+        return self._lowest_first[runs[self._lowest_first]]
 
     def _hosts_without(self, orders: Ints, waiting: Ints) -> Ints | None:
         """Return hosts for waiting VMs where these orders have left; None if there are none."""

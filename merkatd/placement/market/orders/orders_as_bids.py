@@ -21,7 +21,7 @@ import numpy as np
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market.order_clearing import opened_book
+from merkatd.placement.market.orders.order_books import opened_book
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,12 +28,25 @@ from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
 from merkatd.placement.base.hard_constraints import HardConstraints
-from merkatd.placement.market.room_by_moves import RoomByMoves
+from merkatd.placement.market.orders.room_by_moves import RoomByMoves
 
+_SPARE = 1.0 - 1e-9
+"""The part of a host that floors use at most, so that rounding errors do not matter."""
 _ROOMY = 64
 """The number of roomiest hosts that count."""
 _ERROR = 1e-6
 """The part of a floor that must be free besides it, because of rounding errors."""
+
+
+def calm_hosts(view: MarketView) -> Bools:
+    """Return [hosts + 1]: whether a host has room for all VMs there; False without a host."""
+    there = np.flatnonzero(view.place != NO_HOST)  # also those in no order
+    calm = np.ones(len(view.hosts) + 1, dtype=bool)
+    calm[NO_HOST] = False
+    for capacity, floor in zip(view.capacity.T, view.floor.T, strict=True):
+        floors = np.bincount(view.place[there], floor[there], len(view.hosts))
+        calm[:-1] &= floors <= capacity * _SPARE
+    return calm
 
 
 class StuckVms(NamedTuple):
@@ -75,8 +88,8 @@ class LoneOrders:
         return board
 
     @cached_property
-    def _surely(self) -> list[bool]:
-        """Return, by order: whether it fits by the first test."""
+    def surely(self) -> Bools:
+        """Return [orders]: whether it fits by the first test."""
         view, rows, order = self._view, self._rows, self._order
         floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
         beside = view.capacity - _by_host(self._others, view.floor, len(view.hosts))
@@ -92,7 +105,7 @@ class LoneOrders:
             largest = np.zeros(count)
             np.maximum.at(largest, order[waits], needed[waits])
             has_room &= free >= largest[:, np.newaxis]
-        fits: list[bool] = (surely & (has_room.sum(axis=1) >= waiting)).tolist()
+        fits: Bools = surely & (has_room.sum(axis=1) >= waiting)
         return fits
 
     def _lacks_room(self, beside: Floats, floor: Floats) -> Bools:
@@ -123,7 +136,7 @@ class LoneOrders:
         `there` are its VMs with a host, and `waiting` those without. VMs that bid may move. So the
         answer does not depend on any limit.
         """
-        if self._surely[order]:
+        if self.surely[order]:
             return True
         place = self._view.place[there]
         if self._alone.keep(there, place):

@@ -10,7 +10,7 @@ from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms
 from merkatd.market.limit_orders import Clearing, OrderBook
 from merkatd.market.odds.limit_odds import BEYOND, rounded_up
-from merkatd.placement.market.order_places import OrderPlaces
+from merkatd.placement.market.orders.order_places import OrderPlaces
 
 
 def why_waiting(
@@ -18,10 +18,11 @@ def why_waiting(
 ) -> dict[int, str]:
     """Return, by order, why it waits; `lacked`, [orders], are the limits that would start it."""
     why: dict[int, str] = {}
-    for at in np.flatnonzero(~cleared.runs | places.later).tolist():
-        needed = float(lacked[at])
-        limit, units = book.orders.limit[at], book.orders.bundle[at]
-        name = f"limit order {snapshot.orders.id[places.orders[at]]}"
+    waits = np.flatnonzero(~cleared.runs | places.later)
+    ids = snapshot.orders.id[places.orders[waits]]
+    columns = (column.tolist() for column in (waits, lacked[waits], book.orders.limit[waits], ids))
+    for at, needed, limit, order in zip(*columns, strict=True):
+        units, name = book.orders.bundle[at], f"limit order {order}"
         if cleared.runs[at]:
             why[at] = f"{name} starts once other VMs have left its hosts"
         elif cleared.placeless[at]:
