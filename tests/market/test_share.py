@@ -217,7 +217,7 @@ def test_the_guessed_level_of_a_large_pool_is_that_of_the_halving(
         cap = rng.uniform(1.0, 100.0, rows)
         floor = cap * rng.uniform(0.0, 0.3, rows) * (rng.random(rows) < 0.5)
         pool = rng.integers(0, pools, rows)
-        capacity = np.bincount(pool, cap, pools) * rng.uniform(0.1, 1.0)
+        capacity: Floats = np.bincount(pool, cap, pools).astype(np.float64) * rng.uniform(0.1, 1.0)
         results = []
         for many in (0, rows * 2):
             monkeypatch.setattr(share_module, "_MANY", many)
