@@ -127,7 +127,7 @@ def test_vms_with_bids_make_room_after_an_approval() -> None:
     site = OrderedSite(hosts=2)
     site.mode(Mode.ON)
     claim = {"CPU": 2, "VCPU": 2, "MEMORY": 1024, "MERKAT_MIN_CPU": 190}
-    neighbours = [site.vm(9.0, f"bob:{PASSWORD}", **claim) for _ in range(2)]
+    neighbours = [site.vm(200.0, f"bob:{PASSWORD}", **claim) for _ in range(2)]
     site.minutes(3)
     assert {site.host_of(vm) for vm in neighbours} == {0, 1}
     site.mode(Mode.ASK)

@@ -56,7 +56,7 @@ def test_scarce_capacity_is_decided_in_few_rounds() -> None:
     """This holds for many refused VMs; none gets capacity that is missing."""
     snapshot = cloud(
         hosts_table(np.full((1, 2), 1e4)),
-        vms_table(np.full(60, -1), np.ones((60, 2)), np.ones((60, 2))),
+        vms_table(np.full(60, -1), np.ones((60, 2)), np.ones((60, 2)), owner=np.arange(60)),
     )
     rounds: list[Snapshot] = []
 

@@ -126,7 +126,7 @@ def test_a_tenants_next_application_has_what_the_last_one_left() -> None:
 def test_no_application_spends_more_than_its_budgets() -> None:
     """Neither do two runs differ: nothing is drawn."""
     # Long applications have many periods: `make test` leaves them out.
-    nodes, seed, longest_s = (8, 5, inf) if SOAK else (4, 1, 2500.0)
+    nodes, seed, longest_s = (8, 5, inf) if SOAK else (4, 12, 2500.0)
     jobs = lublin(16, 8, np.random.default_rng(seed))
     cloud = replace(CLOUD, nodes=nodes)
     terms = TaskAssignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s)

@@ -111,7 +111,7 @@ def test_the_daemon_and_the_simulator_do_the_same(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(current_state, "_MOMENT_S", 0.0)
     jobs = drawn(JOBS, 4)
     real, simulated = by_daemon(CLOUD, jobs), by_simulator(CLOUD, jobs)
-    assert sum(len(record.suspensions) for record in real) >= JOBS / 2
+    assert sum(len(record.suspensions) for record in real) >= JOBS / 4
     assert sum(other.spent == each.spent for each, other in zip(real, simulated, strict=True)) > (
         0.8 * JOBS
     )
