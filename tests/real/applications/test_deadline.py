@@ -69,8 +69,8 @@ def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
     for _ in range(CROWD):
         site.burning(BID, vcpus=1)
     runs = {
-        deadline_s: Run(site, name, steps * 3 // 5, deadline_s, processes=2)
-        for name, deadline_s in (("ann", 60.0), ("bob", 100.0), ("cid", 140.0))
+        deadline_s: Run(site, name, steps * 11 // 20, deadline_s, processes=2)
+        for name, deadline_s in (("ann", 60.0), ("bob", 100.0), ("cid", 150.0))
     }
     for run in runs.values():
         run.until(lambda: "On track" in run.shown(), "it is on track")  # noqa: B023
