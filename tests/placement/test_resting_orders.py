@@ -28,3 +28,22 @@ def test_a_resting_order_displaces_no_order_by_its_price_either(bid: float) -> N
     if bid > 0.0:
         assert decision.reasons[2] == "limit order 11 waits: other VMs would have to leave for it"
         assert (decision.orders[10].runs, decision.orders[10].outbid) == (True, False)
+
+
+def test_many_resting_orders_keep_no_other_order_from_starting() -> None:
+    """Each would displace the running order once the ones above are left out.
+
+    The last order has free room beside the bid.
+    """
+    many = 20
+    vms = [(0, 10.0, 60.0, 0), (1, 0.0, 60.0, NO_ROW)]
+    vms += [(NO_HOST, 90.0 - each, 70.0, 1 + each) for each in range(many)]
+    snapshot = halls(2, [*vms, (NO_HOST, 9.0, 30.0, 1 + many)])
+    count = len(snapshot.orders)
+    rests = np.isin(np.arange(count), range(1, 1 + many))
+    orders = replace(snapshot.orders, runs=np.arange(count) == 0, rests=rests)
+    floor = snapshot.vms.floor.copy()
+    floor[1] = 60.0
+    decision = decided(replace(snapshot, orders=orders, vms=replace(snapshot.vms, floor=floor)))
+    assert (starts(decision), stops(decision)) == ([2 + many], [])
+    assert "too many resting orders" in decision.reasons[1 + many]

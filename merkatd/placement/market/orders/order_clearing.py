@@ -65,7 +65,12 @@ from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.orders.order_books import opened_book
 from merkatd.placement.market.orders.order_places import OrderPlaces
-from merkatd.placement.market.orders.order_reasons import split_orders, takers, why_waiting
+from merkatd.placement.market.orders.order_reasons import (
+    split_orders,
+    takers,
+    waiting_in_rest,
+    why_waiting,
+)
 from merkatd.placement.market.orders.order_stops import awaited_migrations, stopped_after
 
 FIRST = 1e12
@@ -93,10 +98,11 @@ def decide_with_orders(
     """Return the decision of a strategy that sees the limit orders' VMs with their terms.
 
     Orders whose VMs did not all get hosts count as absent, and so do resting ones that would take
-    room from others. Then all is decided again. In the last decision no order starts, so that
-    nobody is displaced for an order that does not come.
+    room from others: all waiting ones if others would after that. Otherwise a tenant with many such
+    orders would use up the decisions. Then all is decided again. In the last decision no order
+    starts, so that no VM is displaced for an order that does not come.
     """
-    late: dict[int, str] = {}
+    late, has_takers = dict[int, str](), False
     for turn in range(_MOST_ROUNDS + 1):
         if turn == _MOST_ROUNDS:
             snapshot, others = without_starting_orders(snapshot)
@@ -104,7 +110,8 @@ def decide_with_orders(
         cleared = clear_orders(snapshot, pricing)
         taking = takers(snapshot, cleared.terms, cleared.steps)
         if taking and turn < _MOST_ROUNDS:
-            late |= taking
+            late |= waiting_in_rest(snapshot) if has_takers else taking
+            has_takers = True
             snapshot = without_places(snapshot, late.keys())
             continue
         seen = with_order_terms(snapshot, cleared.terms)

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Floats, Plan, Snapshot, Step, Stop, VmState
+from merkatd.cluster import Deploy, Floats, Ints, Plan, Snapshot, Step, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms
 from merkatd.market.limit_orders import Clearing, OrderBook
@@ -81,8 +81,20 @@ def takers(
     takes = rests & (terms.coming != NO_HOST)
     if len(terms.leaving) or any(isinstance(step, Stop) for step in steps):
         takes |= rests & (terms.state == VmState.PENDING)
-    names = snapshot.orders.id[order[takes]].tolist()
-    return {
-        vm: f"limit order {name} waits: other VMs would have to leave for it"
-        for vm, name in zip(snapshot.vms.id[terms.rows[takes]].tolist(), names, strict=True)
-    }
+    return _with_reason(snapshot, terms.rows[takes], "other VMs would have to leave for it")
+
+
+def waiting_in_rest(snapshot: Snapshot) -> Mapping[int, str]:
+    """Return, by id, all waiting VMs of resting orders, with the reason why they wait on."""
+    vms = snapshot.vms
+    ordered = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
+    rows = ordered[snapshot.orders.rests[vms.order[ordered]]]
+    return _with_reason(snapshot, rows, "it rests, and too many resting orders need others' room")
+
+
+def _with_reason(snapshot: Snapshot, rows: Ints, why: str) -> dict[int, str]:
+    """Return the reason by id of these waiting VMs of orders."""
+    vms = snapshot.vms.id[rows].tolist()
+    orders = snapshot.orders.id[snapshot.vms.order[rows]].tolist()
+    waits = zip(vms, orders, strict=True)
+    return {vm: f"limit order {order} waits: {why}" for vm, order in waits}
