@@ -62,11 +62,10 @@ class LimitOdds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitQuote:
-    """The limit that would start an order now, and what limits did in the recorded past."""
+class LimitForecast:
+    """The limit that would start VMs now, and what limits did in the recorded past."""
 
     market: str
-    vms: Sequence[int]
     history_s: float
     """The time that the recorded past covers."""
     odds: Sequence[LimitOdds]
@@ -81,6 +80,13 @@ class LimitQuote:
     memory: float | None = None
     network: float | None = None
     disk: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitQuote(LimitForecast):
+    """The quote of a limit order."""
+
+    vms: Sequence[int]
 
 
 class LimitOrders:

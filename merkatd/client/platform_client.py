@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from merkatd.client.answers import read, read_all
-from merkatd.client.limit_order_client import LimitOdds
+from merkatd.client.limit_order_client import LimitForecast, LimitOdds
 from merkatd.client.merkat import SELF, Merkat, without_none
 
 
@@ -89,30 +89,15 @@ class Platform:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformQuote:
-    """The limit that would start a platform now, and what limits did in the recorded past."""
+class PlatformQuote(LimitForecast):
+    """The quote of a patient platform's limit order, from its template."""
 
-    market: str
     size: int
     """The number of its VMs."""
-    history_s: float
-    """The time that the recorded past covers."""
-    odds: Sequence[LimitOdds]
-    why: str
-    """Why odds or chances are missing."""
     takes: str
     """The reason not to start now, and the condition for a start."""
     limit: float | None = None
     """The limit that the platform would state now."""
-    limit_to_start: float | None = None
-    windows: float | None = None
-    """How many times the recorded past is as long as the time until the deadline."""
-    work_s: float | None = None
-    within_s: float | None = None
-    cpu: float | None = None
-    memory: float | None = None
-    network: float | None = None
-    disk: float | None = None
 
 
 class Platforms:
