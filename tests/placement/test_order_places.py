@@ -10,7 +10,7 @@ from benchmarks.support.ordered_clouds import with_gangs
 from merkatd.cluster import HostState, Orders, Requirements, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market.orders import order_clearing
+from merkatd.placement.market.orders import order_books
 from merkatd.placement.market.orders.order_clearing import ClearedOrders, clear_orders
 from tests.clouds import crowded, flavoured
 from tests.lengths import shorten
@@ -78,7 +78,7 @@ def test_orders_take_the_hosts_that_the_plain_rules_give(
     """Orders that keep their hosts together, and tests of many at once, change nothing."""
     clouds = [drawn_cloud(seed) for seed in range(40 * block, 40 * (block + 1))]
     fast = [shown(clear_orders(snapshot, PRICING)) for snapshot in clouds]
-    monkeypatch.setattr(order_clearing, "OrderPlaces", PlainPlaces)
+    monkeypatch.setattr(order_books, "OrderPlaces", PlainPlaces)
     assert fast == [shown(clear_orders(snapshot, PRICING)) for snapshot in clouds]
 
 
