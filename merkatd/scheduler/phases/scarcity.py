@@ -8,7 +8,7 @@ The rest is decided again, so that shares and prices are correct without them.
 
 An owner can let one VM after the other be late. Example: a network has one lease left, and each of
 nine orders has two VMs that need one. Each order takes the whole cloud, so the next one is found
-only once the one before is removed. When the rounds were used up, no order of anyone started, in
+only once the one before is removed. When the rounds were used up, no order of any owner started, in
 every period. So from the fourth round on the owner of a late VM gets no host for any other waiting
 VM in this period. The same applies to owners of hopeless VMs from the second decision on, as hosts
 that hopeless VMs want are closed to the VMs of all owners.
