@@ -20,6 +20,8 @@ from simulator.scenario import scenario_of
 COLUMNS = (
     ("deadlines met, %", "met", ".2f"),
     ("satisfaction", "satisfaction", ".0f"),
+    ("part of the greatest", "part", ".3f"),
+    ("in budgets by core-hour", "part_h", ".3f"),
     ("suspensions", "suspensions", ".0f"),
     ("migrations an hour", "migrations_h", ".1f"),
 )

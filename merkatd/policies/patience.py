@@ -6,6 +6,10 @@ work. While there is time, it spreads its money over all the remaining time (as 
 It offers even less while its deadline is further away than its horizon. So applications with near
 deadlines run first, and all of them can meet their deadlines.
 
+A suspension and a resumption cost time. So a running application pays up to `running_factor` times
+its limit to avoid them, and its limit is so much below what its money pays for. Otherwise it could
+run out of money shortly before the end of its work, and all that it paid would be lost.
+
 The daemon states it as the limit of an order (`most_credits`).
 """
 
@@ -26,8 +30,8 @@ class PatienceSettings:
     """Time to the deadline above which an application offers less, in proportion; 0 to offer all
     money at once."""
     running_factor: float = 2.0
-    """Factor on the limit price of a running application: it pays more to avoid a suspension and
-    a resumption, which cost it time."""
+    """Factor on the limit price of a running application, at least 1: it pays more to avoid a
+    suspension and a resumption, which cost it time."""
     haste: float = 0.5
     """Weight of an application's share of the market, by which it sees its deadline nearer. Room
     for a large application is rare, and small ones take it first."""
@@ -104,13 +108,14 @@ def funded_s(limit: float, purse: Funds, work_s: float, period_s: float) -> floa
 def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> float:
     """Return the credits per unit and period that are worth paying now.
 
-    The least paid time is one period: an application whose work is almost done, or short, offers
-    as much as one whose work takes a period. Without time left or units needed, the price is 0.
+    With `running_factor` times that, the money pays for all the work. The least paid time is one
+    period: an application whose work is almost done, or short, offers as much as one whose work
+    takes a period. Without time left or units needed, the price is 0.
     """
     if need.left_s <= 0 or need.units <= 0:
         return 0.0
     work_s = max(min(need.work_s, need.left_s), period_s)
-    price = need.means / (need.units * work_s / period_s)
+    price = need.means / (need.units * work_s / period_s) / temper.running_factor
     if temper.horizon_s == 0:
         return price
     part = min(need.units / need.capacity, 1.0)

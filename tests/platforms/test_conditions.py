@@ -141,7 +141,7 @@ def test_a_patient_platforms_limit_is_its_credits_over_its_work() -> None:
     assert limit_of(asked, offer()) == pytest.approx(400.0 * price)
     assert limit_of(asked, offer()) * 60 < PURSE.credits
     whole = terms("patient", slo='[slo]\nideal_run = "100m"')
-    assert limit_of(whole, offer()) == pytest.approx(10.0 * 3_600.0 / 6_000.0)
+    assert limit_of(whole, offer()) == pytest.approx(5.0 * 3_600.0 / 6_000.0)
     assert limit_of(terms(), offer()) == limit_of(whole, offer())
     assert limit_of(replace(asked, deadline_s=None), offer()) == 0.0
     assert limit_of(replace(asked, full={}), offer()) == 0.0

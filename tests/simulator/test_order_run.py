@@ -112,7 +112,7 @@ def test_a_tenants_next_application_has_what_the_last_one_left() -> None:
     """With these credits it displaces one that is dearer without them."""
     first = application(0, 30.0, 1, 100.0, budget=4000.0)
     rival = application(3590, 3000.0, 4, 7000.0, budget=900.0)
-    second = application(3600, 300.0, 4, 5600.0, budget=100.0)
+    second = application(3600, 300.0, 4, 5600.0, budget=60.0)
     for tenants in ({}, {0: 7, 2: 7}):
         rng = np.random.default_rng(0)
         result = simulate_orders((first, rival, second), CLOUD, rng, tenants=tenants)

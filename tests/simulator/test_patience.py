@@ -25,20 +25,21 @@ def offer(
 
 
 def test_without_spare_time_all_credits_go_into_the_work() -> None:
-    """The offer is 600 credits for 10 periods of 10 units."""
-    assert offer(600.0, 600.0) == 6.0
+    """They are 600 for 10 periods of 10 units, and a running application pays twice its offer."""
+    assert offer(600.0, 600.0) == 3.0
+    assert offer(600.0, 600.0, temper=replace(CALM, running_factor=1.0)) == 6.0
 
 
 def test_credits_are_spread_over_the_remaining_time() -> None:
     """Twice the time halves the offer; after the deadline the offer is zero."""
-    assert offer(600.0, 1200.0) == pytest.approx(3.0)
+    assert offer(600.0, 1200.0) == pytest.approx(1.5)
     assert offer(600.0, 0.0) == 0.0
 
 
 def test_deadlines_beyond_the_horizon_are_discounted() -> None:
     """At twice the horizon, the offer is half of that for the remaining time."""
-    assert offer(600.0, 7200.0) == pytest.approx(6.0 * (600 / 7200) * (3600 / 7200))
-    assert offer(600.0, 7200.0, temper=PatienceSettings(horizon_s=0.0)) == 6.0
+    assert offer(600.0, 7200.0) == pytest.approx(3.0 * (600 / 7200) * (3600 / 7200))
+    assert offer(600.0, 7200.0, temper=PatienceSettings(horizon_s=0.0)) == 3.0
 
 
 def test_a_large_application_hurries() -> None:
@@ -47,7 +48,7 @@ def test_a_large_application_hurries() -> None:
     hurried = offer(600.0, 1600.0, temper=temper, capacity=20.0)
     assert hurried == pytest.approx(offer(600.0, 1200.0))
     # The deadline itself stays, and no offer exceeds all credits.
-    assert offer(600.0, 620.0, temper=temper, capacity=20.0) == 6.0
+    assert offer(600.0, 620.0, temper=temper, capacity=20.0) == 3.0
 
 
 def test_the_shortest_payment_is_one_period() -> None:
@@ -62,7 +63,8 @@ def test_the_shortest_payment_is_one_period() -> None:
 def test_an_offer_can_always_be_paid(
     work_s: float, left_s: float, means: float, horizon_s: float
 ) -> None:
-    """The credits suffice for all the work that can still be done."""
+    """Even at what a running one pays, the credits suffice for all that can still be done."""
     temper = PatienceSettings(horizon_s=horizon_s)
     price = offer(work_s, left_s, means, temper=temper, capacity=10.0)
-    assert price * 10.0 * max(min(work_s, left_s) / 60.0, 1.0) <= means * (1 + 1e-9) + 1e-9
+    most = temper.running_factor * price * 10.0
+    assert most * max(min(work_s, left_s) / 60.0, 1.0) <= means * (1 + 1e-9) + 1e-9

@@ -19,9 +19,9 @@ platform that keeps others out pays for it, in each period and whatever it state
   with their memory and disks.
 
 For example, a platform in a large market has 600 credits, 100 minutes of work, and two hours until
-its deadline. It states 2.5 credits per period of a minute. At a cost of 1.5 it runs, and another
-order displaces it only with more than 5. Once it has no time to spare, it states its credits over
-the periods of its work.
+its deadline. It states 1.25 credits per period of a minute. At a cost of 1 it runs, and another
+order displaces it only with more than 2.5. Once it has no time to spare, it states half of its
+credits over the periods of its work, so that they pay twice this limit until the end.
 """
 
 from collections.abc import Mapping, Sequence
