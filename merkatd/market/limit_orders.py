@@ -100,13 +100,15 @@ class OrderBook:
     reserve: Floats
     """[resources]"""
     take_places: Callable[[int], bool] = _anywhere
-    """A function that takes hosts for an order's VMs, and returns whether there are any. It is
-    called from the highest order to the lowest, for those with room."""
+    """A function that takes hosts for an order's VMs, from the highest order with room to the
+    lowest, and returns whether there are any."""
     has_places: Callable[[int], bool] = _anywhere
-    """A function that returns whether an order's VMs fit on hosts without the other orders. It is
-    called for those without room. An order that could never run must raise no price."""
+    """A function that returns whether an order's VMs fit on hosts without the other orders, called
+    for those without room: an order that could never run must raise no price."""
     elsewhere: Floats | float = 0.0
     """[orders, resources]: the part of each bundle on hosts that are outside the capacity."""
+    absent: Bools | bool = False
+    """[orders]: whether it waits at any limit, and raises no price."""
     walk: Callable[[Ints, Floats, Floats], "Walk"] | None = None
     """A function that looks at all orders as `take_places` and `has_places` do one by one. It gets
     the orders from the highest, what each needs, and what bids leave at prices of its height."""
@@ -121,13 +123,13 @@ class OrderBook:
         walk = self._walk
         runs = np.zeros(len(self.height), dtype=bool)
         places = np.flatnonzero(walk.runs)
-        rows = self._ranked[places]
+        rows = self.ranked[places]
         runs[rows] = True
         cost = np.zeros(len(runs))
         cost[rows] = self._limits_at(self._bounds(places), self.orders.bundle[rows])
         np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
         placeless = np.zeros(len(runs), dtype=bool)
-        placeless[self._ranked[walk.placeless]] = True
+        placeless[self.ranked[walk.placeless]] = True
         lacking = self.weights * self._heights[walk.lacking]
         prices = self._prices(runs, lacking)
         return Clearing(runs, placeless, cost, prices, lacking, self._offers)
@@ -166,7 +168,7 @@ class OrderBook:
         """Return what is offered for each good at the margin, as weights of later periods."""
         there = np.flatnonzero(self._walk.exist)
         offers = margin_offers(
-            self.height[self._ranked[there]],
+            self.height[self.ranked[there]],
             self._bundle[there],
             self._room[there],
             self._demand,
@@ -184,7 +186,7 @@ class OrderBook:
         return Demand.of(bid, floor, cap, pool, self.capacity)
 
     @cached_property
-    def _ranked(self) -> Ints:
+    def ranked(self) -> Ints:
         """Return the rows of the orders that a limit can start, from the highest.
 
         They pay the reserve prices, and fit beside the floors of bids. Orders that ran come before
@@ -195,7 +197,7 @@ class OrderBook:
         floors = [self._demand.floors(good) for good in range(len(self.capacity))]
         fits = (self._needed <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
         fits |= ~self._needed.any(axis=1)
-        rows = np.flatnonzero(pays & fits)
+        rows = np.flatnonzero(pays & fits & np.logical_not(self.absent))
         height = self.height[rows]
         if orders.runs is not None:
             height = height * np.where(orders.runs[rows], 1.0 + _NEARLY_EQUAL, 1.0)
@@ -204,17 +206,17 @@ class OrderBook:
     @cached_property
     def _heights(self) -> Floats:
         """Return [ranked orders + 1]: their heights, and 0 for none."""
-        return np.append(self.height[self._ranked], 0.0)
+        return np.append(self.height[self.ranked], 0.0)
 
     @cached_property
     def _bundle(self) -> Floats:
         """Return [ranked orders, resources]: what each needs."""
-        return self._needed[self._ranked]
+        return self._needed[self.ranked]
 
     @cached_property
     def _room(self) -> Floats:
         """Return [ranked orders, resources]: what bids leave at prices of its height."""
-        heights = self.height[self._ranked]
+        heights = self.height[self.ranked]
         rooms = np.empty((len(heights), len(self.capacity)))
         with np.errstate(divide="ignore"):
             for good, weight in enumerate(self.weights.tolist()):
@@ -226,9 +228,9 @@ class OrderBook:
     def _walk(self) -> "Walk":
         """Look at each order once, from the highest."""
         if self.walk is not None:
-            return self.walk(self._ranked, self._bundle, self._room)
+            return self.walk(self.ranked, self._bundle, self._room)
         goods, used = range(len(self.capacity)), [0.0] * len(self.capacity)
-        lacking = [len(self._ranked)] * len(self.capacity)
+        lacking = [len(self.ranked)] * len(self.capacity)
         before, runs, placeless, exist = [], [], [], []
         asked = self._bundle.tolist(), self._room.tolist()
         for place, (bundle, room) in enumerate(zip(*asked, strict=True)):
@@ -236,7 +238,7 @@ class OrderBook:
             lacks = [
                 good for good in goods if used[good] + bundle[good] > room[good] and any(bundle)
             ]
-            row = int(self._ranked[place])
+            row = int(self.ranked[place])
             has_places = self.has_places(row) if lacks else self.take_places(row)
             placed = has_places and not lacks
             runs.append(placed)
@@ -257,7 +259,7 @@ class OrderBook:
         Without it, each order below does what it does beside it, down to the first that lacks room
         beside it only, or to the first place at which bids leave less than orders use.
         """
-        walk, count = self._walk, len(self._ranked)
+        walk, count = self._walk, len(self.ranked)
         before, room, bundle = walk.before, self._room, self._bundle
         end = _next(np.any(before[:-1] > room, axis=1))[places + 1]
         stops = np.full(len(places), count)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
@@ -44,6 +44,10 @@ class PlainPlaces(OrderPlaces):
         waits = self.later[self.order] & (self.view.place[self.members] == NO_HOST)
         return np.where(waits, self.then.hosts(self.members), NO_HOST)
 
+    def taken(self, members: Bools) -> Ints:
+        """Return the hosts of these members' VMs."""
+        return self.then.hosts(self.members[members])
+
     def rank(self, height: Floats) -> None:
         """Note the orders from the lowest."""
         self.ranked = np.argsort(height, kind="stable").tolist()
@@ -59,7 +63,7 @@ class PlainPlaces(OrderPlaces):
         """Keep the hosts of VMs that run, and take hosts for those that wait: now, or later."""
         there, waiting = self.parts(order)
         place, vms = self.view.place, np.sort(np.concatenate([there, waiting]))
-        if not self.then.keep(there, place[there]):
+        if self.must_move[order] or not self.then.keep(there, place[there]):
             if not self.view.movable[there].all() or not self.then.take(vms):
                 return False
             self.leaving += there[self.then.hosts(there) != place[there]].tolist()

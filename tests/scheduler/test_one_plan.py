@@ -1,6 +1,6 @@
 """A VM that must end is not started, and scarce capacity is decided in few rounds."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ class _First:
         del vm, host
         first, self._asked = not self._asked, True
         return NONE_LEFT if first else None
+
+    def why_never(self, _vms: Collection[int], _hosts: Collection[int]) -> str | None:
+        """Return no reason: each VM alone could start."""
+        return None
 
 
 def _deploy_all(snapshot: Snapshot) -> Decision:

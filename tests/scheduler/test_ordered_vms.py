@@ -1,6 +1,6 @@
 """VMs in limit orders through the daemon: start, displacement, charges, the least run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import pytest
@@ -323,6 +323,10 @@ class _NoLease:
     def take(self, vm: int, _host: int) -> str | None:
         """Return why the VM gets nothing."""
         return "no lease is left" if vm == 1 else None
+
+    def why_never(self, _vms: Collection[int], _hosts: Collection[int]) -> str | None:
+        """Return no reason: each VM alone could start."""
+        return None
 
 
 def test_nobody_is_displaced_for_an_order_that_could_not_start() -> None:

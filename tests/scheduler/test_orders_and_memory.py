@@ -1,6 +1,6 @@
 """Limit orders whose VMs wait until balloons have made room on their hosts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -135,6 +135,10 @@ class _Empty:
         """Return why the VM gets nothing."""
         first, self._asked = not self._asked, True
         return "no lease is left" if first else None
+
+    def why_never(self, _vms: Collection[int], _hosts: Collection[int]) -> str | None:
+        """Return no reason: each VM alone could start."""
+        return None
 
 
 def test_nobody_is_displaced_after_the_last_decision_for_scarce_resources() -> None:

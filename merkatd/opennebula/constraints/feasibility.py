@@ -19,12 +19,14 @@ from merkatd.opennebula.constraints.candidates import (
     VmGroupRoles,
     groups_of,
 )
+from merkatd.opennebula.constraints.capacity_needs import Needs
 from merkatd.opennebula.constraints.datastores import (
     LET_ONED_CHOOSE,
     image_constraint,
     system_constraint,
 )
-from merkatd.opennebula.constraints.free_capacity import FreeCapacity, Needs
+from merkatd.opennebula.constraints.free_capacity import FreeCapacity
+from merkatd.opennebula.constraints.gang_stock import GangStock
 from merkatd.opennebula.constraints.hardware import assigned_devices, device_text
 from merkatd.opennebula.constraints.host_requirements import (
     hosts_have,
@@ -106,6 +108,7 @@ def judge_feasibility(
         sorts,
         [opinion.datastore.tolist() for opinion in opinions],
         networks,
+        [opinion.allowed for opinion in opinions],
     )
     return Feasibility(
         constraints=_constraints(vms, scene, groups, roles, sort, sorts, opinions, needs),
@@ -316,7 +319,7 @@ def _constraints(
         role_policy=groups.policy,
         role_pairs=groups.pairs,
         fixed=np.array([bool(vm.wants.pcis) or vm.wants.numa is not None for vm in vms], bool),
-        stock=partial(FreeCapacity, needs),
+        stock=partial(FreeCapacity, needs, GangStock(needs)),
     )
 
 

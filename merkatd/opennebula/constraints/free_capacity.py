@@ -5,11 +5,17 @@ last device, lease or gigabyte. Here each placed VM takes its part, and a VM for
 waits.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
-from merkatd.opennebula.constraints.candidates import Candidates, VmClass
-from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE, fits, free_on
+from merkatd.opennebula.constraints.capacity_needs import (
+    ANY_HOST,
+    CapacityNeed,
+    Needs,
+    wanted_leases,
+    wanted_space,
+)
+from merkatd.opennebula.constraints.datastores import fits, free_on
+from merkatd.opennebula.constraints.gang_stock import GangStock
 from merkatd.opennebula.constraints.hardware import (
     NodePlace,
     assigned_devices,
@@ -17,56 +23,20 @@ from merkatd.opennebula.constraints.hardware import (
     nodes_after,
     numa_placements,
 )
-from merkatd.opennebula.constraints.networks import Chosen
 from merkatd.opennebula.pools.constraint_facts import HostFacts
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityNeed:
-    """The resources that a VM takes on a host."""
-
-    sort: VmClass
-    datastore: int
-    networks: Chosen
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Needs:
-    """The resources that each VM would take on each host, by ids."""
-
-    scene: Candidates
-    sorts: Mapping[int, int]
-    """Rows of VM classes by VM id."""
-    rows: Mapping[int, int]
-    """Rows of hosts by host id."""
-    every: Sequence[VmClass]
-    """All VM classes."""
-    datastore: Sequence[Sequence[int]]
-    """[classes, hosts]: ids of system datastores."""
-    networks: Sequence[Mapping[int, Chosen]]
-    """[classes]: chosen networks by cluster."""
-
-    def of(self, vm: int, host: int) -> CapacityNeed:
-        """Return the resources that the VM takes on the host."""
-        sort, row = self.sorts[vm], self.rows[host]
-        cluster = self.scene.facts[row].cluster
-        return CapacityNeed(
-            self.every[sort],
-            int(self.datastore[sort][row]),
-            self.networks[sort].get(cluster, ()),
-        )
 
 
 class FreeCapacity:
     """Implements `merkatd.scheduler.base.ports.CapacityPort`."""
 
-    def __init__(self, needs: Needs) -> None:
-        self._needs = needs
+    def __init__(self, needs: Needs, gangs: GangStock) -> None:
+        """`gangs` are the same resources, before any is taken."""
+        self._needs, self._gangs = needs, gangs
         estate = needs.scene.estate
         self._stores = {datastore.id: datastore for datastore in estate.datastores}
         self._nets = {network.id: network for network in estate.networks}
         self._space: dict[tuple[int, int], float] = {}
-        """Space taken, by datastore and host; the host is -1 for shared datastores."""
+        """Space taken, by datastore and host; ANY_HOST for shared datastores."""
         self._leases: dict[int, int] = {}
         """Leases taken, by network."""
         self._devices: dict[int, set[str]] = {}
@@ -79,7 +49,7 @@ class FreeCapacity:
             return None
         need = self._needs.of(vm, host)
         facts = self._needs.scene.facts[self._needs.rows[host]]
-        space = self._wanted_space(need, host)
+        space = wanted_space(self._stores, need, host)
         why = self._no_space(space, facts) or self._no_lease(need)
         devices, why_no_device = self._wanted_devices(need, host, facts)
         placed, why_no_node = self._wanted_nodes(need, host)
@@ -88,40 +58,30 @@ class FreeCapacity:
             return f"{why} in this period: other VMs come first"
         for shelf, wanted_mib in space.items():
             self._space[shelf] = self._space.get(shelf, 0.0) + wanted_mib
-        for _, network in need.networks:
-            self._leases[network] = self._leases.get(network, 0) + 1
+        for network, count in wanted_leases(need).items():
+            self._leases[network] = self._leases.get(network, 0) + count
         self._devices.setdefault(host, set()).update(devices)
         self._nodes[host] = nodes_after(self._nodes[host], placed)
         return None
 
-    def _wanted_space(self, need: CapacityNeed, host: int) -> dict[tuple[int, int], float]:
-        wants, stay = need.sort.wants, need.sort.stay
-        wanted_space: dict[tuple[int, int], float] = {}
-        store = self._stores.get(need.datastore)
-        if store is not None and need.datastore != LET_ONED_CHOOSE:
-            if not store.shared:
-                wanted_space[store.id, host] = wants.system_mib
-            elif stay is None:
-                wanted_space[store.id, -1] = wants.system_mib
-        if stay is None:
-            for image, wanted_mib in wants.image_mib:
-                wanted_space[image, -1] = wanted_space.get((image, -1), 0.0) + wanted_mib
-        return wanted_space
+    def why_never(self, vms: Collection[int], hosts: Collection[int]) -> str | None:
+        """Return why these VMs can't start together on these hosts; None if they may."""
+        return self._gangs.why_never(vms, hosts)
 
     def _no_space(self, space: Mapping[tuple[int, int], float], facts: HostFacts) -> str:
         for (datastore, host), wanted_mib in space.items():
             store = self._stores.get(datastore)
             if store is None:
                 continue
-            free = store.free_mib if host < 0 else free_on(facts, datastore)
+            free = store.free_mib if host == ANY_HOST else free_on(facts, datastore)
             if not fits(wanted_mib, free - self._space.get((datastore, host), 0.0)):
                 return f"datastore {store.name} has no room left"
         return ""
 
     def _no_lease(self, need: CapacityNeed) -> str:
-        for _, network in need.networks:
+        for network, count in wanted_leases(need).items():
             net = self._nets[network]
-            if net.free_leases <= self._leases.get(network, 0):
+            if net.free_leases < self._leases.get(network, 0) + count:
                 return f"network {net.name} has no lease left"
         return ""
 

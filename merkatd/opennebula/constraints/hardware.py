@@ -39,6 +39,13 @@ def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> 
     return taken
 
 
+def suitable_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> int:
+    """Return the number of free devices that fit any of these requests."""
+    free = map(_has, (device for device in devices if device.vm == NO_VM))
+    asked = [(want, _ids(want)) for want in wants]
+    return sum(any(_fits(want, ids, device) for want, ids in asked) for device in free)
+
+
 def device_text(want: PciWant) -> str:
     """Return a readable description of a requested device."""
     parts = {

@@ -26,9 +26,12 @@ def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> S
     )
     requirement = snapshot.vms.requirement.copy()
     known: dict[tuple[int, bytes], int] = {}
+    as_bytes = {
+        id(given): given.tobytes() for given in {id(of): of for of in hosts.values()}.values()
+    }
     for row, given in hosts.items():
         before = int(requirement[row])
-        key = (before, given.tobytes())
+        key = (before, as_bytes[id(given)])
         if key not in known:
             known[key] = len(allowed)
             names.append(label if len(known) == 1 else f"{label} {len(known)}")

@@ -21,6 +21,12 @@ class CapacityPort(Protocol):
     def take(self, vm: int, host: int) -> str | None:
         """Reserve the VM's needs on the host (ids); return why not, and then reserve nothing."""
 
+    def why_never(self, vms: Collection[int], hosts: Collection[int]) -> str | None:
+        """Return why these VMs can't start together on these hosts, even without other VMs.
+
+        Return None if they may. Nothing is reserved.
+        """
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Constraints:

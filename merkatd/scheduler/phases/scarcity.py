@@ -42,6 +42,7 @@ from merkatd.cluster.left_out import (
 from merkatd.limits import LimitPlan
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.scheduler.base.ports import CapacityPort
+from merkatd.scheduler.clearing.unstocked_orders import never_starting
 from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_hopeless_hosts
 
 MOST_ROUNDS = 8
@@ -63,10 +64,10 @@ def within_capacity(
 
     `staying` returns the ids of VMs that a plan moves although they must stay.
     """
-    late: dict[int, str] = {}
+    late = {} if stock is None else never_starting(snapshot, stock())
     stays: set[int] = set()
     owners: set[int] = set()
-    decision = decide(snapshot)
+    decision = decide(without_places(snapshot, late.keys()))
     for turn in range(MOST_ROUNDS + 1):
         more = {} if stock is None else _left_out(snapshot, decision, stock())
         more = with_their_orders(snapshot, more)

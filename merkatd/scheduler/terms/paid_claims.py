@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.cluster.hosts import kept_from
+from merkatd.cluster.left_out import without_places
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
@@ -18,6 +19,7 @@ from merkatd.placement.market.orders.orders_as_bids import OrdersAsBids, orders_
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
 from merkatd.scheduler.clearing.clearing_columns import with_last_clearing
+from merkatd.scheduler.clearing.unstocked_orders import never_starting
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import memory_in_use
 from merkatd.scheduler.observation.observed import Observed
@@ -75,7 +77,9 @@ def with_paid_floors(context: PeriodContext, observed: Observed, purse: PayerFun
     claimed, fixed = _claimed(context, observed), _fixed(observed)
     unclaimed = np.where(claimed[:, np.newaxis], np.minimum(vms.floor, needed), vms.floor)
     unclaimed[:, MEMORY] = np.maximum(unclaimed[:, MEMORY], fixed)
-    asked = present_prices(context, snapshot, _orders_without_claims(context, snapshot, unclaimed))
+    asked = present_prices(
+        context, snapshot, _orders_without_claims(context, observed, snapshot, unclaimed)
+    )
     paid = paid_floors(vms.floor, vms.bid, asked, least)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
@@ -145,7 +149,7 @@ def _claimed(context: PeriodContext, observed: Observed) -> Bools:
 
 
 def _orders_without_claims(
-    context: PeriodContext, snapshot: Snapshot, unclaimed: Floats
+    context: PeriodContext, observed: Observed, snapshot: Snapshot, unclaimed: Floats
 ) -> OrdersAsBids | None:
     """Return the orders that would run without claims; None if there are no orders, or no claims.
 
@@ -157,6 +161,9 @@ def _orders_without_claims(
     if not ordered.any() or not (claims & ~ordered).any():
         return None
     without = replace(snapshot, vms=replace(vms, floor=np.minimum(unclaimed, vms.cap)))
+    rules = observed.observation.constraints
+    if rules is not None and rules.stock is not None:
+        without = without_places(without, never_starting(without, rules.stock()).keys())
     pricings = [market.pricing if takes_orders(market) else None for market in context.markets]
     try:
         return orders_as_bids(without, pricings)

@@ -1,5 +1,7 @@
 """The order book of a market: its limit orders, its bids, and the hosts that both can have."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from merkatd.cluster import BIDDING, Floats, Ints, Snapshot
@@ -12,16 +14,29 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.orders.order_places import OrderPlaces
 
 
-def opened_book(snapshot: Snapshot, market: int, pricing: Pricing) -> tuple[OrderPlaces, OrderBook]:
+class OpenedBook(NamedTuple):
+    """An order book, with the places that its orders take as it is cleared."""
+
+    places: OrderPlaces
+    book: OrderBook
+    bidders: Ints
+    """[bids]: the row in the view of the VM that bids."""
+    place: Ints
+    """[bids]: its host, or the one that it would get now."""
+
+
+def opened_book(snapshot: Snapshot, market: int, pricing: Pricing) -> OpenedBook:
     """Return the order book of a market, and the places that its orders take as it is cleared."""
     vms = snapshot.vms
     ordered = (vms.order != NO_ROW) & (vms.market == market)
     rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
     view = _at_full_size(snapshot, market, rows)
     places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
-    book = _book(snapshot, places, pricing)
+    place = places.bidding()
+    bidders = np.flatnonzero(place != NO_HOST)
+    book = _book(snapshot, places, pricing, place, bidders)
     places.rank(book.height)
-    return places, book
+    return OpenedBook(places, book, bidders, place[bidders])
 
 
 def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
@@ -41,7 +56,10 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
     return market_view(with_order_terms(snapshot, whole), market)
 
 
-def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBook:
+def _book(
+    snapshot: Snapshot, places: OrderPlaces, pricing: Pricing, place: Ints, others: Ints
+) -> OrderBook:
+    """Return the book with these VMs' bids; `place` is [VMs of the view]."""
     view, vms = places.view, places.members
     reserve = pricing.reserve_prices(snapshot.resources)
     count = len(places.orders)
@@ -53,8 +71,6 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
     elsewhere = np.zeros_like(bundle)
     drained = np.append(~(view.open | view.disabled), False)[view.place[vms]]
     np.add.at(elsewhere, places.order[drained], view.size[vms[drained]])
-    place = places.bidding()
-    others = np.flatnonzero(place != NO_HOST)
     bid, floor, cap = (of[others] for of in view.counted(pricing.rule, place))
     # A VM that waits has no floor yet, and counts as far as it would pay.
     floor = np.where((view.place[others] == NO_HOST)[:, np.newaxis], 0.0, floor)
@@ -68,7 +84,7 @@ def _book(snapshot: Snapshot, places: OrderPlaces, pricing: Pricing) -> OrderBoo
         places.take,
         places.exist,
         elsewhere,
-        places.walk,
+        walk=places.walk,
     )
 
 

@@ -63,7 +63,7 @@ from merkatd.market.market_view import market_view
 from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market.orders.order_books import opened_book
+from merkatd.placement.market.orders.local_clearing import ClearedMarket, cleared_market
 from merkatd.placement.market.orders.order_places import OrderPlaces
 from merkatd.placement.market.orders.order_reasons import (
     split_orders,
@@ -90,6 +90,8 @@ class ClearedOrders:
     lacking: Floats
     """[markets, resources], or [resources]: the least prices because of orders without room."""
     offers: GoodsOffers | None
+    allowed: Mapping[int, Bools]
+    """By snapshot row of a VM: [hosts] that the strategy may use for it, if these are not all."""
 
 
 def decide_with_orders(
@@ -115,7 +117,8 @@ def decide_with_orders(
             snapshot = without_places(snapshot, late.keys())
             continue
         seen = with_order_terms(snapshot, cleared.terms)
-        decision = strategy(_with_destinations(seen, cleared.terms))
+        counted = narrowed_to(seen, cleared.allowed, "the hosts whose bids its limit order pays")
+        decision = strategy(_with_destinations(counted, cleared.terms))
         split = split_orders(seen, decision.plan)
         if not split:
             break
@@ -147,6 +150,7 @@ def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
         reasons={vm: why for part in parts.values() for vm, why in part.reasons.items()},
         lacking=lacking,
         offers=joined_offers([part.offers for part in parts.values() if part.offers is not None]),
+        allowed={vm: hosts for part in parts.values() for vm, hosts in part.allowed.items()},
     )
 
 
@@ -197,17 +201,15 @@ def _markets_with_orders(snapshot: Snapshot) -> list[int]:
 def _clear_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedOrders:
     vms = snapshot.vms
     ordered = (vms.order != NO_ROW) & (vms.market == market)
-    places, book = opened_book(snapshot, market, pricing)
-    cleared = _results(snapshot, places, book, book.clear())
+    cleared = _results(snapshot, cleared_market(snapshot, market, pricing))
     # A saved VM without a host must be made pending before it can be placed again.
     again = vms.id[ordered & vms.saved & (vms.state == VmState.ABSENT)].tolist()
     resumed = (Resume(period=snapshot.period, vm=vm, reason=_RESUMED) for vm in again)
     return replace(cleared, steps=(*cleared.steps, *resumed))
 
 
-def _results(
-    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing
-) -> ClearedOrders:
+def _results(snapshot: Snapshot, market: ClearedMarket) -> ClearedOrders:
+    places, book, cleared, needed, allowed = market
     view, order = places.view, places.order
     vms = view.vms[places.members]
     runs, waiting = cleared.runs[order], view.place[places.members] == NO_HOST
@@ -234,8 +236,9 @@ def _results(
     waits = np.flatnonzero(~cleared.runs | places.later)
     lacked = np.zeros(len(cleared.runs))
     lacked[waits] = book.limits_that_run(book.orders.bundle[waits])
+    lacked = np.maximum(lacked, needed)
     outbid = ~cleared.runs & ~cleared.placeless & (lacked < inf)
-    why = why_waiting(snapshot, places, book, cleared, lacked)
+    why = why_waiting(snapshot, places, book, cleared, lacked, needed)
     columns = snapshot.orders.id[places.orders], cleared.runs, cleared.cost, outbid
     outcomes = {
         order: OrderOutcome(order, its_runs, cost, why.get(at, ""), its_outbid)
@@ -266,6 +269,7 @@ def _results(
         },
         lacking=cleared.lacking,
         offers=_offers(snapshot, view.market, book, cleared),
+        allowed=allowed,
     )
 
 

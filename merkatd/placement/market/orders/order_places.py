@@ -62,6 +62,8 @@ class OrderPlaces:
         self._seen = np.zeros(len(self.orders), dtype=bool)
         self._takes_part = np.zeros(len(self.orders), dtype=bool)
         """[orders]: whether it has been looked at, and whether it has hosts since then."""
+        self.must_move = np.zeros(len(self.orders), dtype=bool)
+        """[orders]: whether some of its VMs must leave their hosts, or all of them wait."""
         rules = HardConstraints(snapshot, view)
         self._priority = rules.priority
         held = are_held(snapshot, HOLD_S)[view.vms]
@@ -75,7 +77,7 @@ class OrderPlaces:
         others = view.place.copy()
         others[members] = NO_HOST
         others[stuck] = view.place[stuck]
-        self._rules, self._others = rules, others
+        self.rules, self._others = rules, others
         self._stuck = StuckVms(stuck, held_amounts(snapshot, view.vms[stuck]))
         self._kept: list[Ints] = []
         self._arrivals = False
@@ -110,7 +112,7 @@ class OrderPlaces:
         Such an order keeps its hosts, unless VMs of others come to them.
         """
         calm = calm_hosts(self.view)[self.view.place[self.members]]
-        return self._all(calm & ~self.stuck[self.members])
+        return self._all(calm & ~self.stuck[self.members]) & ~self.must_move
 
     def _all(self, marked: Bools) -> Bools:
         """Return [orders]: whether all VMs of the order are marked; `marked` is [members]."""
@@ -126,7 +128,7 @@ class OrderPlaces:
         running = np.bincount(
             self.view.place[self.view.place != NO_HOST], minlength=len(self.view.hosts)
         )
-        board = GangBoard(self.view, Board(self.view, place, running), self._rules)
+        board = GangBoard(self.view, Board(self.view, place, running), self.rules)
         board.hold(*self._stuck)
         return board
 
@@ -188,7 +190,7 @@ class OrderPlaces:
 
     def _walk_of(self, ranked: Ints, bundle: Floats, room: Floats) -> OrderWalk:
         """Return the orders before the first look at one."""
-        members, rules, (count, goods) = self.members, self._rules, bundle.shape
+        members, rules, (count, goods) = self.members, self.rules, bundle.shape
         required = rules.requirement[members]
         first = np.zeros(len(self.orders), dtype=np.int64)
         first[self.order] = required
@@ -207,7 +209,7 @@ class OrderPlaces:
             lacking=np.full(goods, count),
             calm=self._calm,
             surely=np.zeros(len(self.orders), dtype=bool),
-            plain=self._all(rules.plain[members] & ~self.stuck[members] & alike),
+            plain=self._all(rules.plain[members] & ~self.stuck[members] & alike) & ~self.must_move,
             movable=self._all(~stays),
             postponed=self._postponed,
             later=self.later,
@@ -253,7 +255,7 @@ class OrderPlaces:
         if self._calm[order] and not self._arrivals:
             self._kept.append(there)
             return True
-        if self._then.keep(there, self.view.place[there]):
+        if not self.must_move[order] and self._then.keep(there, self.view.place[there]):
             if self.stuck[there].any():
                 self._now.fill(there[self.stuck[there]])
             if not len(waiting):

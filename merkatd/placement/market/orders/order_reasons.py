@@ -14,15 +14,25 @@ from merkatd.placement.market.orders.order_places import OrderPlaces
 
 
 def why_waiting(
-    snapshot: Snapshot, places: OrderPlaces, book: OrderBook, cleared: Clearing, lacked: Floats
+    snapshot: Snapshot,
+    places: OrderPlaces,
+    book: OrderBook,
+    cleared: Clearing,
+    lacked: Floats,
+    local: Floats,
 ) -> dict[int, str]:
-    """Return, by order, why it waits; `lacked`, [orders], are the limits that would start it."""
+    """Return, by order, why it waits.
+
+    `lacked`, [orders], are the limits that would start it, and `local` those in local markets.
+    """
     why: dict[int, str] = {}
     waits = np.flatnonzero(~cleared.runs | places.later)
     ids = snapshot.orders.id[places.orders[waits]]
     columns = (column.tolist() for column in (waits, lacked[waits], book.orders.limit[waits], ids))
     for at, needed, limit, order in zip(*columns, strict=True):
         units, name = book.orders.bundle[at], f"limit order {order}"
+        is_local = local[at] > 0 and local[at] >= needed
+        bid_more = ": VMs that can't leave its hosts bid more" if is_local else ""
         if cleared.runs[at]:
             why[at] = f"{name} starts once other VMs have left its hosts"
         elif cleared.placeless[at]:
@@ -33,7 +43,12 @@ def why_waiting(
         elif needed < BEYOND:
             why[at] = (
                 f"{name} waits: its limit is {limit:g} credits per period, and it would"
-                f" start with {rounded_up(needed):g}"
+                f" start with {rounded_up(needed):g}{bid_more}"
+            )
+        elif is_local:
+            why[at] = (
+                f"{name} waits: it needs {_amounts(snapshot, units)}, and VMs that can't leave its"
+                " hosts leave less at any price"
             )
         elif needed < inf:
             why[at] = (

@@ -21,7 +21,7 @@ import numpy as np
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.market.orders.order_books import opened_book
+from merkatd.placement.market.orders.local_clearing import cleared_market
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +56,8 @@ def orders_as_bids(unclaimed: Snapshot, pricings: Sequence[Pricing | None]) -> O
 
 
 def _of_market(snapshot: Snapshot, market: int, pricing: Pricing) -> tuple[Ints, Ints, Floats]:
-    places, book = opened_book(snapshot, market, pricing)
-    members = book.clear().runs[places.order]
+    places, book, clearing, *_ = cleared_market(snapshot, market, pricing)
+    members = clearing.runs[places.order]
     vms, view = places.members[members], places.view
     bid = view.size[vms] * book.weights * book.height[places.order[members], np.newaxis]
     return view.vms[vms], np.append(view.hosts, NO_HOST)[places.taken(members)], bid
