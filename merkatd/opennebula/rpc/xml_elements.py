@@ -247,7 +247,7 @@ def measured(digits: str | None) -> float:
         number = float(digits or "0")
     except ValueError:
         return 0.0
-    return number if abs(number) < _MOST else 0.0
+    return number if abs(number) <= _MOST else 0.0
 
 
 def amount(parts: Mapping[str, Element], name: str) -> float:
@@ -261,6 +261,6 @@ def amount_of(digits: str, name: str) -> float:
         number = float(digits)
     except ValueError:
         number = 0.0
-    if 0 < number < _MOST:
+    if 0 < number <= _MOST:
         return number
     raise UnreadableError(f"{name} is {digits[:40]!r}, not a number above 0")
