@@ -6,7 +6,8 @@ Note [Costs of tomllib]
     grows with the nesting. So one pass of a regular expression, in time proportional to the text,
     counts the parts of each key, the nesting and the values before `tomllib` gets the text.
     The pass splits a valid text exactly as TOML does. In an invalid text, `tomllib` stops at the
-    first error, and up to there the pass is exact too.
+    first error, and up to there the pass is exact too. Three quotes without an end are such an
+    error: if the pass went on behind them, it would search for an end again and again, for seconds.
 """
 
 import re
@@ -24,8 +25,8 @@ _TOKEN: Final = re.compile(
       (?P<text>
         """ (?: [^"\\] | \\. | "{1,2}(?!") )*+ "{3,5}
       | \'\'\' (?: [^\'] | \'{1,2}(?!\') )*+ \'{3,5}
-      | " (?: [^"\\\n] | \\. )*+ "
-      | \' [^\'\n]*+ \'
+      | " (?!"") (?: [^"\\\n] | \\. )*+ "
+      | \' (?!\'\') [^\'\n]*+ \'
       )
     | (?P<comment> \# [^\n]*+ )
     | (?P<sign> [][{}.,=] )

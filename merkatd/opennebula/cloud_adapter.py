@@ -80,8 +80,10 @@ class OpenNebulaCloud:
             raise CloudUnreachableError(f"the pools can't be read: {error}") from error
         except BrokenError as error:
             raise CloudUnreachableError(f"a pool is not complete XML: {error}") from error
-        put_together = partial(observed_once, pools, self._now(), self._shown)
+        created = self._new_vms.answered()
+        put_together = partial(observed_once, pools, self._now(), self._shown, created)
         observation, shown = await self._executor.run(put_together)
+        self._new_vms.observed(shown)
         self._shown, self._messages = shown, dict(shown.messages)
         return observation
 

@@ -1,6 +1,7 @@
 """The builder of observations from pools: columns, and the true host of each VM."""
 
 from collections.abc import Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
@@ -29,6 +30,7 @@ _FREED_AT_ONCE = 1000
 _BALANCES = frozenset({"partial", "full"})
 """The cluster automation levels at which OneDRS migrates VMs by itself."""
 _BY_ID = attrgetter("id")
+_NONE_CREATED: Mapping[str, int] = {}
 _GOODS = {f"MERKAT_{name.upper()}": name for name in FURTHER}
 
 
@@ -62,6 +64,10 @@ class LatestPools:
     """The highest VM id of the observation."""
     keys: Mapping[str, int]
     """VM ids by creation key."""
+    written_keys: AbstractSet[str]
+    """The creation keys in VMs' texts."""
+    ailing: AbstractSet[int]
+    """VMs that exist and can't be read."""
     messages: Mapping[int, str]
     """Messages to owners by VM id, without empty ones."""
     judged: Feasibility
@@ -84,14 +90,24 @@ class AdapterObservation(NamedTuple):
     shown: LatestPools
 
 
-def observed(pools: Pools, at_s: float, before: LatestPools | None = None) -> AdapterObservation:
-    """Build an observation; `before` is the data kept from the previous one."""
+def observed(
+    pools: Pools,
+    at_s: float,
+    before: LatestPools | None = None,
+    created: Mapping[str, int] = _NONE_CREATED,
+) -> AdapterObservation:
+    """Build an observation; `before` is the data kept from the previous one.
+
+    `created` are VMs by key that exist even if their texts don't show the key.
+    """
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
     charged_on = _charges(hosts)
     vms = [located(vm, charged_on) for vm in vms]
     places = [_place(vm, charged_on.get(vm.id, ())) for vm in vms]
-    keys = _keys(vms, pools.done)
+    written = _keys(vms, pools.done)
+    there = {vm.id for vm in vms} | pools.ailing.keys()
+    keys = {**written, **{key: vm for key, vm in created.items() if vm in there}}
     messages = {vm.id: vm.message for vm in vms if vm.message}
     tables = None if before is None else before.judged.tables
     judged = judge_feasibility(vms, hosts, pools.known.estate, tables)
@@ -100,6 +116,8 @@ def observed(pools: Pools, at_s: float, before: LatestPools | None = None) -> Ad
         LatestPools(
             newest=max((vm.id for vm in (*pools.vms, *pools.done)), default=-1),
             keys=keys,
+            written_keys=written.keys(),
+            ailing=pools.ailing.keys(),
             messages=messages,
             judged=judged,
             vm_rows={vm.id: row for row, vm in enumerate(vms)},
@@ -112,13 +130,16 @@ def observed(pools: Pools, at_s: float, before: LatestPools | None = None) -> Ad
 
 
 def observed_once(
-    pools: Pools, at_s: float, before: LatestPools | None = None
+    pools: Pools,
+    at_s: float,
+    before: LatestPools | None = None,
+    created: Mapping[str, int] = _NONE_CREATED,
 ) -> AdapterObservation:
     """Build an observation and free the VMs of `pools` in portions.
 
     Freeing 100,000 VMs at once stops every thread for 0.05 s.
     """
-    observation = observed(pools, at_s, before)
+    observation = observed(pools, at_s, before, created)
     while pools.vms:
         del pools.vms[-_FREED_AT_ONCE:]
     return observation

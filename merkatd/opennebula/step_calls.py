@@ -32,6 +32,16 @@ _OWN = -1
 _EXISTS = "the VM exists already"
 
 
+# Note [Created VMs without their key]
+#
+# A new VM has its creation key among its owner's texts. An observation finds it by that key, and
+# the platform or group learns its id. Some texts make a VM unreadable: an owner's GRAPHICS with a
+# part CPU looks like a forged CPU. Then the key is not seen, and the VM was created anew in each
+# period, without end. An owner can also delete the key. So the adapter keeps the id that OpenNebula
+# answered to the creation: a VM that exists counts as created, whatever its texts say. After a
+# restart of the daemon such a VM may be created once more.
+
+
 class GuardedError(Exception):
     """A VM that the daemon refuses to create with its own rights; the message says why."""
 
@@ -49,6 +59,8 @@ class NewVms:
         self._reader = reader
         self._since: LatestPools | None = None
         self._ids: dict[str, int] | None = None
+        self._answered: dict[str, int] = {}
+        """The created VMs by key, as OpenNebula answered (Note [Created VMs without their key])."""
 
     async def with_key(self, shown: LatestPools | None, key: str) -> VmRow | None:
         """Return the oldest VM with this key, even if it is DONE; None without one.
@@ -72,8 +84,22 @@ class NewVms:
 
     def made(self, key: str, vm: int) -> None:
         """Record that a VM was created with this key."""
+        self._answered[key] = vm
         if self._ids is not None:
             self._ids[key] = vm
+
+    def answered(self) -> dict[str, int]:
+        """Return the created VMs by key that no observation has shown with their key."""
+        return dict(self._answered)
+
+    def observed(self, shown: LatestPools) -> None:
+        """Forget created VMs that an observation shows with their key, and those that are gone."""
+        self._answered = {
+            key: vm
+            for key, vm in self._answered.items()
+            if key not in shown.written_keys
+            and (vm in shown.vm_rows or vm in shown.ailing or vm > shown.newest)
+        }
 
     def forget(self) -> None:
         """Read the new VMs again before the next creation."""

@@ -313,3 +313,22 @@ def test_two_texts_forge_nothing(data: st.DataObject) -> None:
         ),
     }
     assert read_fields(Texts(**texts)) in {None, HONEST}
+
+
+LONG_NAME = "A" * 50_000
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        f"x]]></N><{LONG_NAME}>1</{LONG_NAME}><B>2</B><{LONG_NAME}>3</{LONG_NAME}><N><![CDATA[",
+        f"x]]></N><{LONG_NAME}><B>1</B><B>2</B></{LONG_NAME}><N><![CDATA[",
+        f"x]]></N><{LONG_NAME}><B><C>1</C></B></{LONG_NAME}><N><![CDATA[",
+        f"x]]></N><{LONG_NAME}></B><N><![CDATA[",
+    ],
+)
+def test_a_reason_is_short_however_long_an_owners_names_are(user: str) -> None:
+    """The log repeats the reason in each period, and the VM's message has it."""
+    with pytest.raises((BrokenError, UnreadableError), match="AAA") as error:
+        read_vm(Texts(user=user).written())
+    assert len(str(error.value)) < 300

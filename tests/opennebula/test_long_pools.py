@@ -10,6 +10,7 @@ from twisted.logger import capturedLogs
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula.pools import estate_reader
+from merkatd.opennebula.pools.estate_pools import LONGEST_WORD, MOST_WORDS, read_networks
 from merkatd.opennebula.pools.estate_reader import EstateReading, SitePools
 from merkatd.opennebula.rpc.errors import LongAnswerError
 from merkatd.scheduler.base.ports import CloudUnreachableError
@@ -182,3 +183,19 @@ def test_a_long_pool_is_read_rarely_and_its_longest_object_is_named(
     assert server.asked.count("user_pool") == 1
     (why,) = [event["why"] for event in logged if event.get("pool") == "user_pool"]
     assert why == "takes 4 MiB, most of it USER 7 with 4.8 MiB"
+
+
+def test_long_attributes_of_networks_are_left_out() -> None:
+    """Requirements are compared with each of them, and a network may have megabytes of text."""
+    many = "".join(f"<A{number}>{'a' * 100}</A{number}>" for number in range(1_000))
+    (network,) = read_networks(
+        "<VNET_POOL><VNET><ID>3</ID><UID>2</UID><GID>1</GID><NAME>n</NAME><TEMPLATE>"
+        f"<COLOUR>red</COLOUR><LONG>{'a' * 1_000_000}</LONG><KEPT>{'a' * LONGEST_WORD}</KEPT>"
+        f"<COLOUR>blue</COLOUR>{many}{'<B/>' * 10_000}</TEMPLATE></VNET></VNET_POOL>"
+    )
+    assert network.values["COLOUR"] == ["red", "blue"]
+    assert len(network.values["KEPT"][0]) == LONGEST_WORD
+    assert "LONG" not in network.values
+    texts = [text for texts in network.values.values() for text in texts]
+    assert sum(map(len, texts)) <= MOST_WORDS
+    assert len(texts) <= MOST_WORDS / 16

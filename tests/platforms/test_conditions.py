@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from merkatd.base.quantities import LATEST_S
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms.lifecycle.funds import terms_of
 from merkatd.platforms.lifecycle.template_reader import read_template
@@ -179,3 +180,16 @@ def test_resuming_needs_more_credits_than_starting() -> None:
     assert answer("suspended", least) is StartAnswer.WAIT
     assert answer("suspended", 1.2 * least) is StartAnswer.WAIT
     assert answer("suspended", 1.3 * least) is StartAnswer.START
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(1.7e308, LATEST_S), (-5.0, 0.0), (90.0, 90.0)])
+def test_an_impossible_report_of_the_work_left_ends_no_period(
+    reported: float, counted: float
+) -> None:
+    """The search for the least deadline ends, whatever a controller has reported."""
+    known = terms(
+        "full_performance", slo="[slo]\nperformance = 5", report={"work_left_s": reported}
+    )
+    assert known.ideal_s == counted
+    verdict = judge_start(replace(known, purse=Funds(credits=0.0)), offer())
+    assert verdict.answer is not StartAnswer.START

@@ -85,6 +85,17 @@ def test_a_page_of_a_tenant_with_many_vms_counts_as_more_calls(
     assert [asked.page(SESSION, "/vms").status for _ in range(6)] == [200] * 6
 
 
+def test_a_long_page_of_a_tenant_counts_as_more_calls(
+    asked: Interfaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant with 250 limit orders opened its page 50 times a second: three seconds of work."""
+    size = len(asked.page(ANN, "/vms").body)
+    monkeypatch.setattr("merkatd.web.site._BYTES_OF_A_CALL", size / 4)
+    asked._site._admission._users = RateLimit(0.001, 10_000.0)
+    assert [asked.page(ANN, "/vms").status for _ in range(3)] == [200, 200, 429]
+    assert [asked.page(SESSION, "/vms").status for _ in range(6)] == [200] * 6
+
+
 @pytest.mark.parametrize("path", ["/", "/decisions", "/hosts/0"])
 def test_the_steps_of_a_tenants_vms_are_read_for_one_page_at_a_time(
     asked: Interfaces, path: str

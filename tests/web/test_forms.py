@@ -62,6 +62,13 @@ class TestBids:
             assert 'value=""' in shown[0]
         assert "If empty, the default applies, now" in page
 
+    def test_the_form_shows_a_bid_with_all_its_digits(self, site: PageSite) -> None:
+        """A form that is sent to change one bid leaves the others as they are."""
+        bob = site.browser(BOB)
+        bob.post("/vms/1/bid", cpu="7.123456789")
+        assert 'name="cpu" value="7.123456789"' in bob.get("/vms/1").text
+        bob.post("/vms/1/bid", cpu="7.5")
+
     def test_an_empty_bid_is_an_error(self, site: PageSite) -> None:
         """The message names the required fields."""
         assert "at least one" in site.browser(BOB).post("/vms/1/quote", cpu="").text

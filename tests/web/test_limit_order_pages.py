@@ -66,6 +66,19 @@ class TestOwnOrders:
         assert empty.order("limit_orders") == []
         assert ann.get(at).status == 404
 
+    def test_the_form_shows_all_digits_of_the_terms(self, empty: PageSite) -> None:
+        """A form that is sent to change one term leaves the others as they are."""
+        ann = empty.browser(ANN)
+        state(ann, str(empty.vm), "1234567.25", least_run_min="12.3456789", factor="2")
+        (order,) = empty.order("limit_orders")
+        at = f"/limit-orders/{order['id']}"
+        inputs = re.findall(r'name="([a-z_]*)" value="([0-9.]+)"', ann.get(at).text)
+        fields = {name: text for name, text in inputs if name != "form"}
+        assert ann.post(f"{at}/change", **fields | {"factor": "3"}).place == at
+        (changed,) = empty.order("limit_orders")
+        assert (changed["limit"], changed["factor"]) == (1_234_567.25, 3)
+        assert changed["least_run_s"] == pytest.approx(order["least_run_s"], rel=1e-12)
+
     def test_a_running_order_shows_its_cost(self, empty: PageSite) -> None:
         """The list and its page say that it runs, and what it pays."""
         ann = empty.browser(ANN)

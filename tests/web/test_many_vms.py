@@ -1,10 +1,11 @@
-"""Pages about thousands of VMs stay small, because the event loop's thread creates their markup."""
+"""Pages about thousands of VMs or tenants stay small: the event loop's thread creates them."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 
 from merkatd.service.platforms import PlatformVm
@@ -12,7 +13,8 @@ from merkatd.web.base.form_reader import Form
 from merkatd.web.base.responses import BrowserRequest
 from merkatd.web.layout.html import joined
 from merkatd.web.layout.page_frame import ROWS
-from merkatd.web.pages import platform_pages
+from merkatd.web.pages import period_pages, platform_pages
+from merkatd.web.pages.period_pages import TenantShares, shares_of
 
 VMS = 1_000
 
@@ -60,3 +62,53 @@ def test_the_answer_to_a_form_links_to_the_platforms_page(monkeypatch: Any) -> N
     """The page after a rejected form has links that exist."""
     text = render(monkeypatch, asked("/platforms/7/change"))
     assert 'href="/platforms/7?page=2"' in text
+
+
+TENANTS = 1_000
+
+
+def record(owner: list[int], bid: list[float], cost: list[float]) -> Any:
+    """Return the record of a period with these VMs, each of which gets twice its bid."""
+    bids = np.array(bid, dtype=np.float32).reshape(-1, 1)
+    return SimpleNamespace(
+        owner=np.array(owner, dtype=np.int32),
+        bid=bids,
+        given=2 * bids,
+        cost=np.array(cost, dtype=np.float32),
+    )
+
+
+@pytest.mark.parametrize("page", [1, 10])
+def test_the_page_of_a_period_shows_a_hundred_tenants_at_a_time(page: int) -> None:
+    """A cloud with 2,000 tenants blocked the event loop for two seconds."""
+
+    async def run(work: Any) -> Any:
+        return work()
+
+    moment = record([*range(TENANTS)], [1.0] * TENANTS, [1.0] * TENANTS)
+    world = SimpleNamespace(
+        executor=SimpleNamespace(run=run), goods=SimpleNamespace(resources=("cpu",))
+    )
+    request: Any = SimpleNamespace(
+        asked=asked("/periods/7", page=str(page)),
+        admin=True,
+        now=SimpleNamespace(owner_names={}),
+        house=SimpleNamespace(world=world),
+    )
+    text = joined(asyncio.run(period_pages._allocations(request, moment)))
+    shown = [owner for owner in range(TENANTS) if f'"/tenants/{owner}"' in text]
+    assert shown == list(range((page - 1) * ROWS, page * ROWS))
+    assert f'href="/periods/7?page={page + 1 if page == 1 else page - 1}"' in text
+
+
+def test_the_shares_of_a_period_are_summed_by_tenant() -> None:
+    """Tenants without bids are left out, and an unknown cost makes the sum unknown."""
+    moment = record([5, 3, 5, 4, 6], [1.0, 2.0, 3.0, 0.0, 1.0], [1.0, 2.0, 3.0, 4.0, np.nan])
+    three, five, six = shares_of(moment, None)
+    assert three == TenantShares(3, 1, 2.0, [4.0], 2.0)
+    assert five == TenantShares(5, 2, 4.0, [8.0], 4.0)
+    assert (six.owner, np.isnan(six.cost)) == (6, True)
+    assert shares_of(moment, 5) == [five]
+    assert shares_of(moment, 4) == []
+    assert shares_of(moment, 9) == []
+    assert shares_of(record([], [], []), None) == []

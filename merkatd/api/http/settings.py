@@ -52,7 +52,7 @@ class ApiSettings:
     hour. An address has at most half of these turns. Known users do not wait for them."""
     user_calls: float = 50.0
     """The most calls a second of a user, on average. Each 4 KiB of a call counts as another call,
-    and so do 500 VMs of a visitor who opens a page of the web page."""
+    and so do 500 VMs of a visitor who opens a page of the web page, and 8 KiB of that page."""
     address_calls: float = 500.0
     """The most calls a second of unknown users from an address, on average. Each KiB of a call
     counts as another call, a rejected login as ten calls. Further calls are not parsed, and are

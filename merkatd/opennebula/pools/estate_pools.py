@@ -40,6 +40,13 @@ Thing = TypeVar("Thing")
 
 MOST_ROLES = 32
 """The most roles of a VM group, as in OpenNebula; the time to read them is quadratic."""
+LONGEST_WORD = 1_024
+"""The most characters of a network's attribute that requirements can name."""
+MOST_WORDS = 8_192
+"""The most characters of all these attributes of a network. Tenants own networks too (reservations)
+and write texts of megabytes: one comparison with 1 MB took 0.5 s, and no other thread ran."""
+_OF_A_WORD = 16
+"""The characters for which each attribute counts in any case."""
 _READY = 0
 _ROOT = re.compile(r"<(\w+)_POOL>")
 _NUMBER = re.compile(rb"<ID>(\d{1,18})</ID>")
@@ -175,8 +182,21 @@ def _network(element: Element) -> NetworkFacts:
         owner=object_id(parts, "UID"),
         group=object_id(parts, "GID"),
         permissions=_permissions(parts),
-        values=words_of(element, parts.get("TEMPLATE")),
+        values=_bounded(words_of(element, parts.get("TEMPLATE"))),
     )
+
+
+def _bounded(values: Values) -> Values:
+    """Return the attributes without long ones, the first ones up to `MOST_WORDS` characters."""
+    kept: dict[str, list[str]] = {}
+    room = MOST_WORDS
+    for name, texts in values.items():
+        for text_ in texts:
+            size = max(len(name) + len(text_), _OF_A_WORD)
+            if len(text_) <= LONGEST_WORD and size <= room:
+                room -= size
+                kept.setdefault(name, []).append(text_)
+    return dict(kept)
 
 
 def _permissions(parts: Mapping[str, Element]) -> int:

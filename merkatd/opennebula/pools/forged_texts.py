@@ -45,6 +45,8 @@ _NUMA_NODE = frozenset({"CPUS", "MEMORY", "MEMORY_NODE_ID", "NODE_ID", "TOTAL_CP
 _RESTRICTED = "USER_PRIORITY"
 """The only attribute read from USER_TEMPLATE that its owner may not set."""
 _NONE: AbstractSet[str] = frozenset()
+_LONGEST_NAME = 40
+"""The most characters of an owner's name in a reason, which the log repeats in each period."""
 _MOST_CHECKED = 200_000
 _CHECKED: set[int] = set()
 """Hashes of texts from TEMPLATE on that passed the check: they change seldom, and are read in every
@@ -84,7 +86,7 @@ def _check_template(template: Element) -> None:
     for child in template:
         name = child.tag
         if name != last and name in before:
-            raise UnreadableError(f"{name} occurs again after other parts")
+            raise UnreadableError(f"{_shown(name)} occurs again after other parts")
         parts = list(child)
         if parts:
             _check_vector(name, parts, plain if strict else _NONE)
@@ -98,10 +100,10 @@ def _check_vector(name: str, parts: list[Element], before: AbstractSet[str]) -> 
     """Check a vector; `before` are the names of earlier attributes without parts."""
     names = [part.tag for part in parts]
     if len(set(names)) < len(names):
-        raise UnreadableError(f"{name} contains {_again(names)} twice")
+        raise UnreadableError(f"{_shown(name)} contains {_shown(_again(names))} twice")
     begins_anew = not before.isdisjoint(names) and not _is_numa_node(name, names)
     if begins_anew or any(map(len, parts)):
-        raise UnreadableError(f"{name} contains other parts")
+        raise UnreadableError(f"{_shown(name)} contains other parts")
 
 
 def _is_numa_node(name: str, names: list[str]) -> bool:
@@ -110,3 +112,7 @@ def _is_numa_node(name: str, names: list[str]) -> bool:
 
 def _again(names: list[str]) -> str:
     return next(name for at, name in enumerate(names) if name in names[:at])
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."

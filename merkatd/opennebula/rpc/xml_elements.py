@@ -27,6 +27,7 @@ _SAFE: dict[str, Any] = {
 }
 _CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
 _DIGITS = 18
+_LONGEST_REASON = 200
 _LARGEST = 10**_DIGITS
 _MOST = 1e15
 """The largest number of a column; no cloud has larger ones."""
@@ -73,7 +74,13 @@ def parsed(piece: bytes) -> Element:
     try:
         return element_of(piece, _PARSERS.parser, **_SAFE)
     except etree.XMLSyntaxError as error:
-        raise BrokenError(error.msg or "not XML") from None
+        raise BrokenError(_shortened(error)) from None
+
+
+def _shortened(error: etree.XMLSyntaxError) -> str:
+    """Return the reason; it can contain a name of any length from an owner's text."""
+    reason = error.msg or "not XML"
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
 
 
 class _Parsers(local):
@@ -127,7 +134,7 @@ def _streamed(text: str, pool: str, tag: str) -> Iterator[Element]:
     except etree.XMLSyntaxError as error:
         if only_in_names(parsed.error_log):
             raise _NameError from None
-        raise BrokenError(f"{pool}: {error.msg}") from None
+        raise BrokenError(f"{pool}: {_shortened(error)}") from None
     if parsed.root is None or parsed.root.tag != pool:
         raise BrokenError(f"{pool} is missing")
 
@@ -240,7 +247,7 @@ def measured(digits: str | None) -> float:
         number = float(digits or "0")
     except ValueError:
         return 0.0
-    return number if abs(number) < _MOST else 0.0
+    return number if abs(number) <= _MOST else 0.0
 
 
 def amount(parts: Mapping[str, Element], name: str) -> float:
@@ -254,6 +261,6 @@ def amount_of(digits: str, name: str) -> float:
         number = float(digits)
     except ValueError:
         number = 0.0
-    if 0 < number < _MOST:
+    if 0 < number <= _MOST:
         return number
     raise UnreadableError(f"{name} is {digits[:40]!r}, not a number above 0")

@@ -5,6 +5,7 @@ from math import inf
 
 import sqlalchemy as sa
 
+from merkatd.base.quantities import LATEST_S
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
@@ -67,11 +68,15 @@ def terms_of(platform: PlatformRow, template: PlatformTemplate, purse: Funds) ->
 
 
 def _work_left_s(platform: PlatformRow, ideal_s: float | None) -> float | None:
-    """Return the ideal time for the rest of the work; without `ideal_run`, as reported."""
+    """Return the ideal time for the rest of the work; without `ideal_run`, as reported.
+
+    A controller may report any number. Near the largest one, the search for the least deadline
+    would never end, and with it no period.
+    """
     report = platform.report or {}
     if ideal_s is None:
         learned: float | None = report.get("work_left_s")
-        return learned
+        return None if learned is None else min(max(learned, 0.0), LATEST_S)
     return ideal_s * (1.0 - min(max(float(report.get("done") or 0.0), 0.0), 1.0))
 
 

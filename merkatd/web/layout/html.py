@@ -81,6 +81,11 @@ def numbers(fields: Mapping[str, str]) -> dict[str, float]:
     return amounts
 
 
+def input_text(value: float) -> str:
+    """Return a number as the text of an input: a form that is sent unchanged changes nothing."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def field(
     name: str,
     label: str,

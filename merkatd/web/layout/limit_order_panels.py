@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from merkatd.service.limit_quotes import QuotedLimit
 from merkatd.service.market.stated_orders import BookedOrder, ListedOrder
-from merkatd.web.layout.html import Markup, Part, element, field
+from merkatd.web.layout.html import Markup, Part, element, field, input_text
 from merkatd.web.layout.widgets import (
     NONE,
     amount,
@@ -138,9 +138,9 @@ def term_fields(
     shown = {"limit": "", "least_run_min": "", "factor": ""}
     if order is not None:
         shown = {
-            "limit": f"{order.limit:g}",
-            "least_run_min": f"{order.least_run_s / MINUTE_S:g}",
-            "factor": f"{order.factor:g}",
+            "limit": input_text(order.limit),
+            "least_run_min": input_text(order.least_run_s / MINUTE_S),
+            "factor": input_text(order.factor),
         }
     rows = (
         ("limit", "Limit", "The most credits a period for all VMs together."),

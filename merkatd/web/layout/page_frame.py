@@ -211,31 +211,36 @@ def page_of_rows(
     rows: Sequence[Row],
     shown: Callable[[Sequence[Row]], Part],
     path: str | None = None,
+    field: str = "page",
 ) -> Sequence[Part]:
     """Return the requested part of the rows, and links to the other parts.
 
     `path` is the address of the list; None: the address of the request. The answer to a form
-    needs it to show a list.
+    needs it to show a list. `field` of the query has the number of the part: a second list of an
+    address needs another one.
     """
-    some, at, pages = page_of(rows, request.asked)
-    return shown(some), _pager(path or request.asked.path, at, pages)
+    some, at, pages = page_of(rows, request.asked, field)
+    return shown(some), _pager(path or request.asked.path, field, at, pages)
 
 
-def page_of(rows: Sequence[Row], asked: BrowserRequest) -> tuple[Sequence[Row], int, int]:
+def page_of(
+    rows: Sequence[Row], asked: BrowserRequest, field: str = "page"
+) -> tuple[Sequence[Row], int, int]:
     """Return the rows of the requested page of a list, its number, and the number of pages."""
     pages = max(-(-len(rows) // ROWS), 1)
-    wanted = asked.query.field("page") or "1"
+    wanted = asked.query.field(field) or "1"
     plain = wanted.isascii() and wanted.isdigit() and len(wanted) < 8
     at = min(max(int(wanted) if plain else 1, 1), pages)
     return rows[(at - 1) * ROWS : at * ROWS], at, pages
 
 
-def _pager(path: str, at: int, pages: int) -> Part:
+def _pager(path: str, field: str, at: int, pages: int) -> Part:
     """Return links to the previous and the next page of a list."""
     if pages == 1:
         return None
-    before = element("a", "Previous", href=f"{path}?page={at - 1}", rel="prev") if at > 1 else None
-    after = element("a", "Next", href=f"{path}?page={at + 1}", rel="next") if at < pages else None
+    to = f"{path}?{field}="
+    before = element("a", "Previous", href=f"{to}{at - 1}", rel="prev") if at > 1 else None
+    after = element("a", "Next", href=f"{to}{at + 1}", rel="next") if at < pages else None
     return element("nav", before, f" {at} of {pages} ", after, aria_label="Rows", class_="pager")
 
 

@@ -152,15 +152,19 @@ def _vms(request: PageRequest, text: str) -> list[int]:
     words = text.replace(",", " ").split()
     if not words:
         raise WrongInputError({"vms": "Enter the ids or the names of the VMs."})
-    table, ids = request.now.snapshot.vms, []
+    table, ids, named = request.now.snapshot.vms, [], dict[str, list[int]]()
+    wanted = {word for word in words[: MOST_VMS + 1] if as_id(word) is None}
+    for row in visible_rows.vms(request) if wanted else ():
+        if table.name[row] in wanted:
+            named.setdefault(table.name[row], []).append(row)
     for word in words[: MOST_VMS + 1]:
         id_ = as_id(word)
         if id_ is None:
-            named = [row for row in visible_rows.vms(request) if table.name[row] == word]
-            if len(named) != 1:
-                number = "No VM" if not named else f"{len(named)} VMs"
+            rows = named.get(word, [])
+            if len(rows) != 1:
+                number = f"{len(rows)} VMs" if rows else "No VM"
                 raise WrongInputError({"vms": f"{number} of yours has the name {word[:40]!r}."})
-            id_ = int(table.id[named[0]])
+            id_ = int(table.id[rows[0]])
         ids.append(id_)
     return ids
 
@@ -224,6 +228,7 @@ async def _all(
     orders = await _orders(request)
     rows = page_of_rows(request, orders, partial(orders_table, request.now.owner_names), _PATH)
     markets = [market.name for market in request.house.world.markets if takes_orders(market)]
+    book = partial(book_table, request.now.snapshot.resources)
     books = [
         panel(
             f"Order book of market {market}" if len(markets) > 1 else "Order book",
@@ -233,7 +238,7 @@ async def _all(
                 " more, as a multiple of the present prices, than those that need its room.",
                 class_="quiet",
             ),
-            book_table(request.now.snapshot.resources, await _book(request, market)),
+            *page_of_rows(request, await _book(request, market), book, _PATH, "book"),
         )
         for market in markets
     ]

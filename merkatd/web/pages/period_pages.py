@@ -1,6 +1,7 @@
 """The pages of prices, periods and decisions."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from merkatd.web.base.period_memory import PeriodRecord, moment_before
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
 from merkatd.web.layout.html import Markup, Part, element
-from merkatd.web.layout.page_frame import page_in_frame, panel
+from merkatd.web.layout.page_frame import page_in_frame, page_of_rows, panel
 from merkatd.web.layout.widgets import (
     NONE,
     amount,
@@ -58,38 +59,67 @@ async def moment_at(request: PageRequest) -> PeriodRecord | None:
     return None if shares is None else moment_before(shares)
 
 
-async def shares_table(request: PageRequest, moment: PeriodRecord) -> Markup:
-    """Return a table of allocations by tenant: all for administrators, the visitor's for others."""
+@dataclass(frozen=True, slots=True)
+class TenantShares:
+    """The sums of a tenant's VMs in a period."""
+
+    owner: int
+    vms: int
+    bid: float
+    given: Sequence[float]
+    cost: float
+    """NaN if it is not known for one of the VMs."""
+
+
+def shares_of(moment: PeriodRecord, owner: int | None) -> list[TenantShares]:
+    """Return the sums of this tenant, or of all tenants, with a bid. Pure."""
+    chosen = moment.owner if owner is None else moment.owner[moment.owner == owner]
+    rows = slice(None) if owner is None else moment.owner == owner
+    owners, at = np.unique(chosen, return_inverse=True)
+    if not len(owners):
+        return []
+
+    def summed(values: Any) -> Any:
+        return np.bincount(at, values[rows], len(owners))
+
+    bid = summed(moment.bid.sum(axis=1))
+    given = np.array([summed(amounts) for amounts in moment.given.T]).T
+    columns = owners, np.bincount(at, minlength=len(owners)), bid, given, summed(moment.cost)
+    shares = zip(*(column.tolist() for column in columns), strict=True)
+    return [TenantShares(*each) for each in shares if each[2] > 0]
+
+
+def shares_table(
+    request: PageRequest, resources: Sequence[str], shares: Sequence[TenantShares]
+) -> Markup:
+    """Return a table of allocations by tenant."""
     names = request.now.owner_names
-    resources = request.house.world.goods.resources
-    owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
-    rows: list[Sequence[Part]] = []
-    for owner in owners if request.admin else [owner for owner in owners if owner == request.uid]:
-        mine = moment.owner == owner
-        cost = float(moment.cost[mine].sum())
-        given = moment.given[mine].sum(axis=0)
-        got = [
-            amount(name, float(given_amount))
-            for name, given_amount in zip(resources, given, strict=True)
-        ]
-        rows.append(
-            (
-                tenant(owner, names),
-                int(mine.sum()),
-                credits_text(float(moment.bid[mine].sum())),
-                *got,
-                credits_text(None if np.isnan(cost) else cost),
-            )
-        )
     heads = ("Tenant", "VMs", "Bid", *(NAMES[name] for name in resources), "Paid")
-    numbers = range(1, len(heads))
     return table(
         "Allocations by tenant",
         heads,
-        rows,
-        numbers=list(numbers),
+        [
+            (
+                tenant(each.owner, names),
+                each.vms,
+                credits_text(each.bid),
+                *map(amount, resources, each.given),
+                credits_text(None if np.isnan(each.cost) else each.cost),
+            )
+            for each in shares
+        ],
+        numbers=list(range(1, len(heads))),
         nothing="There were no bids.",
     )
+
+
+async def _allocations(request: PageRequest, moment: PeriodRecord) -> Markup:
+    """Return the panel of allocations: of all tenants for administrators, else of the visitor."""
+    world = request.house.world
+    owner = None if request.admin else request.uid
+    shares = await world.executor.run(partial(shares_of, moment, owner))
+    shown = partial(shares_table, request, world.goods.resources)
+    return panel("Allocations", *page_of_rows(request, shares, shown))
 
 
 _STEPS = 500
@@ -144,7 +174,7 @@ async def period(request: PageRequest) -> PageResponse:
         element("h1", f"Period {request.id}"),
         _neighbour_links(request),
         panel("Prices", facts(_facts(request, past))),
-        None if moment_ is None else panel("Allocations", await shares_table(request, moment_)),
+        None if moment_ is None else await _allocations(request, moment_),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
 

@@ -24,6 +24,7 @@ from merkatd.web.layout.html import (
     element,
     field,
     hidden,
+    input_text,
     numbers,
 )
 from merkatd.web.layout.page_frame import form, list_page, page_in_frame, panel
@@ -260,7 +261,7 @@ def _bid_form(
     held = {resource.resource: resource.old for resource in bids.resources}
     # A form with the default, which is lowered while credits are short, would store it for good.
     default = held.keys() - bids.stored if bids.vm not in request.now.rates else frozenset()
-    shown = {name: "" if name in default else f"{bid:g}" for name, bid in held.items()}
+    shown = {name: "" if name in default else input_text(bid) for name, bid in held.items()}
     inputs = [
         field(
             name,
