@@ -181,9 +181,12 @@ class _LocalClearing:
         height, changes = self._opened.book.height, False
         for row in last.books:
             outbid, there, free = last.outbid[row], sets.hosts[row, at], ~sets.members[row]
-            others, can_leave = self._have_others(row), _count(order, free, runs) > 0
+            can_leave = _count(order, free, runs) > 0
             visits = _count(order, there & free, runs) > 0
             pays_more = _count(order, there & free & raised, runs) > 0
+            if not outbid.any() and not (pays_more.any() and not self._compared[row]):
+                continue
+            others = self._have_others(row)
             if not self._compared[row] and (visits & (outbid | pays_more)).any():
                 self._compared[row] = changes = True
                 self._for_now[row] |= others & can_leave & ~self._closed[row]
@@ -214,11 +217,12 @@ class _LocalClearing:
         closed = self._closed[:, places.order] & ~sets.members
         closed[row] = ~sets.members[row]
         required = places.rules.requirement[places.members]
-        kinds, kind = np.unique(np.vstack([closed, required]), axis=1, return_inverse=True)
-        some = np.zeros(kinds.shape[1], dtype=bool)
-        for at, (*closed_sets, required_row) in enumerate(kinds.T.tolist()):
-            shut = sets.hosts[np.array(closed_sets, dtype=bool), :-1].any(axis=0)
-            some[at] = (places.rules.classes[required_row] & ~shut).any()
+        pattern = (1 << np.arange(len(closed))) @ closed
+        kinds, kind = np.unique(required * 2 ** len(closed) + pattern, return_inverse=True)
+        some = np.zeros(len(kinds), dtype=bool)
+        for at, member in enumerate(np.unique(kind, return_index=True)[1].tolist()):
+            shut = sets.hosts[closed[:, member], :-1].any(axis=0)
+            some[at] = (places.rules.classes[required[member]] & ~shut).any()
         some = some[kind]
         without = np.bincount(places.order, ~some, len(places.orders))
         have: Bools = without == 0

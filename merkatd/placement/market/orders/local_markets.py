@@ -25,9 +25,17 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
-from merkatd.market.limit_orders import Bids, LimitOrders, OrderBook
+from merkatd.market.limit_orders import Bids, LimitOrders, OrderBook, Walk
 from merkatd.market.share import ENOUGH, share
 from merkatd.placement.market.orders.order_books import OpenedBook
+from merkatd.placement.market.orders.order_walk import (
+    AT,
+    DONE,
+    LEFT,
+    OrderWalk,
+    note_look,
+    walk_calm,
+)
 
 MOST_SETS = 32
 """The most sets of hosts in a market; a tenant may state any number of requirements."""
@@ -153,8 +161,8 @@ def _local_book(
     limit = np.maximum(orders.limit[here] - other_costs, 0.0)
     runs = None if orders.runs is None else orders.runs[here]
 
-    def fits_here(at: int) -> bool:
-        return fits(int(here[at]))
+    def walk(ranked: Ints, needed: Floats, room: Floats) -> Walk:
+        return _walk(ranked, needed, room, lambda at: fits(int(here[at])))
 
     local = OrderBook(
         bids,
@@ -162,10 +170,50 @@ def _local_book(
         capacity,
         book.weights,
         book.reserve,
-        fits_here,
-        fits_here,
+        walk=walk,
     )
     return local, other_costs
+
+
+def _walk(ranked: Ints, needed: Floats, room: Floats, fits: Callable[[int], bool]) -> Walk:
+    """Look at orders as the market's machine code does, without their places on hosts.
+
+    Only orders that lack room are tested: these could raise what others pay.
+    """
+    (count, goods), none = needed.shape, np.zeros(0, dtype=np.int64)
+    unknown, yes = np.zeros(count, dtype=bool), np.ones(count, dtype=bool)
+    found = np.zeros((5, count), dtype=bool)
+    walk = OrderWalk(
+        ranked=np.arange(count),
+        bundle=needed,
+        room=room,
+        runs=found[0],
+        placeless=found[1],
+        exist=found[2],
+        before=np.zeros((count + 1, goods)),
+        lacking=np.full(goods, count),
+        calm=yes,
+        surely=unknown,
+        plain=yes,
+        movable=yes,
+        postponed=unknown,
+        later=unknown,
+        seen=found[3],
+        takes_part=found[4],
+        by_part=none,
+        hosts=none,
+        ends=none,
+        classes=np.zeros((0, 0), dtype=bool),
+        requirement=none,
+        state=np.zeros(LEFT + 1, dtype=np.int64),
+        leaving=none,
+        vms=none,
+        to=none,
+    )
+    while walk_calm(walk) != DONE:
+        exists = fits(int(ranked[walk.state[AT]]))
+        note_look(walk, True, exists, exists)
+    return Walk(walk.runs, walk.placeless, walk.exist, walk.before, walk.lacking)
 
 
 def _shares(bids: Bids, capacity: Floats) -> Floats:
