@@ -21,9 +21,7 @@ def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> S
     allowed: list[Bools] = list(snapshot.requirements.allowed)
     nowhere_better = np.zeros(len(snapshot.hosts))
     ranked = snapshot.requirements.rank.shape[1] > 0
-    rank: list[Floats] = (
-        list(snapshot.requirements.rank) if ranked else [nowhere_better] * len(names)
-    )
+    rank: list[Floats] = list(snapshot.requirements.rank)
     requirement = snapshot.vms.requirement.copy()
     known: dict[tuple[int, bytes], int] = {}
     as_bytes = {
@@ -36,15 +34,18 @@ def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> S
             known[key] = len(allowed)
             names.append(label if len(known) == 1 else f"{label} {len(known)}")
             allowed.append(given if before == NO_HOST else given & allowed[before])
-            rank.append(nowhere_better if before == NO_HOST else rank[before])
+            if ranked:
+                rank.append(nowhere_better if before == NO_HOST else rank[before])
         requirement[row] = known[key]
     shape = (len(names), len(snapshot.hosts))
+    # Without ranks the strategies place VMs by machine code.
+    ranks = np.array(rank, dtype=np.float64).reshape(shape) if ranked else np.zeros((len(names), 0))
     return replace(
         snapshot,
         vms=replace(snapshot.vms, requirement=requirement),
         requirements=Requirements(
             name=tuple(names),
             allowed=np.array(allowed, dtype=bool).reshape(shape),
-            rank=np.array(rank, dtype=np.float64).reshape(shape),
+            rank=ranks,
         ),
     )

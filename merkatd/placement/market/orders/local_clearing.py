@@ -130,12 +130,8 @@ class _LocalClearing:
         """Return the orders before they take hosts, without absent ones and on open sets."""
         snapshot, first = self._snapshot, self._opened.places
         view, order = first.view, first.order
-        closed = self._closed[:, order] & ~self._sets.members
-        rows = np.flatnonzero(closed.any(axis=0))
-        only = {
-            int(view.vms[first.members[row]]): self._of_snapshot(closed[:, row])
-            for row in rows.tolist()
-        }
+        closed: Bools = self._closed[:, order] & ~self._sets.members
+        only = self._without_sets(np.any(closed, axis=0), closed)
         narrowed = narrowed_to(snapshot, only, _LABEL)
         places, book, *_ = opened_book(narrowed, view.market, self._pricing)
         must = (closed & self._sets.hosts[:, view.place[first.members]]).any(axis=0)
@@ -234,16 +230,26 @@ class _LocalClearing:
 
     def _allowed(self, at: Ints) -> Mapping[int, Bools]:
         """Return the hosts that the strategy may use for the VMs of orders that run."""
-        places, sets = self._opened.places, self._sets
+        sets = self._sets
         uncounted = ~sets.members & ~sets.hosts[:, at]
+        return self._without_sets((at >= 0) & uncounted.any(axis=0), uncounted)
+
+    def _without_sets(self, members: Bools, without: Bools) -> dict[int, Bools]:
+        """Return, by snapshot row of these members' VMs, the hosts in none of the marked sets.
+
+        `without` is [sets, members].
+        """
+        places = self._opened.places
         masks: dict[bytes, Bools] = {}
-        allowed: dict[int, Bools] = {}
-        for member in np.flatnonzero((at >= 0) & uncounted.any(axis=0)).tolist():
-            key = uncounted[:, member].tobytes()
+        hosts: dict[int, Bools] = {}
+        rows = np.flatnonzero(members)
+        vms = places.view.vms[places.members[rows]].tolist()
+        for vm, marked in zip(vms, without.T[rows], strict=True):
+            key = marked.tobytes()
             if key not in masks:
-                masks[key] = self._of_snapshot(uncounted[:, member])
-            allowed[int(places.view.vms[places.members[member]])] = masks[key]
-        return allowed
+                masks[key] = self._of_snapshot(marked)
+            hosts[vm] = masks[key]
+        return hosts
 
 
 def _count(order: Ints, marked: Bools, orders: Bools) -> Floats:
