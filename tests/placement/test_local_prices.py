@@ -8,7 +8,8 @@ import pytest
 
 from merkatd.cluster import Decision, Deploy, Migrate, Orders, Requirements, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
-from tests.placement.test_order_clearing import decided, halls, starts, stops
+from merkatd.placement.market.orders.order_clearing import clear_orders
+from tests.placement.test_order_clearing import PRICING, decided, halls, starts, stops
 from tests.placement.test_order_contention import with_floors
 
 ANY = -1
@@ -160,3 +161,25 @@ def test_only_the_vms_on_dear_hosts_pay_the_local_price() -> None:
         assert decision.orders[10].runs == runs
         if runs:
             assert decision.orders[10].cost == pytest.approx(150.0 + 60 * 0.001)
+
+
+def test_vms_that_stay_on_a_dear_host_would_be_outbid_so_they_must_leave() -> None:
+    """The order's terms say so, whatever moves the strategy finds."""
+    vms = [(0, 50.0, 100.0, NO_ROW), (0, 50.0, 100.0, NO_ROW), (0, 9.0, 60.0, 0)]
+    terms = clear_orders(bound(halls(20, vms), [0, 0, ANY], [[0]]), PRICING).terms
+    assert terms is not None
+    assert terms.leaving.tolist() == [2]
+    assert terms.going[0] != 0
+
+
+@pytest.mark.parametrize(("limit", "runs"), [(290.0, False), (310.0, True)])
+def test_a_limit_must_pay_the_sum_of_all_dear_hosts(limit: float, runs: bool) -> None:
+    """Each of two VMs is bound to another host, and costs 150 credits there."""
+    bids = [(0, 50.0, 100.0, NO_ROW), (0, 50.0, 100.0, NO_ROW)]
+    bids += [(1, 50.0, 100.0, NO_ROW), (1, 50.0, 100.0, NO_ROW)]
+    gang = [(NO_HOST, limit / 2, 60.0, 0), (NO_HOST, limit / 2, 60.0, 0)]
+    snapshot = bound(halls(20, [*bids, *gang]), [0, 0, 1, 1, 0, 1], [[0], [1]])
+    decision = decided(snapshot)
+    assert decision.orders[10].runs == runs
+    assert decision.orders[10].cost == pytest.approx(300.0 if runs else 0.0)
+    assert runs or "it would start with 300" in why(decision)
