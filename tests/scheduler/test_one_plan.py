@@ -45,9 +45,11 @@ class _First:
         first, self._asked = not self._asked, True
         return NONE_LEFT if first else None
 
-    def why_never(self, _vms: Collection[int], _hosts: Collection[int]) -> str | None:
+    def why_never(
+        self, gangs: Sequence[Collection[int]], _hosts: Collection[int]
+    ) -> list[str | None]:
         """Return no reason: each VM alone could start."""
-        return None
+        return [None] * len(gangs)
 
 
 def _deploy_all(snapshot: Snapshot) -> Decision:

@@ -1,6 +1,6 @@
 """VMs in limit orders through the daemon: start, displacement, charges, the least run."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -324,9 +324,11 @@ class _NoLease:
         """Return why the VM gets nothing."""
         return "no lease is left" if vm == 1 else None
 
-    def why_never(self, _vms: Collection[int], _hosts: Collection[int]) -> str | None:
+    def why_never(
+        self, gangs: Sequence[Collection[int]], _hosts: Collection[int]
+    ) -> list[str | None]:
         """Return no reason: each VM alone could start."""
-        return None
+        return [None] * len(gangs)
 
 
 def test_nobody_is_displaced_for_an_order_that_could_not_start() -> None:

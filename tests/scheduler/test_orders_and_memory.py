@@ -1,6 +1,6 @@
 """Limit orders whose VMs wait until balloons have made room on their hosts."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -136,9 +136,11 @@ class _Empty:
         first, self._asked = not self._asked, True
         return "no lease is left" if first else None
 
-    def why_never(self, _vms: Collection[int], _hosts: Collection[int]) -> str | None:
+    def why_never(
+        self, gangs: Sequence[Collection[int]], _hosts: Collection[int]
+    ) -> list[str | None]:
         """Return no reason: each VM alone could start."""
-        return None
+        return [None] * len(gangs)
 
 
 def test_nobody_is_displaced_after_the_last_decision_for_scarce_resources() -> None:

@@ -5,7 +5,7 @@ last device, lease or gigabyte. Here each placed VM takes its part, and a VM for
 waits.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from merkatd.opennebula.constraints.capacity_needs import (
     ANY_HOST,
@@ -64,9 +64,11 @@ class FreeCapacity:
         self._nodes[host] = nodes_after(self._nodes[host], placed)
         return None
 
-    def why_never(self, vms: Collection[int], hosts: Collection[int]) -> str | None:
-        """Return why these VMs can't start together on these hosts; None if they may."""
-        return self._gangs.why_never(vms, hosts)
+    def why_never(
+        self, gangs: Sequence[Collection[int]], hosts: Collection[int]
+    ) -> list[str | None]:
+        """Return why the VMs of each gang can't start together on these hosts; None if they may."""
+        return self._gangs.why_never(gangs, hosts)
 
     def _no_space(self, space: Mapping[tuple[int, int], float], facts: HostFacts) -> str:
         for (datastore, host), wanted_mib in space.items():

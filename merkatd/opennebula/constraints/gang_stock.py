@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from merkatd.opennebula.constraints.capacity_needs import (
     ANY_HOST,
     Needs,
@@ -77,19 +79,26 @@ class GangStock:
         estate = needs.scene.estate
         self._stores = {datastore.id: datastore for datastore in estate.datastores}
         self._nets = {network.id: network for network in estate.networks}
+        self._cluster = np.array([facts.cluster for facts in needs.scene.facts], dtype=np.int64)
         self._known: dict[tuple[int, tuple[int, ...]], _ClassNeeds] = {}
-        self._answers: dict[object, str | None] = {}
+        self._answers: dict[tuple[int, ...], dict[object, str | None]] = {}
+        """By rows of hosts, and by the numbers of VMs of each class."""
 
-    def why_never(self, vms: Collection[int], hosts: Collection[int]) -> str | None:
-        """Return why these VMs can't start together on these hosts; None if they may."""
+    def why_never(
+        self, gangs: Sequence[Collection[int]], hosts: Collection[int]
+    ) -> list[str | None]:
+        """Return why the VMs of each gang can't start together on these hosts; None if they may."""
         if not all(host in self._needs.rows for host in hosts):
-            return None
-        counts = Counter(self._needs.sorts[vm] for vm in vms if vm in self._needs.sorts)
+            return [None] * len(gangs)
         rows = tuple(self._needs.rows[host] for host in hosts)
-        key = tuple(sorted(counts.items())), rows
-        if key not in self._answers:
-            self._answers[key] = self._why(counts, rows)
-        return self._answers[key]
+        answers, found = self._answers.setdefault(rows, {}), list[str | None]()
+        for vms in gangs:
+            counts = Counter(self._needs.sorts[vm] for vm in vms if vm in self._needs.sorts)
+            key = tuple(sorted(counts.items()))
+            if key not in answers:
+                answers[key] = self._why(counts, rows)
+            found.append(answers[key])
+        return found
 
     def _why(self, counts: _Counts, rows: tuple[int, ...]) -> str | None:
         needs = {sort: self._of_class(sort, rows) for sort in counts}
@@ -124,23 +133,28 @@ class GangStock:
         return self._known[sort, rows]
 
     def _needs_of_class(self, sort: int, rows: tuple[int, ...]) -> _ClassNeeds:
-        allowed = self._needs.allowed[sort]
-        hosts = [row for row in rows if allowed[row]]
+        at = np.array(rows, dtype=np.int64)
+        at = at[self._needs.allowed[sort][at]]
+        # Hosts of a cluster with the same datastore differ only in local space.
+        kinds = np.stack([self._cluster[at], np.array(self._needs.datastore[sort])[at]], axis=1)
+        _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
         leases: dict[object, _Amounts] = {}
         images: _Amounts = {}
         systems: dict[int, _Amounts] = {}
         local: dict[int, tuple[int, float]] = {}
-        for row in hosts:
+        for number, row in enumerate(at[first].tolist()):
             need = self._needs.of_class(sort, row)
             space = wanted_space(self._stores, need, row)
-            shared = {store: mib for (store, at), mib in space.items() if at == ANY_HOST}
+            shared = {store: mib for (store, where), mib in space.items() if where == ANY_HOST}
             leases[need.networks] = wanted_leases(need)
             images = {store: mib for store, mib in shared.items() if store != need.datastore}
             systems[need.datastore] = {
                 store: mib for store, mib in shared.items() if store == need.datastore
             }
-            own = [(store, mib) for (store, at), mib in space.items() if at != ANY_HOST]
-            local.update((row, pair) for pair in own if pair[1] > 0)
+            for (store, where), mib in space.items():
+                if where != ANY_HOST and mib > 0:
+                    local |= dict.fromkeys(at[kind.ravel() == number].tolist(), (store, mib))
+        hosts = at.tolist()
         known = {store: mib for store, mib in images.items() if store in self._stores}
         return _ClassNeeds(
             hosts, _pools([*leases.values()]), _pools([known]), _pools([*systems.values()]), local

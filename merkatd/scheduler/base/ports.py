@@ -21,10 +21,12 @@ class CapacityPort(Protocol):
     def take(self, vm: int, host: int) -> str | None:
         """Reserve the VM's needs on the host (ids); return why not, and then reserve nothing."""
 
-    def why_never(self, vms: Collection[int], hosts: Collection[int]) -> str | None:
-        """Return why these VMs can't start together on these hosts, even without other VMs.
+    def why_never(
+        self, gangs: Sequence[Collection[int]], hosts: Collection[int]
+    ) -> list[str | None]:
+        """Return why the VMs of each gang can't start together on these hosts without all others.
 
-        Return None if they may. Nothing is reserved.
+        None stands for a gang that may start. Nothing is reserved.
         """
 
 

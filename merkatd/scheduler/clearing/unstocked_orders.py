@@ -19,16 +19,16 @@ def never_starting(snapshot: Snapshot, stock: CapacityPort) -> dict[int, str]:
     waits = waits[vms.market[waits] != NO_MARKET]
     waits = waits[np.argsort(vms.order[waits], kind="stable")]
     orders, first = np.unique(vms.order[waits], return_index=True)
-    hosts: dict[int, list[int]] = {}
+    gangs = np.split(waits, first[1:])
+    market = vms.market[waits[first]]
     late: dict[int, str] = {}
-    for order, rows in zip(orders.tolist(), np.split(waits, first[1:]), strict=False):
-        market = int(vms.market[rows[0]])
-        if market not in hosts:
-            open_ = (table.market == market) & (table.state == int(HostState.ON))
-            hosts[market] = table.id[open_].tolist()
-        ids = vms.id[rows].tolist()
-        why = stock.why_never(ids, hosts[market])
-        if why is not None:
-            name = int(snapshot.orders.id[order])
-            late |= dict.fromkeys(ids, f"limit order {name} waits: {why}")
+    for number in np.unique(market).tolist():
+        open_ = (table.market == number) & (table.state == int(HostState.ON))
+        mine = np.flatnonzero(market == number).tolist()
+        ids = [vms.id[gangs[row]].tolist() for row in mine]
+        reasons = stock.why_never(ids, table.id[open_].tolist())
+        for row, gang, why in zip(mine, ids, reasons, strict=True):
+            if why is not None:
+                order = int(snapshot.orders.id[orders[row]])
+                late |= dict.fromkeys(gang, f"limit order {order} waits: {why}")
     return late
