@@ -20,7 +20,7 @@ from tests.opennebula.worlds import ADMIN
 
 HOSTS, VMS = 300, 1_000
 TEMPLATE = 'CPU=0.5\nMEMORY=1024\nMERKAT_BID_CPU=3\nMERKAT=[MEMORY="2"]'
-TIMES_BARE = 3.3
+TIMES_BARE = 4.0
 
 
 @pytest.fixture(scope="module")
