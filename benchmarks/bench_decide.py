@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures, seconds, yardstick
@@ -23,7 +21,6 @@ from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from merkatd.placement.tabu.tabu import TabuSettings
 from tests.clouds import crowded
 
-RNG = np.random.default_rng(0)
 TABU = strategy_named("tabu")
 GIB = 2**30
 
@@ -31,10 +28,10 @@ GIB = 2**30
 def deciding(snapshot: Snapshot, migrations: int) -> float:
     """Return the seconds of a whole decision of `tabu` with this number of migrations."""
     settings = TabuSettings(m_max_part=migrations / len(snapshot.vms), m_max_least=0)
-    made = len(TABU.decide(snapshot, RNG, settings=settings).plan)
+    made = len(TABU.decide(snapshot, settings=settings).plan)
     if made != migrations:
         raise AssertionError(f"the decision must have {migrations} migrations (got {made})")
-    return seconds(lambda: TABU.decide(snapshot, RNG, settings=settings))
+    return seconds(lambda: TABU.decide(snapshot, settings=settings))
 
 
 def sharing(snapshot: Snapshot) -> float:
@@ -96,7 +93,7 @@ def memory_gib() -> float:
 def largest_decision() -> None:
     """Decide once for 100,000 VMs, and print the peak memory."""
     settings = TabuSettings(m_max_part=0.005)
-    TABU.decide(crowded(10_000, seed=1), RNG, settings=settings)
+    TABU.decide(crowded(10_000, seed=1), settings=settings)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 

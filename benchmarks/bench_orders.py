@@ -77,7 +77,7 @@ def main(seed: int) -> int:
         measure(figures, f"new orders, {name}", snapshot)
         measure_clusters(figures, f"new orders, {name}", in_clusters(snapshot, seed))
         for _ in range(2):
-            decision = entry.decide(snapshot, np.random.default_rng(0), settings=settings)
+            decision = entry.decide(snapshot, settings=settings)
             snapshot = next_period(snapshot, decision)
         measure(figures, f"orders after two periods, {name}", snapshot)
     return figures.exit_code()

@@ -46,7 +46,7 @@ def main() -> int:
             HPC2N, ExperimentOptions(trace=trace, quick=True), Task(ORDERS, level, 0)
         )
         begin_s = time.process_time()
-        run = simulate_orders(applications, HPC2N, np.random.default_rng(0))
+        run = simulate_orders(applications, HPC2N, 0)
         cpu_ms = 1000.0 * (time.process_time() - begin_s)
         figures.plain(f"orders at {level:g}, ms a period", cpu_ms / run.counts.periods)
         figures.plain(f"orders at {level:g}, ms a decision", cpu_ms / run.counts.decisions)

@@ -80,7 +80,7 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         for vm in range(STEPS)
     ]
     journal.record(connection, limits, number * 60.0)
-    period_store.decided(connection, begun, number * 60.0, "tabu", {})
+    period_store.decided(connection, begun, number * 60.0, "tabu")
     bill = Bill(
         period=begun,
         vm=vm,

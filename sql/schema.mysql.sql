@@ -61,6 +61,11 @@ CREATE TABLE comparisons (
 
 CREATE INDEX ix_comparisons_period ON comparisons (period);
 
+CREATE TABLE decision_seeds (
+	seed BIGINT NOT NULL,
+	CONSTRAINT pk_decision_seeds PRIMARY KEY (seed)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
 CREATE TABLE leases (
 	name VARCHAR(32) NOT NULL,
 	holder VARCHAR(128) NOT NULL,
@@ -125,7 +130,6 @@ CREATE TABLE periods (
 	hosts INTEGER NOT NULL,
 	vms INTEGER NOT NULL,
 	strategy VARCHAR(64),
-	memory MEDIUMTEXT,
 	failure MEDIUMTEXT,
 	CONSTRAINT pk_periods PRIMARY KEY (number)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
@@ -159,6 +163,15 @@ CREATE TABLE rounds (
 	number INTEGER NOT NULL,
 	at_s DOUBLE NOT NULL,
 	CONSTRAINT pk_rounds PRIMARY KEY (kind, number)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE strategy_memories (
+	market VARCHAR(64) NOT NULL,
+	strategy VARCHAR(64) NOT NULL,
+	version INTEGER NOT NULL,
+	period INTEGER NOT NULL,
+	data MEDIUMBLOB NOT NULL,
+	CONSTRAINT pk_strategy_memories PRIMARY KEY (market)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE tenant_groups (
@@ -446,4 +459,6 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0016');
+INSERT INTO alembic_version VALUES ('0017');
+
+INSERT INTO decision_seeds VALUES (1 + FLOOR(RAND() * 4611686018427387904));

@@ -218,7 +218,7 @@ def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
     entry = strategy_named(name)
     warm_up(entry)
     begin = time.perf_counter()
-    decision = entry.decide(snapshot, np.random.default_rng(snapshot.period))
+    decision = entry.decide(snapshot)
     took_ms = (time.perf_counter() - begin) * 1e3
     # A strategy that charges by use has no cost here: a snapshot lacks the number of VMs that
     # share a rate.

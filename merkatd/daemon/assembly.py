@@ -30,7 +30,7 @@ from merkatd.daemon.single_instance import (
     lock_state_directory,
     make_leadership,
 )
-from merkatd.database import Database
+from merkatd.database import Database, decision_basis
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import end_of_removed as groups_of_removed
 from merkatd.opennebula import OpenNebulaCloud
@@ -130,6 +130,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
         clock=clock,
         executor=workers,
         rng=rng,
+        seed=await database.read(decision_basis.seed),
         now=now,
         goods=config.goods,
         **rules_of(config),

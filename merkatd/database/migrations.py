@@ -19,6 +19,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from merkatd.database import repeatable_migrations as _repeatable  # noqa: F401
 from merkatd.database.base.schema import METADATA
+from merkatd.database.decision_basis import DECISION_SEEDS, STRATEGY_MEMORIES
 from merkatd.database.fleets.fleet_store import MEMBERS
 from merkatd.database.fleets.group_store import VM_GROUPS
 from merkatd.database.fleets.group_vm_store import GROUP_VMS
@@ -57,6 +58,7 @@ TABLES = (
     BIDS,
     BUDGETS,
     COMPARISONS,
+    DECISION_SEEDS,
     DETAILS,
     DOINGS,
     ENTRIES,
@@ -78,6 +80,7 @@ TABLES = (
     ROUNDS,
     SHORTFALLS,
     STEPS,
+    STRATEGY_MEMORIES,
     TENANTS,
     TRANSACTIONS,
     USES,
@@ -187,7 +190,7 @@ _HEAD = """\
 
 
 def schema() -> str:
-    """Return the SQL of all tables and indexes, and of the revision."""
+    """Return the SQL of all tables and indexes, of the seed, and of the revision."""
     dialect = mysql.dialect()
     parts = []
     for table in METADATA.sorted_tables:
@@ -200,6 +203,7 @@ def schema() -> str:
         "\tCONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)\n)"
     )
     parts.append(f"INSERT INTO alembic_version VALUES ('{newest()}')")  # noqa: S608 - a revision of ours
+    parts.append(f"INSERT INTO {DECISION_SEEDS.name} VALUES (1 + FLOOR(RAND() * {1 << 62}))")  # noqa: S608 - our table
     lines = (line.rstrip() for line in ";\n\n".join(parts).splitlines())
     return _HEAD + "\n".join(lines) + ";\n"
 

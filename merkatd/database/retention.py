@@ -75,6 +75,7 @@ KEPT: Mapping[str, RetentionTimes] = {
     "bids": RetentionTimes.PRESENT,
     "budgets": RetentionTimes.HISTORY,
     "comparisons": RetentionTimes.DETAILS,
+    "decision_seeds": RetentionTimes.PRESENT,
     "details": RetentionTimes.DETAILS,
     "entries": RetentionTimes.HISTORY,
     "leases": RetentionTimes.PRESENT,
@@ -94,6 +95,7 @@ KEPT: Mapping[str, RetentionTimes] = {
     "rounds": RetentionTimes.DETAILS,
     "shortfalls": RetentionTimes.HISTORY,
     "steps": RetentionTimes.DETAILS,
+    "strategy_memories": RetentionTimes.PRESENT,
     "tenant_groups": RetentionTimes.PRESENT,
     "tenants": RetentionTimes.PRESENT,
     "transactions": RetentionTimes.HISTORY,
@@ -156,16 +158,6 @@ def _delete_steps(connection: sa.Connection, horizon: Horizon, most: int) -> int
     """Delete ended steps; steps under way stay, however old they are."""
     old = (STEPS.c.period < horizon.details_period) & STEPS.c.state.not_in(OUTSTANDING)
     return _drop_periods(connection, STEPS, old, most)
-
-
-def _delete_memories(connection: sa.Connection, horizon: Horizon, _most: int) -> int:
-    """Delete the strategies' memory of old periods; strategies use only the newest."""
-    connection.execute(
-        sa.update(PERIODS)
-        .where(PERIODS.c.number < horizon.details_period, PERIODS.c.memory.is_not(None))
-        .values(memory=None)
-    )
-    return 0
 
 
 def _delete_comparisons(connection: sa.Connection, horizon: Horizon, most: int) -> int:
@@ -262,7 +254,6 @@ def _delete_accounts(connection: sa.Connection, horizon: Horizon, most: int) -> 
 _RULES: tuple[_Rule, ...] = (
     _delete_allocations,
     _delete_steps,
-    _delete_memories,
     _delete_comparisons,
     _delete_bid_words,
     _delete_actions,

@@ -10,6 +10,7 @@ from merkatd.cluster import Decision, Floats, Orders, Snapshot
 from merkatd.cluster.columns import NO_ROW
 from merkatd.cluster.snapshot_json import loads
 from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
+from merkatd.placement.base.repeatable_random import repeatable_random
 from merkatd.placement.base.strategy import Strategy
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.cpu_use import limited_to_use, with_leftovers
@@ -35,6 +36,8 @@ class StrategyEntry:
     """Function from the settings to the measure of harm for halves of plans."""
     as_planned: bool = False
     """Whether half of a plan may do as much harm as the whole plan (the plan has another goal)."""
+    version: int = 1
+    """The version of the strategy's memory; a strategy never gets that of another version."""
     scene: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot
     """Function to the cloud as the strategy sees it; whole and partial plans are judged by it."""
     shares: Callable[[Snapshot, Decision], Floats] = lambda _snapshot, decision: (
@@ -45,18 +48,23 @@ class StrategyEntry:
     def decide(
         self,
         snapshot: Snapshot,
-        rng: np.random.Generator,
-        memory: Mapping[str, Any] | None = None,
         settings: Any = None,
+        memory: Mapping[str, Any] | None = None,
+        random: np.random.Generator | None = None,
     ) -> Decision:
-        """Run the strategy, with its default settings if `settings` is None."""
+        """Run the strategy; the same arguments give the same decision.
+
+        The settings are the strategy's defaults if `settings` is None, and the random numbers those
+        of the snapshot's period in an unnamed market if `random` is None.
+        """
         chosen = self.settings if settings is None else settings
+        drawn = repeatable_random(0, snapshot.period, "") if random is None else random
         if not (snapshot.vms.order != NO_ROW).any():
-            return self.strategy(snapshot, chosen, memory or {}, rng)
+            return self.strategy(snapshot, chosen, memory or {}, drawn)
         return decide_with_orders(
             snapshot,
             chosen.pricing,
-            lambda seen: self.strategy(seen, chosen, memory or {}, rng),
+            lambda seen: self.strategy(seen, chosen, memory or {}, drawn),
         )
 
 
@@ -115,11 +123,11 @@ def warm_up(entry: StrategyEntry) -> None:
         rows.append(_VM % (vms, "null", "pending", 2))
         text = _SMALL % (",".join(_HOST % (at, at) for at in range(hosts)), ",".join(rows))
         snapshot = loads(text)
-        entry.decide(snapshot, np.random.default_rng(0))
+        entry.decide(snapshot)
         # One order starts beside its VM that runs, and the other one fits on no hosts.
         order = np.full(vms + 1, NO_ROW)
         order[[0, vms]], order[1:4] = 0, 1
         ordered = replace(
             snapshot, vms=replace(snapshot.vms, order=order), orders=Orders(id=np.arange(2))
         )
-        entry.decide(ordered, np.random.default_rng(0))
+        entry.decide(ordered)

@@ -112,8 +112,11 @@ class PeriodContext:
     clock: Clock
     executor: Executor
     rng: np.random.Generator
+    """For waiting times and keys; decisions draw from `seed`."""
     now: Callable[[], float]
     """Seconds since the epoch, or of the virtual time, for stored times."""
+    seed: int = 0
+    """The seed of decisions that draw random numbers; it is stored in the database."""
     rhythm: Rhythm = field(default_factory=Rhythm)
     acting: ActingSettings = field(default_factory=ActingSettings)
     goods: GoodsSettings = field(default_factory=GoodsSettings)

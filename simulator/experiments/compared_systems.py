@@ -83,15 +83,15 @@ def run(
     seed: int,
 ) -> Row:
     """Run a system on these applications; return its results, its costs and the CPU time."""
-    begin_s, rng = time.process_time(), np.random.default_rng(seed)
+    begin_s = time.process_time()
     row = {
         FCFS: lambda: _queued(fcfs, applications, cloud),
         EASY: lambda: _queued(easy, applications, cloud),
         EDF: lambda: _edf(edf(applications, cloud.cores, cloud.costs)),
         EDF_PERIODS: lambda: _edf(edf_in_periods(applications, cloud)),
-        PAPER: lambda: _market(simulate_paper(applications, cloud, rng), cloud),
+        PAPER: lambda: _market(simulate_paper(applications, cloud, seed), cloud),
         ORDERS: lambda: _market(
-            simulate_orders(applications, replace(cloud, strategy=STRATEGY), rng), cloud
+            simulate_orders(applications, replace(cloud, strategy=STRATEGY), seed), cloud
         ),
     }[system]()
     return {**row, "cpu_s": time.process_time() - begin_s}

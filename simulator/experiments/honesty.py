@@ -92,7 +92,7 @@ def _one(way: str, number: int) -> tuple[float, float]:
     mine = [row for rows in parts.values() for row in rows]
     factor = {MORE: 10.0, LESS: 0.1}.get(way, 1.0)
     run = simulate_orders(
-        stated, cloud, rng, dict.fromkeys(mine, factor), tenants=dict.fromkeys(mine, 0)
+        stated, cloud, number, dict.fromkeys(mine, factor), tenants=dict.fromkeys(mine, 0)
     )
     worth = fmean(
         1.0 if all(run.outcomes[at].end_s <= applications[row].due_s for at in rows) else -1.0

@@ -11,6 +11,7 @@ from merkatd.cluster import ACTIVE, Decision, Deploy, Floats, Ints, Migrate, Sna
 from merkatd.cluster.columns import is_one_of
 from merkatd.currency.solvency import affordable_parts
 from merkatd.market.price import charges
+from merkatd.placement.base.repeatable_random import repeatable_random
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.platforms.rules.first_bids import reference_price
@@ -30,8 +31,8 @@ _NONE: Ints = np.zeros(0, dtype=np.int64)
 class PaperMarket:
     """Decides in each period where VMs run, what they get, and the prices."""
 
-    def __init__(self, cloud: SimulatedCloud, rhythm: Rhythm, rng: np.random.Generator) -> None:
-        self._cloud, self._rhythm, self._rng = cloud, rhythm, rng
+    def __init__(self, cloud: SimulatedCloud, rhythm: Rhythm, seed: int) -> None:
+        self._cloud, self._rhythm, self._seed = cloud, rhythm, seed
         self._hosts = hosts_of(cloud)
         self._entry = strategy_named(cloud.strategy)
         self._reserve = dict(zip(RESOURCES, (cloud.reserve_cpu, cloud.reserve_memory), strict=True))
@@ -80,7 +81,8 @@ class PaperMarket:
     ) -> Snapshot:
         """Decide, carry the decision out, and return the snapshot that it was made from."""
         snapshot = self._snapshot(platforms, counts.periods, now_s)
-        decision = self._entry.decide(snapshot, self._rng, self._memory, self._settings)
+        random = repeatable_random(self._seed, snapshot.period, "")
+        decision = self._entry.decide(snapshot, self._settings, self._memory, random)
         counts.decisions += 1
         counts.migrations += self._carry_out(platforms, decision, now_s)
         self._memory, self.price = decision.memory, decision.prices[0]

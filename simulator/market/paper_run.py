@@ -61,16 +61,16 @@ _ABSENT = int(VmState.ABSENT)
 
 
 def simulate_paper(
-    applications: Sequence[Application], cloud: SimulatedCloud, rng: np.random.Generator
+    applications: Sequence[Application], cloud: SimulatedCloud, seed: int
 ) -> MarketRun:
     """Run the applications, in order of submission, to the end of the last."""
     check_sizes(applications, cloud)
-    return _PaperRun(applications, cloud, rng).to_the_end()
+    return _PaperRun(applications, cloud, seed).to_the_end()
 
 
 class _PaperRun:
     def __init__(
-        self, applications: Sequence[Application], cloud: SimulatedCloud, rng: np.random.Generator
+        self, applications: Sequence[Application], cloud: SimulatedCloud, seed: int
     ) -> None:
         self._cloud = cloud
         sizes = np.cumsum([0, *(application.tasks for application in applications)])
@@ -83,7 +83,7 @@ class _PaperRun:
         self._arrived = 0
         self._clock = Clock()
         rhythm = Rhythm(interval_s=cloud.period_s, least_interval_s=cloud.least_interval_s)
-        self._market = PaperMarket(cloud, rhythm, rng)
+        self._market = PaperMarket(cloud, rhythm, seed)
         self._timer = PeriodTimer(self._clock, rhythm, self._guarded)
         self._early = EarlyPeriods()
         self._early.bind(self._clock, self._timer, lambda: True)

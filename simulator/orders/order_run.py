@@ -14,6 +14,7 @@ import numpy as np
 from merkatd.cluster import Create, Decision, Migrate, Plan, Snapshot, Step, Terminate, VmState
 from merkatd.cluster.left_out import with_fewer_migrations, without_places
 from merkatd.market.price import PriceRule
+from merkatd.placement.base.repeatable_random import repeatable_random
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.platforms.rules.awaited_starts import WAITS, Awaited, times_ahead
@@ -51,7 +52,7 @@ _NAME = "simulated"
 def simulate_orders(
     applications: Sequence[Application],
     cloud: SimulatedCloud,
-    rng: np.random.Generator,
+    seed: int,
     liars: Mapping[int, float] | None = None,
     rhythm: Rhythm | None = None,
     begin_s: float = 0.0,
@@ -65,7 +66,7 @@ def simulate_orders(
     """
     check_sizes(applications, cloud)
     rhythm = rhythm or Rhythm(interval_s=cloud.period_s, least_interval_s=cloud.least_interval_s)
-    run = OrderRun(applications, cloud, rng, liars or {}, rhythm, begin_s, tenants or {})
+    run = OrderRun(applications, cloud, seed, liars or {}, rhythm, begin_s, tenants or {})
     return run.to_the_end()
 
 
@@ -76,13 +77,13 @@ class OrderRun:
         self,
         applications: Sequence[Application],
         cloud: SimulatedCloud,
-        rng: np.random.Generator,
+        seed: int,
         liars: Mapping[int, float],
         rhythm: Rhythm,
         begin_s: float,
         tenants: Mapping[int, int],
     ) -> None:
-        self.cloud, self.rng, self.rhythm, self.begin_s = cloud, rng, rhythm, begin_s
+        self.cloud, self.seed, self.rhythm, self.begin_s = cloud, seed, rhythm, begin_s
         self.clock = VirtualClock(begin_s)
         self.platforms = [
             self._platform(row, application, liars.get(row, 1.0))
@@ -226,8 +227,8 @@ class OrderRun:
         now_s, ids = self.clock.seconds(), seen.vms.id
         states = self.vms.observed_states(ids)
         busy = seen.vms.state == VmState.BUSY
-        pairs = zip(ids.tolist(), np.where(busy, int(VmState.BUSY), states).tolist(), strict=True)
-        known = {vm: VmState(state) for vm, state in pairs}
+        now = np.where(busy, int(VmState.BUSY), states).tolist()
+        known = {vm: VmState(state) for vm, state in zip(ids.tolist(), now, strict=True)}
         offer = MarketOffer(
             now_s=now_s,
             interval_s=self.rhythm.interval_s,
@@ -296,23 +297,26 @@ class OrderRun:
             seen, decision, self.vms, records, last, self.rhythm.interval_s
         )
         self.announced = dict(zip(RESOURCES, decision.prices[0].tolist(), strict=True))
-        price = self.announced[RESOURCES[0]]
-        if not self.prices or self.prices[-1][1] != price:
-            self.prices.append((now_s, price))
+        if not self.prices or self.prices[-1][1] != self.announced[RESOURCES[0]]:
+            self.prices.append((now_s, self.announced[RESOURCES[0]]))
         again = resumptions(seen, gone)
         return replace(decision, plan=Plan.ordered([*decision.plan, *again, *proposed]))
 
     def _decide_paced(self, seen: Snapshot) -> Decision:
         """Decide; at most one period of an interval migrates VMs."""
         now_s = self.clock.seconds()
-        decision = self.entry.decide(seen, self.rng, self.strategy_memory, self.settings)
+        decision = self._decided(seen)
         if self.rhythm.part_since(self._migrated_s, now_s) < 1.0:
             fewer = with_fewer_migrations(seen, decision.plan, 0)
             if fewer is not None:
-                decision = self.entry.decide(fewer, self.rng, self.strategy_memory, self.settings)
+                decision = self._decided(fewer)
         if decision.plan.of(Migrate):
             self._migrated_s = now_s
         return decision
+
+    def _decided(self, seen: Snapshot) -> Decision:
+        random = repeatable_random(self.seed, seen.period, "")
+        return self.entry.decide(seen, self.settings, self.strategy_memory, random)
 
     # -- after the period ---------------------------------------------------------------------
 

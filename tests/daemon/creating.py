@@ -24,10 +24,10 @@ _PERIODS_EACH = 3
 
 
 def decide(
-    snapshot: Snapshot, settings: Any, memory: Mapping[str, Any], rng: np.random.Generator
+    snapshot: Snapshot, settings: Any, memory: Mapping[str, Any], random: np.random.Generator
 ) -> Decision:
     """Return the default strategy's decision with some creations and ends."""
-    decision = _PLAIN.strategy(snapshot, settings, memory, rng)
+    decision = _PLAIN.strategy(snapshot, settings, memory, random)
     steps = [*decision.plan, *_creations(snapshot.period), *_ends(snapshot)]
     return replace(decision, plan=Plan.ordered(steps))
 

@@ -58,7 +58,7 @@ def test_periods_are_found_by_the_time_of_their_charge(connection: sa.Connection
     """Of the charged periods, only those of this time are returned, newest first."""
     for at_s in (5.0, 6.0, 6.0):
         number = begin(connection)
-        period_store.decided(connection, number, 2.0, "tabu", {})
+        period_store.decided(connection, number, 2.0, "tabu")
         period_store.charged(connection, number, at_s)
     begin(connection)
     assert period_store.charged_at(connection, 6.0) == (3, 2)
@@ -69,7 +69,7 @@ def test_periods_are_found_by_the_time_of_their_charge(connection: sa.Connection
 def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> None:
     """Each state is stored with its time."""
     number = begin(connection, 60.0)
-    period_store.decided(connection, number, 62.0, "tabu", {})
+    period_store.decided(connection, number, 62.0, "tabu")
     for _ in range(2):  # a retried transaction changes nothing
         period_store.acted(connection, number, 63.0)
     with pytest.raises(PeriodStateError, match="period 1 is acted"):
@@ -99,31 +99,18 @@ def test_a_failed_period_keeps_its_reason_and_ends(connection: sa.Connection) ->
     with pytest.raises(
         PeriodStateError, match="period 1 is failed; to become decided it must be continued"
     ):
-        period_store.decided(connection, number, 6.0, "tabu", {})
+        period_store.decided(connection, number, 6.0, "tabu")
 
 
 def test_a_period_is_charged_once(connection: sa.Connection) -> None:
     """A second charge is an error, and so is the charge of an unknown period."""
     number = begin(connection)
-    period_store.decided(connection, number, 1.0, "tabu", {})
+    period_store.decided(connection, number, 1.0, "tabu")
     period_store.charged(connection, number, 2.0)
     with pytest.raises(PeriodStateError, match="is charged"):
         period_store.charged(connection, number, 3.0)
     with pytest.raises(PeriodStateError, match="does not exist"):
         period_store.charged(connection, 99, 3.0)
-
-
-def test_memory_comes_from_the_strategys_newest_decision(connection: sa.Connection) -> None:
-    """Other strategies, undecided periods and deleted memories do not count."""
-    for strategy, kept in (("tabu", 1), ("tabu", 2), ("paper", 3)):
-        number = begin(connection)
-        period_store.decided(connection, number, 1.0, strategy, {"version": 1, "kept": kept})
-    begin(connection)
-    assert period_store.memory(connection, "tabu") == {"version": 1, "kept": 2}
-    assert period_store.memory(connection, "apc") == {}
-    delete_old_rows(connection, Horizon(3, 0.0, 0.0))
-    assert period_store.memory(connection, "tabu") == {}
-    assert period_store.memory(connection, "paper") == {"version": 1, "kept": 3}
 
 
 def test_recent_periods_come_newest_first(connection: sa.Connection) -> None:

@@ -15,7 +15,7 @@ from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
 from merkatd.database.migrations import METADATA
 from merkatd.database.retention import KEPT, Horizon, delete_old_rows
-from merkatd.database.scheduler import comparison_store, period_store, price_store
+from merkatd.database.scheduler import comparison_store, price_store
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.ledger import (
     MoneySettings,
@@ -144,16 +144,6 @@ def test_comparisons_and_actions_are_deleted_with_the_details(connection: sa.Con
     delete_old_rows(connection, Horizon(2, 20.0, 0.0))
     for table in (comparison_store.COMPARISONS, platform_store.DOINGS):
         assert list(connection.scalars(sa.select(table.c.at_s))) == [30.0]
-
-
-def test_memories_of_strategies_are_deleted_with_the_details(connection: sa.Connection) -> None:
-    """Memories can be large, and only those of the newest periods are read."""
-    begin_periods(connection, 2)
-    for number in (1, 2):
-        period_store.decided(connection, number, 0.0, "tabu", {"moved": number})
-    delete_old_rows(connection, Horizon(2, 20.0, 0.0))
-    kept = connection.execute(sa.select(PERIODS.c.number, PERIODS.c.memory)).all()
-    assert [(number, memory is None) for number, memory in kept] == [(1, True), (2, False)]
 
 
 def test_vms_of_groups_are_deleted_with_the_details(connection: sa.Connection) -> None:

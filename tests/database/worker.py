@@ -37,7 +37,7 @@ def observe(connection: sa.Connection) -> int:
 
 def act(connection: sa.Connection, number: int) -> None:
     """Send all steps of the period."""
-    period_store.decided(connection, number, 1.0, "tabu", {"period": number})
+    period_store.decided(connection, number, 1.0, "tabu")
     ids = [step.id for step in journal.of_plan(connection, number)]
     journal.mark_sent(connection, ids, 1.0)
     period_store.acted(connection, number, 1.0)

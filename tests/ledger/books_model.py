@@ -51,7 +51,7 @@ class BooksModel(RuleBasedStateMachine):
     def decided(self) -> int:
         """Store the decision of a new period."""
         number = period_store.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
-        period_store.decided(self.connection, number, self.at_s, "paper", {})
+        period_store.decided(self.connection, number, self.at_s, "paper")
         return number
 
     @invariant()

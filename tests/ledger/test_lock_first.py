@@ -43,7 +43,7 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
         ledger.keep_supply(connection, MONEY, 0.0)
         opened = ledger.open_application(connection, ANN, "web", MICRO, 0, 0.0)
         number = period_store.begin(connection, 1.0, 1.0, 1, 1)
-        period_store.decided(connection, number, 1.0, "tabu", {})
+        period_store.decided(connection, number, 1.0, "tabu")
         period_store.charged(connection, number, 2.0)
         assert (opened.application, number) == (APPLICATION, PERIOD)
 

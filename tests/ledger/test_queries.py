@@ -38,7 +38,7 @@ def fill(connection: sa.Connection) -> None:
     for number in range(1, PERIODS + 1):
         at_s = number * 3600.0
         begun = period_store.begin(connection, at_s, at_s, hosts=1, vms=VMS)
-        period_store.decided(connection, begun, at_s, "tabu", {})
+        period_store.decided(connection, begun, at_s, "tabu")
         price_store.store_prices(connection, begun, {"default": {"cpu": 1.0, "memory": 1.0}})
         bill = Bill(
             period=begun,

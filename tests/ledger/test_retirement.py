@@ -158,7 +158,7 @@ def test_a_forgiven_debt_is_never_paid_back(engine: sa.Engine) -> None:
 
     def spend(connection: sa.Connection) -> int:
         number = begin(connection, 1.0, 1.0, 1, 1)
-        decided(connection, number, 1.0, "s", {})
+        decided(connection, number, 1.0, "s")
         payer = tenant(connection, OTHER).account
         owed = np.array([[300 * MICRO, 0]])
         bill = Bill(
@@ -208,7 +208,7 @@ def test_a_debt_at_its_maximum_does_not_stop_charges(engine: sa.Engine) -> None:
 
     def spend(connection: sa.Connection) -> int:
         number = begin(connection, 1.0, 1.0, 1, 1)
-        decided(connection, number, 1.0, "s", {})
+        decided(connection, number, 1.0, "s")
         payer = tenant(connection, OTHER).account
         bill = Bill(
             period=number,

@@ -125,7 +125,7 @@ def observed(seed: int) -> tuple[Snapshot, Decision, EnforcedLimits, dict[int, T
     held[:, MEMORY] = np.where(on_host, np.floor(low + part * (vms.cap[:, MEMORY] - low)), np.nan)
     vcpus = rng.integers(1, 4, count)
     snapshot = replace(snapshot, vms=replace(vms, held=held, vcpus=vcpus))
-    decision = strategy_named("paper").decide(snapshot, np.random.default_rng(0))
+    decision = strategy_named("paper").decide(snapshot)
     limits_mib = np.where(np.isnan(held[:, MEMORY]) | (rng.random(count) < 0.5), UNSET, 0)
     limits_mib = np.where(limits_mib == 0, np.nan_to_num(held[:, MEMORY]), UNSET).astype(np.int64)
     used = np.where(rng.random(count) < 0.9, held[:, MEMORY] * rng.uniform(0, 1, count), np.nan)

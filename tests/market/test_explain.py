@@ -41,7 +41,7 @@ def one_host(bids: list[float], caps: list[float], floors: list[float], size: fl
 def test_terms_add_up_to_the_share(seed: int) -> None:
     """On clouds with all constraints, the terms of each share add up to what the plan allocates."""
     for snapshot in (tangled(seed), crowded(6, seed)):
-        decision = strategy_named("tabu").decide(snapshot, np.random.default_rng(0))
+        decision = strategy_named("tabu").decide(snapshot)
         host = hosts_after(snapshot, decision.plan)
         for row in range(len(snapshot.vms)):
             explained = explain(snapshot, decision, row)

@@ -30,7 +30,7 @@ assert (compiled._njit() is None) == (sys.argv[2] == "python"), sys.argv
 rng = np.random.default_rng(0)
 for strategy in sys.argv[1].split():
     for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1, 5)):
-        decision = strategy_named(strategy).decide(snapshot, rng)
+        decision = strategy_named(strategy).decide(snapshot)
         gains = [s.gain if s.kind == "migrate" else 0 for s in decision.plan]
         print([(s.vm, s.host, s.reason) for s in decision.plan], gains)
         print(decision.allocations.tolist(), decision.prices.tolist())
@@ -63,9 +63,8 @@ FORMS = {
 def expected(strategy: str) -> str:
     """Return the decisions of this process, which uses the fastest available form."""
     lines = []
-    rng = np.random.default_rng(0)
     for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1, 5)):
-        decision = strategy_named(strategy).decide(snapshot, rng)
+        decision = strategy_named(strategy).decide(snapshot)
         gains = [step.gain if isinstance(step, Migrate) else 0 for step in decision.plan]
         places = [(s.vm, s.host, s.reason) for s in decision.plan]  # type: ignore[attr-defined]
         lines += [

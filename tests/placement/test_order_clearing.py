@@ -31,13 +31,12 @@ from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
 from tests.lengths import EXAMPLES
 
 PRICING = Pricing(reserve={"cpu": 0.001, "memory": 0.0001})
-RNG = np.random.default_rng(0)
 
 
 def decided(snapshot: Snapshot, name: str = "tabu", pricing: Pricing = PRICING) -> Decision:
     """Return a strategy's decision under this pricing."""
     entry = strategy_named(name)
-    return entry.decide(snapshot, RNG, {}, replace(entry.settings, pricing=pricing))
+    return entry.decide(snapshot, replace(entry.settings, pricing=pricing))
 
 
 def halls(

@@ -57,7 +57,7 @@ def decided(snapshot: Snapshot, choice: str) -> Decision:
     name, settings = STRATEGIES[choice]
     strategy = strategy_named(name)
     chosen = strategy.settings if settings is None else settings
-    return strategy.decide(snapshot, np.random.default_rng(0), {}, chosen)
+    return strategy.decide(snapshot, chosen)
 
 
 @pytest.mark.parametrize("choice", STRATEGIES)

@@ -14,7 +14,6 @@ from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.lengths import shorten
 
-RNG = np.random.default_rng(0)
 CHOICES: dict[str, tuple[str, Any]] = {
     "tabu": ("tabu", TabuSettings()),
     "tabu by error": ("tabu", TabuSettings(objective=Objective.ERROR)),
@@ -67,7 +66,7 @@ def can_be_relieved(snapshot: Snapshot) -> bool:
 
 def sent(snapshot: Snapshot, name: str, settings: Any = None) -> Ints:
     """Return [vms]: the host of each VM once the migrations that wait for no other are done."""
-    plan = strategy_named(name).decide(snapshot, RNG, settings=settings).plan
+    plan = strategy_named(name).decide(snapshot, settings=settings).plan
     host = snapshot.vms.host.copy()
     moves = {step.id for step in plan.of(Migrate)}
     for step in plan.of(Migrate):
@@ -98,7 +97,7 @@ def test_floors_of_8200_on_a_host_of_8192_are_relieved(name: str) -> None:
         hosts_table(np.tile([400.0, 8192.0], (2, 1))),
         vms_table([0, 0, 0], np.zeros((3, 2)), floor + 100.0, floor=floor),
     )
-    plan = strategy_named(name).decide(snapshot, RNG).plan.of(Migrate)
+    plan = strategy_named(name).decide(snapshot).plan.of(Migrate)
     assert excess(snapshot, sent(snapshot, name)).sum() == 0
     if name != "groups":
         [step] = plan
@@ -120,4 +119,4 @@ def test_a_vm_without_a_floor_is_never_moved_as_relief(name: str) -> None:
             movable=np.array([False, False, True]),
         ),
     )
-    assert len(strategy_named(name).decide(snapshot, RNG).plan) == 0
+    assert len(strategy_named(name).decide(snapshot).plan) == 0

@@ -119,7 +119,7 @@ def test_tabu_is_never_worse_than_paper_by_the_papers_objective(seed: int) -> No
     printed = MarketSettings(e_max=0.0)
     settings = TabuSettings(objective=Objective.ERROR, e_max=0.0, **UNLIMITED)
     ours = assess_placement(snapshot, placed(snapshot, tabu(snapshot, settings, {}, RNG)))
-    paper = strategy_named("paper").decide(snapshot, RNG, settings=printed)
+    paper = strategy_named("paper").decide(snapshot, settings=printed)
     theirs = assess_placement(snapshot, placed(snapshot, paper))
     assert (ours.largest_error <= theirs.largest_error + 1e-12).all()
     assert len(algorithm_1(start_market(snapshot, 0), printed)) == len(market_view(snapshot, 0).vms)
@@ -232,13 +232,13 @@ class TestLimits:
         """A migrated VM stays for the hold time, also after the clock was ahead."""
         snapshot = crowded(20, 0)
         entry = strategy_named("tabu")
-        wanted = {step.vm for step in entry.decide(snapshot, RNG).plan.of(Migrate)}
+        wanted = {step.vm for step in entry.decide(snapshot).plan.of(Migrate)}
         assert wanted
         moved_at_s = np.where(np.isin(snapshot.vms.id, list(wanted)), 100.0, np.nan)
         for now_s, held in ((100.0, True), (699.0, True), (700.0, False), (-9e5, False)):
             vms = replace(snapshot.vms, moved_at_s=moved_at_s)
             later = replace(snapshot, now_s=now_s, vms=vms)
-            moved = {step.vm for step in entry.decide(later, RNG).plan.of(Migrate)}
+            moved = {step.vm for step in entry.decide(later).plan.of(Migrate)}
             assert moved.isdisjoint(wanted) if held else moved == wanted
 
     def test_a_migration_with_too_little_gain_is_skipped(self) -> None:
@@ -275,9 +275,9 @@ class TestLimits:
         """Steps that were refused or never sent leave their VMs free in the next period."""
         snapshot = crowded(20, 0)
         entry = strategy_named("tabu")
-        first = entry.decide(snapshot, RNG)
+        first = entry.decide(snapshot)
         assert first.plan.of(Migrate)
-        assert entry.decide(snapshot, RNG, first.memory).plan == first.plan
+        assert entry.decide(snapshot, memory=first.memory).plan == first.plan
 
     def test_a_memory_of_another_version_is_ignored(self) -> None:
         """A memory stored by another version never changes a decision."""

@@ -31,7 +31,7 @@ for file in sys.argv[1:]:
         seconds = []
         for _ in range(9):
             begin = time.process_time()
-            decision = strategy.decide(snapshot, np.random.default_rng(0))
+            decision = strategy.decide(snapshot)
             seconds.append(time.process_time() - begin)
         parts = repr((decision.plan, sorted(decision.reasons.items()))).encode()
         for column in (decision.allocations, decision.prices):

@@ -65,7 +65,7 @@ def test_a_plan_that_stops_at_any_point_leaves_no_cloud_worse(choice: str) -> No
     several = worse = 0
     for seed in CLOUDS:
         snapshot, rng = tight(seed), np.random.default_rng(seed)
-        decision = entry.decide(snapshot, rng, settings=settings)
+        decision = entry.decide(snapshot, settings=settings)
         several += len(begun(decision.plan.of(Migrate))) > 1
         most = harm(snapshot, snapshot.vms.host, objective)
         if entry.as_planned:

@@ -89,7 +89,7 @@ def test_each_migration_without_a_predecessor_is_in_a_wave(name: str) -> None:
     world, plans = frontend.scheduler.world, 0
     for seed in CLOUDS:
         snapshot = tight(seed)
-        plan = entry.decide(snapshot, np.random.default_rng(0)).plan
+        plan = entry.decide(snapshot).plan
         late = {step.vm for step in plan.of(Migrate) if step.after}
         assert withheld_vms(world, snapshot, plan) == late
         plans += len(

@@ -49,8 +49,7 @@ def application(
 
 def run(*applications: Application, liars: dict[int, float] | None = None) -> MarketRun:
     """Run applications with the default patience."""
-    rng = np.random.default_rng(0)
-    return simulate_orders(applications, CLOUD, rng, liars)
+    return simulate_orders(applications, CLOUD, 0, liars)
 
 
 def test_an_application_alone_takes_its_ideal_time_and_pays_the_reserve_price() -> None:
@@ -114,8 +113,7 @@ def test_a_tenants_next_application_has_what_the_last_one_left() -> None:
     rival = application(3590, 3000.0, 4, 7000.0, budget=900.0)
     second = application(3600, 300.0, 4, 5600.0, budget=60.0)
     for tenants in ({}, {0: 7, 2: 7}):
-        rng = np.random.default_rng(0)
-        result = simulate_orders((first, rival, second), CLOUD, rng, tenants=tenants)
+        result = simulate_orders((first, rival, second), CLOUD, 0, tenants=tenants)
         assert result.outcomes[0].met
         assert result.outcomes[2].met == bool(tenants)
         most = second.budget * second.tasks
@@ -132,9 +130,7 @@ def test_no_application_spends_more_than_its_budgets() -> None:
     terms = TaskAssignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s)
     assigned = assign(jobs, terms, np.random.default_rng(seed))
     applications = contended([each for each in assigned if each.run_s < longest_s], 0.05)
-    first, second = (
-        simulate_orders(applications, cloud, np.random.default_rng(draw)) for draw in (1, 2)
-    )
+    first, second = (simulate_orders(applications, cloud, draw) for draw in (1, 2))
     assert first.outcomes == second.outcomes
     assert first.counts.suspensions > 0
     for application_, spent in zip(applications, first.spent, strict=True):

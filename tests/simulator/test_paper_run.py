@@ -55,7 +55,7 @@ def application(
 
 def run(*applications: Application, cloud: SimulatedCloud = CLOUD) -> MarketRun:
     """Run the applications."""
-    return simulate_paper(applications, cloud, np.random.default_rng(0))
+    return simulate_paper(applications, cloud, 0)
 
 
 def test_an_application_alone_starts_in_seconds_and_runs_at_full_speed() -> None:

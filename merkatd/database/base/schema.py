@@ -19,8 +19,8 @@ _KINDS = "biuf"
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def pack(arrays: Arrays) -> bytes:
-    """Return the arrays with their names, types and shapes, compressed."""
+def pack(arrays: Arrays, level: int = zlib.Z_DEFAULT_COMPRESSION) -> bytes:
+    """Return the arrays with their names, types and shapes, compressed; level 0 is fastest."""
     columns = []
     parts = []
     for name, array in arrays.items():
@@ -31,7 +31,7 @@ def pack(arrays: Arrays) -> bytes:
         parts.append(stored.tobytes())
     header = json.dumps(columns, separators=(",", ":")).encode()
     length = len(header).to_bytes(_LENGTH_BYTES, "little")
-    return _MARK + zlib.compress(b"".join([length, header, *parts]))
+    return _MARK + zlib.compress(b"".join([length, header, *parts]), level)
 
 
 def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
@@ -39,8 +39,9 @@ def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
     return dict(_unpacked(blob))
 
 
-# A charge and the decision after it read the same blob several times.
-@lru_cache(maxsize=1)
+# A charge and the decision after it read the same blob several times. The other is the memory of a
+# strategy, which is read between them.
+@lru_cache(maxsize=2)
 def _unpacked(blob: bytes) -> Arrays:
     if blob[: len(_MARK)] != _MARK:
         raise ValueError(f"a blob of arrays must start with {_MARK!r} (got {blob[:4]!r})")

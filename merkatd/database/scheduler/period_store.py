@@ -1,10 +1,9 @@
-"""The table of periods: number, state, times, and the strategy's memory.
+"""The table of periods: number, state, times, and strategies.
 
 The transaction that stores an observation assigns its period the next number. The newest period is
 never deleted, so no number is assigned twice.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,7 +63,6 @@ class PeriodColumns(TypedColumns):
     hosts: Named[int] = Column(sa.Integer())
     vms: Named[int] = Column(sa.Integer())
     strategy: Named[str | None] = Column(sa.String(64))
-    memory: Named[str | None] = Column(LONG_TEXT)
     failure: Named[str | None] = Column(LONG_TEXT)
 
 
@@ -122,12 +120,6 @@ _CHARGED_AT = (
 _NEWEST_DECIDED = (
     sa.select(PERIODS.c.number)
     .where(PERIODS.c.decided_s.is_not(None))
-    .order_by(PERIODS.c.number.desc())
-    .limit(1)
-)
-_MEMORY = (
-    sa.select(PERIODS.c.memory)
-    .where(PERIODS.c.strategy == sa.bindparam("its_strategy"), PERIODS.c.memory.is_not(None))
     .order_by(PERIODS.c.number.desc())
     .limit(1)
 )
@@ -189,17 +181,13 @@ def decided(
     number: int,
     at_s: float,
     strategy: str,
-    memory: Mapping[str, Any],
 ) -> None:
-    """Store that a decision was made, with the strategy's memory."""
-    text = json.dumps(memory, separators=(",", ":"), allow_nan=False)
-    _advance(
-        connection, number, PeriodState.DECIDED, decided_s=at_s, strategy=strategy, memory=text
-    )
+    """Store that a decision was made."""
+    _advance(connection, number, PeriodState.DECIDED, decided_s=at_s, strategy=strategy)
 
 
 def watched(connection: sa.Connection, number: int, at_s: float, strategy: str) -> None:
-    """Store a decision that is not carried out, without the strategy's memory."""
+    """Store a decision that is not carried out."""
     _advance(connection, number, PeriodState.WATCHED, decided_s=at_s, strategy=strategy)
 
 
@@ -312,13 +300,6 @@ def recent(
     else:
         rows = connection.execute(_RECENT_IN_STATE, {"most": limit, "its_state": state})
     return tuple(_period(row) for row in rows)
-
-
-def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
-    """Return the strategy's memory of the newest period that it decided, or an empty one."""
-    text = connection.scalar(_MEMORY, {"its_strategy": strategy})
-    stored: dict[str, Any] = json.loads(text) if text else {}
-    return stored
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:

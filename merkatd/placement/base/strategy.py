@@ -15,8 +15,8 @@ Settings = TypeVar("Settings", contravariant=True)  # noqa: PLC0105 - one word f
 class Strategy(Protocol[Settings]):
     """A pure function from a snapshot to a decision.
 
-    `memory` is what the strategy returned last time. It is empty the first time; a strategy
-    treats the memory of another strategy as empty. Randomness comes from `rng` alone.
+    `memory` is what this version of the strategy returned in the market's last decision, and empty
+    without one. Randomness comes from `random` alone.
     """
 
     def __call__(
@@ -24,7 +24,7 @@ class Strategy(Protocol[Settings]):
         snapshot: Snapshot,
         settings: Settings,
         memory: Mapping[str, Any],
-        rng: np.random.Generator,
+        random: np.random.Generator,
     ) -> Decision:
         """Return the steps, allocations and prices for this snapshot."""
 

@@ -25,8 +25,6 @@ from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_pric
 from merkatd.placement.market.overfull_hosts import relieve_board
 from merkatd.placement.market.settlement import decide_markets
 
-VERSION = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
@@ -39,10 +37,10 @@ def groups(
     snapshot: Snapshot,
     settings: GroupSettings,
     memory: Mapping[str, Any],
-    rng: np.random.Generator,  # noqa: ARG001 - ties go to the first, nothing is drawn
+    random: np.random.Generator,  # noqa: ARG001 - ties go to the first, nothing is drawn
 ) -> Decision:
     """Return the decision for each market of the snapshot, by groups."""
-    known = memory.get("markets", {}) if memory.get("version") == VERSION else {}
+    known = memory.get("markets", {})
     kept: dict[str, Any] = {}
 
     def improve(problem: PlacementProblem) -> Ints:
@@ -78,7 +76,7 @@ def groups(
         decision,
         allocations=allocations,
         reasons={**why_idle(snapshot, lately, allocations), **decision.reasons},
-        memory={"version": VERSION, "markets": kept},
+        memory={"markets": kept},
     )
 
 

@@ -53,7 +53,7 @@ def paper(
     snapshot: Snapshot,
     settings: MarketSettings,
     memory: Mapping[str, Any],  # noqa: ARG001 - Algorithm 1 remembers nothing between periods
-    rng: np.random.Generator,  # noqa: ARG001 - nor does it draw
+    random: np.random.Generator,  # noqa: ARG001 - nor does it draw
 ) -> Decision:
     """Return the decision of Algorithm 1 for each market of the snapshot."""
 

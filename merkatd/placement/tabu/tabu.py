@@ -163,7 +163,7 @@ def tabu(
     snapshot: Snapshot,
     settings: TabuSettings,
     memory: Mapping[str, Any],  # noqa: ARG001 - the snapshot has the times of migrations
-    rng: np.random.Generator,  # noqa: ARG001 - ties go to the lowest id, nothing is drawn
+    random: np.random.Generator,  # noqa: ARG001 - ties go to the lowest id, nothing is drawn
 ) -> Decision:
     """Return the decision that improves each market of the snapshot within the limits."""
     stay = are_held(snapshot, settings.hold_s)

@@ -20,20 +20,20 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import Decision, Migrate, OnHost, Step, Stop, VmState
 from merkatd.cluster.columns import NO_ROW, is_one_of, row_of
 from merkatd.cluster.plan import Create, Terminate
-from merkatd.database.scheduler import period_store, plan_store
+from merkatd.database.scheduler import plan_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, PlanState, ProposedStep, StoredPlan
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.delegation import HandoverRequest, restricted_to_request
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision, decided_unstored
+from merkatd.scheduler.phases.market_decisions import read_memories
 from merkatd.scheduler.phases.permission import Permission
 
 _log = Logger()
@@ -128,12 +128,11 @@ async def _decide_freely(
     context: PeriodContext, observed: Observed, unpaid: AbstractSet[int]
 ) -> Decision:
     """Return the decision that may use all steps."""
-    label = "+".join(market.strategy for market in context.markets)
-    memory = await context.database.read(lambda connection: period_store.memory(connection, label))
-    # A fixed seed, so that the same cloud results in the same plan.
-    calm = replace(context, rng=np.random.default_rng(0))
+    memory = await context.database.read(
+        lambda connection: read_memories(connection, context.markets)
+    )
     decision, _ = await context.executor.run(
-        lambda: decided_unstored(calm, observed, memory, unpaid)
+        lambda: decided_unstored(context, observed, memory, unpaid)
     )
     return decision
 

@@ -13,11 +13,12 @@ from twisted.logger import Logger
 
 from merkatd.cluster import ACTIVE, Deploy, Migrate, VmState
 from merkatd.cluster.columns import is_one_of
-from merkatd.database.scheduler import comparison_store, period_store
+from merkatd.database.scheduler import comparison_store
 from merkatd.database.scheduler.comparison_store import Comparison
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import decided_unstored
+from merkatd.scheduler.phases.market_decisions import read_memories
 
 _log = Logger()
 
@@ -52,9 +53,8 @@ class ShadowMode:
         comparisons: list[Comparison] = []
         new = {vm: host for vm, host in there.items() if vm not in before}
         if new:
-            label = "+".join(market.strategy for market in context.markets)
             memory = await context.database.read(
-                lambda connection: period_store.memory(connection, label)
+                lambda connection: read_memories(connection, context.markets)
             )
             comparisons += await context.executor.run(
                 lambda: compared(context, observed, memory, new)

@@ -14,7 +14,6 @@ from merkatd.cluster.left_out import without_places
 from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
-from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.journal import Recorded
 from merkatd.limits import LimitPlan
 from merkatd.limits import plan_limits as decide_limits
@@ -25,7 +24,7 @@ from merkatd.scheduler.observation.memory_in_use import owner_messages
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.decision_record import record_decision
-from merkatd.scheduler.phases.market_decisions import decide_markets
+from merkatd.scheduler.phases.market_decisions import decide_markets, read_memories
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission, with_fewer_moves
 from merkatd.scheduler.phases.scarcity import within_capacity, within_memory
 from merkatd.scheduler.phases.withheld_moves import allocations_until_moved, withheld_vms
@@ -65,7 +64,9 @@ async def decide(
     proposed = take_turns(await context.proposals(asked, seen), context.rhythm.new_vms)
     seen = without_moving_proposed(seen, proposed)
     label = "+".join(market.strategy for market in context.markets)
-    memory = await context.database.read(lambda connection: period_store.memory(connection, label))
+    memory = await context.database.read(
+        lambda connection: read_memories(connection, context.markets)
+    )
     decision, limits = await context.executor.run(
         lambda: within_permission(context, seen, memory, unpaid, proposed, leave)
     )

@@ -34,6 +34,7 @@ from merkatd.scheduler.clearing.clearing_columns import clearing_columns, room_c
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.market_decisions import store_memories
 from merkatd.scheduler.phases.permission import Permission, permitted_steps
 from merkatd.scheduler.terms.ordered_vms import funded_periods, outcomes_of_all, vms_of_undecided
 
@@ -129,7 +130,8 @@ def record_decision(
         pending = look.vm_id[look.vm_state == VmState.PENDING]
         outcomes = outcomes_of_all(snapshot, pending, decision)
         limit_order_store.record_outcomes(connection, outcomes, at_s)
-        period_store.decided(connection, observed.period, at_s, label, decision.memory)
+        period_store.decided(connection, observed.period, at_s, label)
+        store_memories(connection, context.markets, observed.period, decision)
     price_store.store_allocations(connection, observed.period, arrays)
     return recorded
 

@@ -19,16 +19,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
 from merkatd.cluster.orders import joined, joined_offers
 from merkatd.cluster.plan import Step
+from merkatd.database import decision_basis
+from merkatd.database.decision_basis import MemoryOwner
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits
 from merkatd.limits.io_limits import PER_UNIT
 from merkatd.placement import strategy_named
+from merkatd.placement.base.repeatable_random import repeatable_random
 from merkatd.placement.market.settlement import stay, with_arrivals
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.context import PeriodContext
@@ -36,6 +40,25 @@ from merkatd.scheduler.terms.affordability import suspensions
 from merkatd.scheduler.terms.ordered_vms import resumptions
 
 _log = Logger()
+
+
+def read_memories(
+    connection: sa.Connection, markets: Sequence[MarketRules]
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return by market what its strategy remembers of its last decision."""
+    return decision_basis.memories(connection, map(_owner, markets))
+
+
+def store_memories(
+    connection: sa.Connection, markets: Sequence[MarketRules], period: int, decision: Decision
+) -> None:
+    """Store what the strategies remember of this decision."""
+    after = {_owner(market): decision.memory.get(market.name, {}) for market in markets}
+    decision_basis.keep(connection, period, after)
+
+
+def _owner(market: MarketRules) -> MemoryOwner:
+    return MemoryOwner(market.name, market.strategy, strategy_named(market.strategy).version)
 
 
 def decide_markets(
@@ -89,8 +112,9 @@ def _decide_market(
     settings = context.strategies.get(market.strategy, entry.settings)
     settings = replace(settings, pricing=market.pricing)
     snapshot = view_of_market(snapshot, row)
+    random = repeatable_random(context.seed, snapshot.period, market.name)
     try:
-        return entry.decide(snapshot, context.rng, memory, settings)
+        return entry.decide(snapshot, settings, memory, random)
     except Exception as error:  # noqa: BLE001 - an error in one market must not affect others
         _log.failure(
             "Strategy {strategy} failed: nothing is placed or moved in market {market}",

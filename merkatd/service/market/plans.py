@@ -1,6 +1,5 @@
 """The plan of a dry run of the next period, and what plans change."""
 
-import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from merkatd.scheduler.observation.observed import CloudReading
 from merkatd.scheduler.observation.step_outcomes import judge_steps
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.decide import within_permission, without_moving_proposed
+from merkatd.scheduler.phases.market_decisions import read_memories
 from merkatd.scheduler.phases.observe import changed_templates, observed_from, read_cloud
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
@@ -253,7 +253,7 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
         lambda connection: (
             _known_bids(connection, looked),
             journal.outstanding(connection),
-            period_store.memory(connection, label),
+            read_memories(connection, context.markets),
             period_store.newest(connection),
             payer_funds(connection, context, looked.observation, charged=False),
             fleet_store.applications(connection),
@@ -265,22 +265,19 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
     )
     present, outstanding, memory, newest, purse, applications, rates, moves, lost, orders = stored
     number = 1 if newest is None else newest.number + 1
-    own = replace(
-        context, rng=copy.deepcopy(context.rng)
-    )  # so the real period draws the same numbers
 
     def could() -> Afforded:
         verdicts = judge_steps(
             outstanding,
             looked.observation,
-            own.rhythm,
-            handing=own.handing,
-            in_flight=frozenset(own.in_flight),
+            context.rhythm,
+            handing=context.handing,
+            in_flight=frozenset(context.in_flight),
         )
         look_from = observed_from(
-            own, number, looked, verdicts, present, applications, rates, moves, lost, orders
+            context, number, looked, verdicts, present, applications, rates, moves, lost, orders
         )
-        return affordable_cloud(own, look_from, purse)
+        return affordable_cloud(context, look_from, purse)
 
     affordable = await context.executor.run(could)
     proposed = await context.proposals(DryRunTransactions(context.database), affordable.seen)
@@ -288,7 +285,9 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
     def work() -> PlanPreview:
         seen = without_moving_proposed(affordable.seen, proposed)
         begin = time.perf_counter()
-        decision, limits = within_permission(own, seen, memory, affordable.unpaid, proposed, leave)
+        decision, limits = within_permission(
+            context, seen, memory, affordable.unpaid, proposed, leave
+        )
         took_ms = (time.perf_counter() - begin) * 1e3
         reasons = {
             **decision.reasons,
@@ -296,8 +295,8 @@ async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITT
         }
         reasons |= limits.postponed
         host = hosts_after(seen.snapshot, decision.plan)
-        rate = charged_rates(seen, own.markets)
-        cost = costs(seen.snapshot, decision, limits, host, own.markets, rate).sum(axis=1)
+        rate = charged_rates(seen, context.markets)
+        cost = costs(seen.snapshot, decision, limits, host, context.markets, rate).sum(axis=1)
         preview = preview_of(
             seen.snapshot, decision, limits.plan, label, took_ms, reasons, PlanCosts(cost, rate)
         )

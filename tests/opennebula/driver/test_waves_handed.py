@@ -41,7 +41,7 @@ def test_no_plan_takes_back_what_oned_got_of_the_plan_before(seed: int) -> None:
     """Strategy `paper` holds no VM: a VM that only made room moved to and fro for ever."""
     snapshot, entry = flavoured(3, seed), strategy_named("paper")
     for _ in range(20):
-        moves = entry.decide(snapshot, np.random.default_rng(0)).plan.of(Migrate)
+        moves = entry.decide(snapshot).plan.of(Migrate)
         ready = [step for step in moves if not step.after]
         waves = of_market(market_view(snapshot, 0), snapshot, entry.harm(None), ready, ())
         begun = waves.begin() if len(moves) > 1 else {step.vm for step in moves}

@@ -81,7 +81,7 @@ def drawn(count: int, seed: int) -> list[Application]:
 def by_simulator(cloud: SimulatedCloud, jobs: Sequence[Application]) -> list[JobRecord]:
     """Return what happens to the jobs in the simulator, from the same time on as in the daemon."""
     shifted = [replace(each, submit_s=START_S + each.submit_s) for each in jobs]
-    run = OrderRun(shifted, cloud, np.random.default_rng(3), {}, Rhythm(), START_S, {})
+    run = OrderRun(shifted, cloud, 3, {}, Rhythm(), START_S, {})
     run.to_the_end()
     return [
         JobRecord(
