@@ -18,6 +18,8 @@ from typing import Final
 from controllers.measurements import ENDED
 
 _DIGITS = 10
+_FILE_DIGITS = 20
+"""The digits of the largest inode. A longer number could not be stored in the monitor's memory."""
 _UNREADABLE = 255
 """The exit code, a failure, that replaces a number with too many digits."""
 
@@ -115,6 +117,13 @@ def tail_command(path: str, position: Position) -> str:
     )
 
 
+def _whole(word: str) -> int:
+    """Return an inode or an offset. Raise ValueError unless the system could have written it."""
+    if not word.isdecimal() or len(word) > _FILE_DIGITS:
+        raise ValueError(f"expected at most {_FILE_DIGITS} digits (got {word[:80]!r})")
+    return int(word)
+
+
 def read_tail(position: Position, answer: bytes) -> LogPart:
     """Parse the answer to `tail_command`. Raise ValueError if it is invalid."""
     head, _, data = answer.partition(b"\n")
@@ -123,8 +132,8 @@ def read_tail(position: Position, answer: bytes) -> LogPart:
         return LogPart(position, (), more=False)
     if len(words) not in {2, 3} or words[0] not in {"same", "new", "old", "cut"}:
         raise ValueError(f"expected an answer to the log command (got {head[:80]!r})")
-    state, offset = words[0], int(words[-1])
-    inode = int(words[1]) if len(words) == 3 else 0
+    state, offset = words[0], _whole(words[-1])
+    inode = _whole(words[1]) if len(words) == 3 else 0
     read_bytes = data.rfind(b"\n") + 1
     lines = tuple(data[:read_bytes].decode("utf-8", "replace").splitlines())
     if read_bytes == 0 and len(data) >= MAX_READ_BYTES:  # a line longer than one read is skipped

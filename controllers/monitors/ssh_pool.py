@@ -3,6 +3,7 @@
 A VM's host key is known before its first boot, as contextualisation installs it: a server with
 another host key is refused. Monitors log in with their own key only, without passwords or agents.
 Every operation has a time limit, and a VM that does not answer blocks one thread, not the others.
+A server that sends malformed bytes is a failure of its own VM only.
 """
 
 import asyncio
@@ -136,7 +137,7 @@ class _SshConnection:
                     return CommandFailure(
                         f"{self.place.address}: unexpected host key", stranger=True
                     )
-                except (paramiko.SSHException, OSError, EOFError) as error:
+                except Exception as error:  # noqa: BLE001 - paramiko raises any for malformed bytes
                     self._dropped()
                     if not kept:
                         return CommandFailure(f"{self.place.address}: {_words(error)}")

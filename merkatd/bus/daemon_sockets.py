@@ -80,12 +80,19 @@ class ConnectionFilter:
 
 
 _USER = "User-Id"
+_FRAMES = 2
+"""Frames of a valid message: its route and its data."""
+_DROPPED = 256
+"""Frames dropped in a row before other tasks get the event loop."""
 _WAITING = 100
 """Queued messages for each peer and direction; further ones are dropped."""
 _TURN = 16
 """Messages read in a row before other tasks get the event loop."""
 _TURN_BYTES = 1 << 14
 """Bytes read in a row before other tasks get the event loop: 256 KiB take about 20 ms to read."""
+_TOPIC_BYTES = 1 << 12
+"""The size limit of subscriptions, which libzmq keeps until their connection ends, with some fifty
+bytes of memory for each byte. Handshakes need some hundreds of bytes."""
 _REFUSED_BYTES = 1 << 20
 """Excess size up to which a message that is too large still gets an answer."""
 _LISTENING = b"\x01"
@@ -125,8 +132,11 @@ class DaemonSockets:
         self._context = zmq.asyncio.Context()
         self.allowing = ConnectionFilter(self._context, throttle, tasks)
         limit_ms = handshake_ms(endpoint)
-        self._asked = self._socket(zmq.ROUTER, keys, limit_ms)
-        self._published = self._socket(zmq.XPUB, keys, limit_ms)
+        # libzmq closes the connection of a larger message before it allocates the memory.
+        self._asked = self._socket(zmq.ROUTER, keys, limit_ms, LARGEST_BYTES + _REFUSED_BYTES)
+        # Reads what has arrived already, without a future for each frame.
+        self._ready: zmq.Socket[bytes] = zmq.Socket.shadow(self._asked.underlying)
+        self._published = self._socket(zmq.XPUB, keys, limit_ms, _TOPIC_BYTES)
         self._published.set(zmq.XPUB_MANUAL, 1)
         self.asking = self._bound(self._asked, socket_at(endpoint, ASKED))
         self.listening = self._bound(self._published, socket_at(endpoint, PUBLISHED))
@@ -135,14 +145,15 @@ class DaemonSockets:
             tasks.start("subscriptions", self._let_listen),
         ]
 
-    def _socket(self, kind: int, keys: KeyPair, limit_ms: int) -> zmq.asyncio.Socket:
+    def _socket(
+        self, kind: int, keys: KeyPair, limit_ms: int, most_bytes: int
+    ) -> zmq.asyncio.Socket:
         socket = self._context.socket(kind)
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.SNDHWM, _WAITING),
             (zmq.RCVHWM, _WAITING),
-            # libzmq closes the connection of a larger message before it allocates the memory.
-            (zmq.MAXMSGSIZE, LARGEST_BYTES + _REFUSED_BYTES),
+            (zmq.MAXMSGSIZE, most_bytes),
             (zmq.HANDSHAKE_IVL, limit_ms),
             (zmq.BACKLOG, 1024),
             (zmq.CURVE_SERVER, 1),
@@ -161,18 +172,35 @@ class DaemonSockets:
         while True:
             heard_bytes = 0
             for _ in range(_TURN):
-                frames = await self._asked.recv_multipart(copy=False)
+                frames = await self._received()
                 await self._take(frames)
                 heard_bytes += sum(len(frame) for frame in frames)
                 if heard_bytes >= _TURN_BYTES:
                     break
             await asyncio.sleep(0)
 
+    async def _received(self) -> list[zmq.Frame]:
+        """Return the first frames of the next message; read and drop all others, in turns.
+
+        libzmq limits the size of each frame, not their number, and delivers a message as a whole.
+        """
+        frame = await self._asked.recv(copy=False)
+        frames, dropped = [frame], 0
+        while frame.more:
+            frame = self._ready.recv(zmq.NOBLOCK, copy=False)
+            if len(frames) <= _FRAMES:
+                frames.append(frame)
+            else:
+                dropped += 1
+                if dropped % _DROPPED == 0:
+                    await asyncio.sleep(0)
+        return frames
+
     async def _take(self, frames: list[zmq.Frame]) -> None:
         platform = self.allowing.platform_of(frames[-1].get(_USER))
         if platform is None:
             return
-        if len(frames) != 2:
+        if len(frames) != _FRAMES:
             self._warn(platform, "sent a message in several parts")
             return
         try:

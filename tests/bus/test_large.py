@@ -1,13 +1,15 @@
 """Large messages of one platform leave the event loop to others."""
 
 import asyncio
+import time
 
 import pytest
+import zmq
 
 from merkatd.bus import hub as hubs
-from merkatd.protocol.bus_messages import TO_DAEMON, Remember
+from merkatd.protocol.bus_messages import TO_DAEMON, Beaten, Heartbeat, Remember
 from merkatd.protocol.wire_format import Envelope, pack, unpack
-from tests.bus.raw import Raw
+from tests.bus.raw import Raw, readable
 from tests.bus.rig import CONTROLLER, Site, on_site
 
 MESSAGES = 20
@@ -47,3 +49,50 @@ def test_the_event_loop_serves_others_between_large_messages(
     assert taken == MESSAGES
     # Between any two messages other tasks had a turn.
     assert set(range(1, MESSAGES)) <= turns
+
+
+def test_a_message_of_many_frames_leaves_turns_to_others() -> None:
+    """The limit of a message's size holds for each frame only."""
+    frames, part = 100_000, 0.25
+
+    async def story(site: Site) -> None:
+        raw, other = Raw(site, site.hub.passport(1, CONTROLLER)), await site.join(2)
+        await raw.greet()
+        pauses: list[float] = []
+
+        async def watch() -> None:
+            while True:
+                before_s = time.perf_counter()
+                await asyncio.sleep(0)
+                pauses.append(time.perf_counter() - before_s)
+
+        await raw.socket.send_multipart([b""] * frames)
+        watching = asyncio.create_task(watch())
+        began_s = time.perf_counter()
+        # The message is read before this later one.
+        await raw.socket.send(b"{}")
+        await raw.socket.recv()
+        watching.cancel()
+        longest_s, took_s = max(pauses), time.perf_counter() - began_s
+        assert longest_s < part * took_s
+        assert await other.ask(Heartbeat()) == Beaten(published=0, priced=0)
+
+    on_site(story)
+
+
+def test_a_long_subscription_ends_its_connection() -> None:
+    """ZeroMQ keeps each subscription until its connection ends, with fifty times its memory."""
+
+    async def story(site: Site) -> None:
+        raw, other = Raw(site, site.hub.passport(1, CONTROLLER)), await site.join(2)
+        await raw.greet()
+        ends = raw.listening.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        try:
+            raw.listening.subscribe(b"x" * 5_000)
+            assert await readable(ends, 10_000)
+        finally:
+            raw.listening.disable_monitor()
+            ends.close()
+        assert await other.ask(Heartbeat()) == Beaten(published=0, priced=0)
+
+    on_site(story)

@@ -183,3 +183,29 @@ def test_a_limit_must_pay_the_sum_of_all_dear_hosts(limit: float, runs: bool) ->
     assert decision.orders[10].runs == runs
     assert decision.orders[10].cost == pytest.approx(300.0 if runs else 0.0)
     assert runs or "it would start with 300" in why(decision)
+
+
+def beside_others(size: float, *more: tuple[int, float, float, int]) -> Snapshot:
+    """Return `two_bids` of owner 1 beside 32 hosts, each with a high bid of owner 2 bound to it."""
+    vms = [(0, 50.0, 100.0, NO_ROW), (0, 50.0, 100.0, NO_ROW), (NO_HOST, 0.2, 60.0, 0)]
+    count = len(vms)
+    vms += [(host, 200.0, size, NO_ROW) for host in range(1, 33)]
+    requirement = [0] * count + list(range(1, 33)) + [ANY] * len(more)
+    snapshot = bound(halls(40, [*vms, *more]), requirement, [[host] for host in range(33)])
+    owner = np.where(np.isin(np.arange(len(requirement)), [0, 1]), 1, 2)
+    return replace(snapshot, vms=replace(snapshot.vms, owner=owner))
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+def test_bids_on_hosts_without_contention_keep_no_local_price_out(size: float) -> None:
+    """They pay the reserve price, whatever they bid."""
+    decision = decided(beside_others(size))
+    assert (starts(decision), decision.orders[10].runs) == ([], False)
+    assert decision.allocations[:2, 0].tolist() == [50.0, 50.0]
+
+
+def test_one_owner_with_many_requirements_keeps_no_local_price_out() -> None:
+    """An order that may use any host could contend for all of them."""
+    decision = decided(beside_others(100.0, (NO_HOST, 1e-4, 60.0, 1)))
+    assert (starts(decision), decision.orders[10].runs) == ([], False)
+    assert decision.allocations[:2, 0].tolist() == [50.0, 50.0]

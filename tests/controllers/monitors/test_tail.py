@@ -104,6 +104,13 @@ def test_an_invalid_answer_is_refused() -> None:
         log_probe.read_tail(Position(), b"Welcome to Debian\nsame 1 2\n")
 
 
+@pytest.mark.parametrize("head", [b"same 5 " + b"9" * 4300, b"same 5 -7", b"new 1_0 0"])
+def test_numbers_that_no_file_system_has_are_refused(head: bytes) -> None:
+    """A guest may answer any number, and the monitor stores the position as JSON."""
+    with pytest.raises(ValueError, match="digits"):
+        log_probe.read_tail(Position(), head + b"\nstep 1 2 s\n")
+
+
 def test_a_long_rotated_log_is_read_to_its_end(log: Log) -> None:
     """It may take many commands; the new log follows."""
     log.write("one\n")

@@ -61,7 +61,7 @@ class ClearedMarket(NamedTuple):
 def cleared_market(snapshot: Snapshot, market: int, pricing: Pricing) -> ClearedMarket:
     """Return which orders run, where, and what they pay."""
     opened = opened_book(snapshot, market, pricing)
-    sets = local_sets(opened)
+    sets = local_sets(opened, snapshot.vms.owner[opened.places.view.vms])
     if sets is None:
         none = np.zeros(len(opened.places.orders))
         return ClearedMarket(*opened[:2], opened.book.clear(), none, {})

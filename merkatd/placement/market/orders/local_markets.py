@@ -39,6 +39,8 @@ from merkatd.placement.market.orders.order_walk import (
 
 MOST_SETS = 32
 """The most sets of hosts in a market; a tenant may state any number of requirements."""
+_MOST_LOOKED_AT = 8 * MOST_SETS
+"""The most sets among which those with contention are found."""
 
 
 class LocalSets(NamedTuple):
@@ -65,21 +67,18 @@ class LocalResult(NamedTuple):
     """By set, if its VMs want more than its capacity: the book of its local market."""
 
 
-def local_sets(opened: OpenedBook) -> LocalSets | None:
-    """Return the sets of hosts of the highest bids with requirements; None if there are none."""
-    view, rules, bids = opened.places.view, opened.places.rules, opened.book.bids
-    required = rules.requirement[opened.bidders]
-    credits_of = np.bincount(
-        required[required >= 0], bids.bid[required >= 0].sum(axis=1), len(rules.classes) - 1
-    )
-    highest = np.argsort(-credits_of, kind="stable")[:MOST_SETS]
-    hosts = rules.classes[highest[credits_of[highest] > 0]]
-    hosts = hosts[hosts.any(axis=1) & (hosts != view.open).any(axis=1)]
+def local_sets(opened: OpenedBook, owner: Ints) -> LocalSets | None:
+    """Return the sets of hosts of bids with requirements; None if there are none.
+
+    `owner` is [VMs of the view].
+    """
+    places, rules = opened.places, opened.places.rules
+    view, required = places.view, rules.requirement[opened.bidders]
+    hosts = _counted_sets(opened, owner)
     if not len(hosts):
         return None
-    hosts = np.unique(hosts, axis=0)
     hosts = hosts[np.argsort(hosts.sum(axis=1), kind="stable")]
-    members = opened.places.members
+    members = places.members
     known, row = np.unique(
         np.concatenate([required, rules.requirement[members]]), return_inverse=True
     )
@@ -93,6 +92,61 @@ def local_sets(opened: OpenedBook) -> LocalSets | None:
         inside[row[: len(required)]].T & hosts[:, opened.place],
         inside[row[len(required) :]].T & (hosts[:, place] | (place == NO_HOST)),
     )
+
+
+def _counted_sets(opened: OpenedBook, owner: Ints) -> Bools:
+    """Return [sets, hosts]: at most `MOST_SETS` sets that orders and bids may contend for.
+
+    Each owner's set with its highest bids comes first, then each owner's second, and so on, so that
+    the bids of one owner do not keep out the sets of others.
+    """
+    view, rules, bids = opened.places.view, opened.places.rules, opened.book.bids
+    required, credits_of = rules.requirement[opened.bidders], bids.bid.sum(axis=1)
+    classes = rules.classes
+    narrow = classes.any(axis=1) & (classes != view.open).any(axis=1)
+    rows = np.flatnonzero(narrow[required] & (credits_of > 0))
+    used, at = np.unique(required[rows], return_inverse=True)
+    allowed = classes[used]
+    _, one, set_of = np.unique(
+        np.packbits(allowed, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    hosts: Bools = allowed[one]
+    if len(hosts) <= MOST_SETS:
+        return hosts
+    row, credits_of = set_of.reshape(-1)[at], credits_of[rows]
+    key = owner[opened.bidders[rows]] * len(hosts) + row
+    pairs, pair = np.unique(key, return_inverse=True)
+    owners, sets = np.divmod(pairs, len(hosts))
+    order = np.lexsort((-np.bincount(pair, credits_of), owners))
+    turn = np.empty(len(order), dtype=np.int64)
+    turn[order] = np.arange(len(order)) - np.searchsorted(owners[order], owners[order])
+    first = np.full(len(hosts), len(order))
+    np.minimum.at(first, sets, turn)
+    highest = np.lexsort((-np.bincount(row, credits_of), first))[:_MOST_LOOKED_AT]
+    counted = highest[_contended(opened, hosts[highest])][:MOST_SETS]
+    return hosts[np.sort(counted)]
+
+
+def _contended(opened: OpenedBook, hosts: Bools) -> Bools:
+    """Return [sets]: whether all that VMs there may want is more than the capacity."""
+    places, bids = opened.places, opened.book.bids
+    view, members, required = places.view, places.members, places.rules.requirement
+    there = np.flatnonzero(view.place[members] != NO_HOST)
+    on_hosts = _sums(opened.place, np.where(bids.bid > 0, bids.cap, bids.floor), hosts.shape[1])
+    on_hosts += _sums(view.place[members[there]], view.size[members[there]], hosts.shape[1])
+    kinds, kind = np.unique(required[members], return_inverse=True)
+    coming = _sums(kind, view.size[members], len(kinds))
+    sets = hosts.astype(np.float32)
+    overlap = places.rules.classes[kinds].astype(np.float32) @ sets.T > 0
+    wanted = hosts @ on_hosts + overlap.T @ coming
+    contended: Bools = np.any(wanted > hosts @ view.capacity * ENOUGH, axis=1)
+    return contended
+
+
+def _sums(row: Ints, amounts: Floats, rows: int) -> Floats:
+    """Return [rows, resources]: the sums of the amounts with the same row."""
+    sums = [np.bincount(row, good, rows) for good in amounts.T]
+    return np.stack(sums, axis=1).astype(np.float64)
 
 
 def look_at(
@@ -139,9 +193,8 @@ def look_at(
 def amounts_of(opened: OpenedBook, members: Bools) -> Floats:
     """Return [orders, resources]: the full size of these members' VMs."""
     places = opened.places
-    order, size = places.order[members], places.view.size[places.members[members]]
-    sums = [np.bincount(order, good, len(places.orders)) for good in size.T]
-    return np.stack(sums, axis=1).astype(np.float64)
+    size = places.view.size[places.members[members]]
+    return _sums(places.order[members], size, len(places.orders))
 
 
 def _local_book(
