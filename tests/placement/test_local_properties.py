@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Requirements, Snapshot
@@ -114,6 +114,7 @@ def cost_at_bids_alone(snapshot: Snapshot, decision: Decision, order: int) -> fl
 
 @settings(max_examples=COUNT, deadline=None)
 @given(SEEDS, st.sampled_from(["tabu", "paper"]))
+@example(1483, "tabu").via("two orders that would have to change places")
 def test_orders_that_run_pay_the_bids_that_cannot_leave_and_at_most_their_limit(
     seed: int, name: str
 ) -> None:

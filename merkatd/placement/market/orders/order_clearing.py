@@ -68,6 +68,7 @@ from merkatd.placement.market.orders.order_places import OrderPlaces
 from merkatd.placement.market.orders.order_reasons import (
     split_orders,
     takers,
+    unmoved_vms,
     waiting_in_rest,
     why_waiting,
 )
@@ -99,6 +100,7 @@ def decide_with_orders(
 ) -> Decision:
     """Return the decision of a strategy that sees the limit orders' VMs with their terms.
 
+    VMs that can't leave a host for which their order does not pay are priced where they are.
     Orders whose VMs did not all get hosts count as absent, and so do resting ones that would take
     room from others: all waiting ones if others would after that. Otherwise a tenant with many such
     orders would use up the decisions. Then all is decided again. In the last decision no order
@@ -119,10 +121,13 @@ def decide_with_orders(
         seen = with_order_terms(snapshot, cleared.terms)
         counted = narrowed_to(seen, cleared.allowed, "the hosts whose bids its limit order pays")
         decision = strategy(_with_destinations(counted, cleared.terms))
-        split = split_orders(seen, decision.plan)
-        if not split:
+        leftover = {
+            **split_orders(seen, decision.plan),
+            **unmoved_vms(seen, cleared.allowed, Plan((*cleared.steps, *decision.plan))),
+        }
+        if not leftover:
             break
-        late |= split
+        late |= leftover
         snapshot = without_places(snapshot, late.keys())
     decision = _with_orders(seen, pricing, decision, cleared)
     return replace(decision, reasons={**decision.reasons, **late})

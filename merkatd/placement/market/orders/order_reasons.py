@@ -5,9 +5,10 @@ from math import inf
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Floats, Ints, Plan, Snapshot, Step, Stop, VmState
+from merkatd.cluster import Bools, Deploy, Floats, Ints, Plan, Snapshot, Step, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms
+from merkatd.market.explanation import hosts_after
 from merkatd.market.limit_orders import Clearing, OrderBook
 from merkatd.market.odds.limit_odds import BEYOND, rounded_up
 from merkatd.placement.market.orders.order_places import OrderPlaces
@@ -79,6 +80,21 @@ def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
     return {
         vm: f"limit order {name} waits: no room was found for all of its VMs"
         for vm, name in zip(vms.id[waits[split]].tolist(), names, strict=True)
+    }
+
+
+def unmoved_vms(snapshot: Snapshot, allowed: Mapping[int, Bools], plan: Plan) -> Mapping[int, str]:
+    """Return, by id, the VMs that stay on a host which their orders don't pay for.
+
+    `allowed` is [hosts] by row of a VM. Two orders that must change places can't: each waits for
+    the other.
+    """
+    host, vms = hosts_after(snapshot, plan), snapshot.vms
+    rows = [row for row, on in allowed.items() if host[row] != NO_HOST and not on[host[row]]]
+    orders = snapshot.orders.id[vms.order[rows]].tolist()
+    return {
+        vm: f"limit order {order} pays for this host: the VM can't be moved to a cheaper one"
+        for vm, order in zip(vms.id[rows].tolist(), orders, strict=True)
     }
 
 
