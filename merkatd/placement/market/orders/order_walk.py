@@ -17,8 +17,11 @@ board is made. If the first order's VMs wait, `walk_on` passes it and all others
 
 from typing import NamedTuple
 
+import numpy as np
+
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
+from merkatd.market.limit_orders import Walk
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shelves import (
     Shelves,
@@ -251,3 +254,14 @@ def move_whole(walk: OrderWalk, then: Shelves, order: int, first: int, waits: in
             state[LEFT] += 1
     walk.later[order] = end > waits
     return DONE
+
+
+def take_over(walk: OrderWalk, place: int, before: Walk | None) -> None:
+    """Begin the walk at this place, with the results of another walk for all orders above."""
+    if before is None:
+        return
+    for of, then in zip((walk.runs, walk.placeless, walk.exist), before[:3], strict=True):
+        of[:place] = then[:place]
+    walk.before[: place + 1] = before.before[: place + 1]
+    walk.lacking[:] = np.where(before.lacking < place, before.lacking, len(walk.ranked))
+    walk.state[AT] = place
