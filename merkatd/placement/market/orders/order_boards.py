@@ -29,6 +29,8 @@ from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.market.orders.lone_orders import LoneOrders, StuckVms
 from merkatd.placement.market.orders.room_by_moves import RoomByMoves
 
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+
 
 class LastTurn(NamedTuple):
     """The orders of a walk and its result, and the orders that differ in the next turn."""
@@ -62,6 +64,7 @@ class OrderBoards:
     """VMs that surely keep their hosts, and are not yet on the board of later."""
     arrivals: bool = False
     """Whether an order has got other hosts than it had."""
+    _board: GangBoard | None = None
 
     def copy(self, rules: HardConstraints) -> "OrderBoards":
         """Return a copy that changes on its own, under rules that allow VMs in no order the same.
@@ -80,27 +83,31 @@ class OrderBoards:
 
         Orders that surely keep their hosts are put there together, once the board is needed.
         """
-        board = self._board
-        if self.kept:
-            kept = np.concatenate(self.kept)
-            self.kept.clear()
-            board.keep(kept, self.view.place[kept])
-        return board
-
-    @cached_property
-    def _board(self) -> GangBoard:
-        return self._board_of(self.others)
+        if self._board is not None and not self.kept:
+            return self._board
+        kept = np.concatenate([*self.kept, _NONE])
+        self.kept.clear()
+        if self._board is None and not len(self.stuck.rows):
+            place = self.others.copy()
+            place[kept] = self.view.place[kept]
+            self._board = self._board_of(place, kept)
+            return self._board
+        if self._board is None:
+            self._board = self._board_of(self.others)
+        if len(kept):
+            self._board.keep(kept, self.view.place[kept])
+        return self._board
 
     @cached_property
     def now(self) -> GangBoard:
         """Return the board with all VMs that have a host, and those of orders that start."""
         return self._board_of(self.view.place)
 
-    def _board_of(self, place: Ints) -> GangBoard:
+    def _board_of(self, place: Ints, last: Ints = _NONE) -> GangBoard:
         running = np.bincount(
             self.view.place[self.view.place != NO_HOST], minlength=len(self.view.hosts)
         )
-        board = GangBoard(self.view, Board(self.view, place, running), self.rules)
+        board = GangBoard(self.view, Board(self.view, place, running), self.rules, last)
         board.hold(*self.stuck)
         return board
 

@@ -51,11 +51,9 @@ class OrderPlaces:
         known = np.bincount(order) > 0
         self.orders, self.order = np.flatnonzero(known), (np.cumsum(known) - 1)[order]
         """Rows of the snapshot's orders, and the order of each member."""
-        waits = view.place[members] == NO_HOST
-        parts = self.order * 2 + waits
+        parts = self.order * 2 + (view.place[members] == NO_HOST)
         self._by_part = members[np.argsort(narrow(parts, 2 * len(self.orders)), kind="stable")]
-        counts = np.bincount(parts, minlength=2 * len(self.orders))
-        self._ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        self._ends = np.append(0, np.cumsum(np.bincount(parts, minlength=2 * len(self.orders))))
         self._postponed = snapshot.orders.postponed[self.orders]
         self._lowest_first = np.arange(len(self.orders))
         self.must_move = np.zeros(len(self.orders), dtype=bool)
@@ -112,6 +110,14 @@ class OrderPlaces:
         first, waiting, end = self._ends[2 * order : 2 * order + 3]
         return self._by_part[first:waiting], self._by_part[waiting:end]
 
+    def _running(self, orders: Ints) -> Ints:
+        """Return the rows of the VMs of these orders that have a host, order by order."""
+        first, behind = self._ends[2 * orders], self._ends[2 * orders + 1]
+        ends = np.cumsum(behind - first)
+        at = np.arange(ends[-1:].sum()) + np.repeat(behind - ends, behind - first)
+        vms: Ints = self._by_part[at]
+        return vms
+
     def bidding(self) -> Ints:
         """Return the host of each VM that bids: where it is, or where it would start now.
 
@@ -125,8 +131,7 @@ class OrderPlaces:
             return place
         pending = np.flatnonzero(waits)
         by_priority = pending[np.argsort(-self.rules.priority[pending], kind="stable")]
-        gets_one = [self._boards.now.take(vm) for vm in by_priority[:, np.newaxis]]
-        placed: Ints = by_priority[np.array(gets_one, dtype=bool)]
+        placed: Ints = by_priority[[self._boards.now.take(vm) for vm in by_priority[:, np.newaxis]]]
         place[placed] = self._boards.now.hosts(placed)
         self._boards.now.leave(placed)
         return place
@@ -214,10 +219,6 @@ class OrderPlaces:
     def _walk_of(self, ranked: Ints, bundle: Floats, room: Floats) -> OrderWalk:
         """Return the orders before the first look at one."""
         members, rules, (count, goods) = self.members, self.rules, bundle.shape
-        required = rules.requirement[members]
-        first = np.zeros(len(self.orders), dtype=np.int64)
-        first[self.order] = required
-        alike = required == first[self.order]
         stays = (self.view.place[members] != NO_HOST) & ~self.view.movable[members]
         found = np.zeros((3, count), dtype=bool)
         space = np.zeros((3, len(members)), dtype=np.int64)
@@ -232,7 +233,7 @@ class OrderPlaces:
             lacking=np.full(goods, count),
             calm=self._calm & ~self.must_move,
             surely=np.zeros(len(self.orders), dtype=bool),
-            plain=self._all(rules.plain[members] & ~self.stuck[members] & alike) & ~self.must_move,
+            plain=self._all(rules.plain[members] & ~self.stuck[members]) & ~self.must_move,
             movable=self._all(~stays),
             postponed=self._postponed,
             later=self.later,
@@ -254,7 +255,7 @@ class OrderPlaces:
         order, lacks = int(walk.ranked[walk.state[AT]]), walk.state[PART] == LOOK
         if answer == BOARDS:
             calm = walk.ranked[: walk.state[AT]][walk.runs[: walk.state[AT]]]
-            self._boards.kept = [self._vms(each)[0] for each in calm.tolist()]
+            self._boards.kept = [self._running(calm)]
             self._boards.arrivals = True
         elif answer in (WIDEN_THEN, WIDEN_NOW):
             board = self._boards.then if answer == WIDEN_THEN else self._boards.now
