@@ -17,8 +17,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures, seconds, yardstick
-from benchmarks.support.ordered_clouds import next_period, with_gangs
-from merkatd.cluster import Requirements, Snapshot
+from benchmarks.support.ordered_clouds import in_clusters, next_period, with_gangs
+from merkatd.cluster import Snapshot
 from merkatd.cluster.orders import with_order_terms
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
@@ -47,19 +47,6 @@ def measure(figures: Figures, name: str, snapshot: Snapshot) -> None:
     figures.at_most(f"clearing and shares, {name}, yardsticks", clearing + shares, LIMIT)
 
 
-def in_clusters(snapshot: Snapshot, seed: int) -> Snapshot:
-    """Return the cloud in which each VM may use only the hosts of one cluster."""
-    vms, rng = snapshot.vms, np.random.default_rng(seed)
-    cluster = np.arange(len(snapshot.hosts)) % CLUSTERS
-    drawn = rng.integers(0, CLUSTERS, len(vms))
-    requirements = Requirements(
-        name=tuple(f"cluster {number}" for number in range(CLUSTERS)),
-        allowed=cluster == np.arange(CLUSTERS)[:, np.newaxis],
-    )
-    home = np.where(vms.host >= 0, cluster[vms.host], drawn)
-    return replace(snapshot, vms=replace(vms, requirement=home), requirements=requirements)
-
-
 def measure_clusters(figures: Figures, name: str, snapshot: Snapshot) -> None:
     """Print the time to clear all orders with local markets."""
     clearing = seconds(lambda: clear_orders(snapshot, PRICING)) / yardstick(len(snapshot.vms))
@@ -75,7 +62,7 @@ def main(seed: int) -> int:
         snapshot = with_gangs(crowded(hosts, seed=1), seed, WAITING)
         name = f"{len(snapshot.vms)} VMs"
         measure(figures, f"new orders, {name}", snapshot)
-        measure_clusters(figures, f"new orders, {name}", in_clusters(snapshot, seed))
+        measure_clusters(figures, f"new orders, {name}", in_clusters(snapshot, CLUSTERS, seed))
         for _ in range(2):
             decision = entry.decide(snapshot, settings=settings)
             snapshot = next_period(snapshot, decision)

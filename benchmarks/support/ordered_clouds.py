@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Deploy, Migrate, Orders, Snapshot, Stop, VmState
+from merkatd.cluster import Decision, Deploy, Migrate, Orders, Requirements, Snapshot, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 
 LARGEST_GANG = 16
@@ -42,6 +42,19 @@ def with_gangs(snapshot: Snapshot, seed: int, waiting: float) -> Snapshot:
         orders=Orders(id=np.arange(len(size))),
         markets=replace(snapshot.markets, announced=announced[np.newaxis]),
     )
+
+
+def in_clusters(snapshot: Snapshot, clusters: int, seed: int) -> Snapshot:
+    """Return the cloud in which each VM may use only the hosts of one cluster."""
+    vms, rng = snapshot.vms, np.random.default_rng(seed)
+    cluster = np.arange(len(snapshot.hosts)) % clusters
+    drawn = rng.integers(0, clusters, len(vms))
+    requirements = Requirements(
+        name=tuple(f"cluster {number}" for number in range(clusters)),
+        allowed=cluster == np.arange(clusters)[:, np.newaxis],
+    )
+    home = np.where(vms.host >= 0, cluster[vms.host], drawn)
+    return replace(snapshot, vms=replace(vms, requirement=home), requirements=requirements)
 
 
 def next_period(snapshot: Snapshot, decision: Decision) -> Snapshot:

@@ -95,6 +95,12 @@ class Demand:
             fixed=running_bidders(fixed[order]),
         )
 
+    @classmethod
+    def of_goods(cls, bid: Floats, floor: Floats, cap: Floats, capacity: Floats) -> Self:
+        """Return the prepared rows of a pool per good; the first three are [rows, goods]."""
+        pool = np.tile(np.arange(bid.shape[1]), len(bid))
+        return cls.of(bid.ravel(), floor.ravel(), cap.ravel(), pool, capacity)
+
     def floors(self, pool: int) -> float:
         """Return the sum of a pool's floors."""
         high, low = self.fixed

@@ -112,6 +112,8 @@ class OrderBook:
     walk: Callable[[Ints, Floats, Floats], "Walk"] | None = None
     """A function that looks at all orders as `take_places` and `has_places` do one by one. It gets
     the orders from the highest, what each needs, and what bids leave at prices of its height."""
+    known_demand: Demand | None = None
+    """The demand of these bids, if another book with the same capacity has computed it."""
 
     @cached_property
     def height(self) -> Floats:
@@ -120,19 +122,23 @@ class OrderBook:
 
     def clear(self) -> Clearing:
         """Return the orders that run, their costs and the prices."""
+        runs, placeless, cost = self.costs()
+        lacking = self.weights * self._heights[self._walk.lacking]
+        prices = self._prices(runs, lacking)
+        return Clearing(runs, placeless, cost, prices, lacking, self._offers)
+
+    def costs(self) -> tuple[Bools, Bools, Floats]:
+        """Return the first three columns of the clearing, without the prices."""
         walk = self._walk
-        runs = np.zeros(len(self.height), dtype=bool)
+        runs, placeless = np.zeros((2, len(self.height)), dtype=bool)
         places = np.flatnonzero(walk.runs)
         rows = self.ranked[places]
         runs[rows] = True
         cost = np.zeros(len(runs))
         cost[rows] = self._limits_at(self._bounds(places), self.orders.bundle[rows])
         np.minimum(cost, self.orders.limit, out=cost)  # equal but for rounding
-        placeless = np.zeros(len(runs), dtype=bool)
         placeless[self.ranked[walk.placeless]] = True
-        lacking = self.weights * self._heights[walk.lacking]
-        prices = self._prices(runs, lacking)
-        return Clearing(runs, placeless, cost, prices, lacking, self._offers)
+        return runs, placeless, cost
 
     def limits_that_run(self, bundles: Floats) -> Floats:
         """Return the least limit with which one more order, of each bundle, would run.
@@ -152,7 +158,7 @@ class OrderBook:
     def _prices(self, runs: Bools, lacking: Floats) -> Floats:
         """Return the price that bids pay for what orders leave, at least that of lacking orders."""
         left = self.capacity - self._needed[runs].sum(axis=0)
-        levels = [self._demand.level(good, room) for good, room in enumerate(left.tolist())]
+        levels = [self.demand.level(good, room) for good, room in enumerate(left.tolist())]
         with np.errstate(divide="ignore"):
             paid = 1.0 / np.array(levels)
         prices: Floats = np.maximum(np.maximum(paid, lacking), self.reserve)
@@ -167,23 +173,15 @@ class OrderBook:
     def _offers(self) -> Floats:
         """Return what is offered for each good at the margin, as weights of later periods."""
         there = np.flatnonzero(self._walk.exist)
-        offers = margin_offers(
-            self.height[self.ranked[there]],
-            self._bundle[there],
-            self._room[there],
-            self._demand,
-            self.weights,
-            self.capacity * ENOUGH,
-        )
+        heights, bundles, rooms = self._heights[there], self._bundle[there], self._room[there]
+        most = self.capacity * ENOUGH
+        offers = margin_offers(heights, bundles, rooms, self.demand, self.weights, most)
         return comparable(offers, self.capacity, self.reserve)
 
     @cached_property
-    def _demand(self) -> Demand:
+    def demand(self) -> Demand:
         """Return the demand of all bids, with a pool per good."""
-        rows, goods = self.bids.bid.shape
-        pool = np.tile(np.arange(goods), rows)
-        bid, floor, cap = (column.ravel() for column in self.bids)
-        return Demand.of(bid, floor, cap, pool, self.capacity)
+        return self.known_demand or Demand.of_goods(*self.bids, self.capacity)
 
     @cached_property
     def ranked(self) -> Ints:
@@ -194,7 +192,7 @@ class OrderBook:
         """
         orders = self.orders
         pays = (orders.limit > 0) & (orders.limit >= orders.bundle @ self.reserve)
-        floors = [self._demand.floors(good) for good in range(len(self.capacity))]
+        floors = [self.demand.floors(good) for good in range(len(self.capacity))]
         fits = (self._needed <= self.capacity * ENOUGH - np.array(floors)).all(axis=1)
         fits |= ~self._needed.any(axis=1)
         rows = np.flatnonzero(pays & fits & np.logical_not(self.absent))
@@ -221,7 +219,7 @@ class OrderBook:
         with np.errstate(divide="ignore"):
             for good, weight in enumerate(self.weights.tolist()):
                 levels = 1.0 / np.maximum(heights * weight, self.reserve[good])
-                rooms[:, good] = self.capacity[good] * ENOUGH - self._demand.asked(good, levels)
+                rooms[:, good] = self.capacity[good] * ENOUGH - self.demand.asked(good, levels)
         return rooms
 
     @cached_property
@@ -312,7 +310,7 @@ class OrderBook:
         for good, weight in enumerate(self.weights.tolist()):
             left = self.capacity[good] * ENOUGH - bounds.used[by_bids, good]
             with np.errstate(divide="ignore"):
-                price = 1.0 / self._demand.levels(good, left)
+                price = 1.0 / self.demand.levels(good, left)
             # At the reserve price bids ask for the most.
             price[price <= self.reserve[good]] = 0.0
             heights[by_bids] = np.maximum(heights[by_bids], price / weight)

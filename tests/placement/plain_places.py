@@ -33,6 +33,15 @@ class PlainPlaces(OrderPlaces):
         self.with_hosts: set[int] = set()
         self.looked_at: list[int] = []
 
+    def in_turns(self) -> None:
+        """Keep nothing: each turn begins from the start."""
+
+    def next_turn(self, snapshot: Snapshot, must_move: Bools, _changed: Bools) -> "PlainPlaces":
+        """Return the orders before any takes hosts."""
+        places = PlainPlaces(snapshot, self.view, self.members)
+        places.ranked, places.must_move = self.ranked, must_move
+        return places
+
     def parts(self, order: int) -> tuple[Ints, Ints]:
         """Return an order's VMs with a host, and those without."""
         vms = self.members[self.order == order]

@@ -18,6 +18,7 @@ from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.host_shelves import (
+    ATTEMPTS,
     NEARLY,
     Shelves,
     fill_shelves,
@@ -32,16 +33,18 @@ from merkatd.placement.base.host_shelves import (
 
 _TRIED = 8
 """The most hosts on which room is made for a VM."""
-_ATTEMPTS = 8
-"""The most attempts to place a gang, each with another VM first."""
 _ON_SHELF = 16
 """The hosts on a shelf, about, if their room is spread evenly."""
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class GangBoard:
     """A board on which gangs take places."""
 
-    def __init__(self, view: MarketView, board: Board, rules: HardConstraints) -> None:
+    def __init__(
+        self, view: MarketView, board: Board, rules: HardConstraints, last: Ints = _NONE
+    ) -> None:
+        """The VMs `last` came to the board after the others, in this order."""
         self._view = view
         self._board = board
         self._floor: Floats = view.floor.copy()
@@ -69,14 +72,14 @@ class GangBoard:
             before=np.full(hosts, NO_HOST),
             fullest=np.full(hosts, NO_HOST),
         )
-        fill_shelves(self._shelves)
+        fill_shelves(self._shelves, last)
 
     def take(self, vms: Ints) -> bool:
         """Place all these VMs; if one fits nowhere, place none."""
         order = self._from_largest(vms)
         plain = self._rules.all_plain or self._rules.plain[vms].all()
         place = self._place if plain else self._place_by_rules
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             self._lift(order)
             count = place(order)
             if count == len(order):

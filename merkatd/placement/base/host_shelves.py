@@ -25,6 +25,8 @@ from merkatd.placement.base.compiled import compiled
 
 NEARLY = 1.0 - 1e-9
 """The part of a floor that must fit where a VM is already: sums of floors have rounding errors."""
+ATTEMPTS = 8
+"""The most attempts to place a gang, each with another VM first."""
 _ERROR = 1e-6
 """More than the rounding error of a free part."""
 
@@ -62,14 +64,30 @@ class Shelves(NamedTuple):
 
 
 @compiled
-def fill_shelves(shelves: Shelves) -> None:
-    """Subtract the floors of all VMs from the capacities in `free`, and put hosts on shelves."""
+def fill_shelves(shelves: Shelves, last: Ints) -> None:
+    """Subtract the floors of all VMs from the capacities in `free`, and put hosts on shelves.
+
+    Those of the VMs `last` are subtracted after the others, in this order, as if they came then.
+    """
+    comes_last = np.zeros(len(shelves.place), dtype=np.bool_)
+    for vm in last:
+        comes_last[vm] = True
     for host in range(len(shelves.room)):
         begin = shelves.start[host]
         for at in range(begin, begin + shelves.counts[host]):
-            for resource in range(shelves.free.shape[1]):
-                shelves.free[host, resource] -= shelves.floor[shelves.rows[at], resource]
+            if not comes_last[shelves.rows[at]]:
+                subtract_floor(shelves, host, shelves.rows[at])
+    for vm in last:
+        subtract_floor(shelves, shelves.place[vm], vm)
+    for host in range(len(shelves.room)):
         put_on_shelf(shelves, host)
+
+
+@compiled
+def subtract_floor(shelves: Shelves, host: int, vm: int) -> None:
+    """Subtract the floor of a VM from what is free on a host that is on no shelf yet."""
+    for resource in range(shelves.free.shape[1]):
+        shelves.free[host, resource] -= shelves.floor[vm, resource]
 
 
 @compiled

@@ -32,11 +32,11 @@ from merkatd.market.limit_orders import Clearing, OrderBook
 from merkatd.placement.base.narrowed_hosts import narrowed_to
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.orders.local_markets import (
+    LocalMarkets,
     LocalResult,
     LocalSets,
     amounts_of,
     local_sets,
-    look_at,
 )
 from merkatd.placement.market.orders.order_books import OpenedBook, opened_book
 from merkatd.placement.market.orders.order_places import OrderPlaces
@@ -65,16 +65,14 @@ def cleared_market(snapshot: Snapshot, market: int, pricing: Pricing) -> Cleared
     if sets is None:
         none = np.zeros(len(opened.places.orders))
         return ClearedMarket(*opened[:2], opened.book.clear(), none, {})
-    return _LocalClearing(snapshot, pricing, opened, sets).cleared()
+    return _LocalClearing(snapshot, opened, sets).cleared()
 
 
 class _LocalClearing:
     """The turns in which orders take hosts."""
 
-    def __init__(
-        self, snapshot: Snapshot, pricing: Pricing, opened: OpenedBook, sets: LocalSets
-    ) -> None:
-        self._snapshot, self._pricing, self._opened, self._sets = snapshot, pricing, opened, sets
+    def __init__(self, snapshot: Snapshot, opened: OpenedBook, sets: LocalSets) -> None:
+        self._snapshot, self._opened, self._sets = snapshot, opened, sets
         count = len(opened.places.orders)
         self._left_out, self._gone = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         """[orders]: whether it waits, and whether it takes no part in the first comparison."""
@@ -87,18 +85,23 @@ class _LocalClearing:
         self._needed = np.zeros((2, count))
         """[2, orders]: the limit that it needs if it is left out, or a closed set keeps it out."""
         self._fits: dict[int, bool] = {}
+        self._places, self._last_closed = opened.places, self._closed[:, opened.places.order]
+        """The places of the last turn, and [sets, members] that were closed then."""
+        self._places.in_turns()
 
     def cleared(self) -> ClearedMarket:
         """Return the result of the last turn."""
-        sets, order = self._sets, self._opened.places.order
+        sets, first_places = self._sets, self._opened.places
+        order, surely = first_places.order, first_places.surely_exist
+        markets, everywhere = LocalMarkets(sets, self._opened), np.ones(len(surely), dtype=bool)
         for _ in range(_MOST_TURNS):
             absent = self._left_out | self._gone
-            first = look_at(sets, self._opened, sets.members & ~absent[order], self._fit)
+            first = markets.look_at(sets.members & ~absent[order], surely, self._fit)
             outbid = first.outbid.any(axis=0)
             places, book = self._take_hosts(self._left_out | outbid)
             clearing = book.clear()
             at = self._host_of(places, clearing.runs)
-            last = look_at(sets, self._opened, sets.hosts[:, at], lambda _order: True)
+            last = markets.look_at(sets.hosts[:, at], everywhere, self._fit)
             # Orders that lack room before they take hosts raise what others pay there, too.
             paid, shares = np.maximum(first.paid, last.paid), self._shares(book, clearing)
             raised = paid > shares * _NEARLY
@@ -128,15 +131,26 @@ class _LocalClearing:
 
     def _take_hosts(self, absent: Bools) -> tuple[OrderPlaces, OrderBook]:
         """Return the orders before they take hosts, without absent ones and on open sets."""
-        snapshot, first = self._snapshot, self._opened.places
-        view, order = first.view, first.order
+        first, book = self._opened.places, self._opened.book
+        order = first.order
         closed: Bools = self._closed[:, order] & ~self._sets.members
         only = self._without_sets(np.any(closed, axis=0), closed)
-        narrowed = narrowed_to(snapshot, only, _LABEL)
-        places, book, *_ = opened_book(narrowed, view.market, self._pricing)
-        must = (closed & self._sets.hosts[:, view.place[first.members]]).any(axis=0)
-        places.must_move[order[must]] = True
-        return places, replace(book, absent=absent)
+        must = (closed & self._sets.hosts[:, first.view.place[first.members]]).any(axis=0)
+        differs = (closed != self._last_closed).any(axis=0)
+        must_move, changed = (
+            np.bincount(order[of], minlength=len(absent)) > 0 for of in (must, differs)
+        )
+        narrowed = narrowed_to(self._snapshot, only, _LABEL)
+        places = self._places.next_turn(narrowed, must_move, changed)
+        self._places, self._last_closed = places, closed
+        return places, replace(
+            book,
+            absent=absent,
+            take_places=places.take,
+            has_places=places.exist,
+            walk=places.walk,
+            known_demand=book.demand,
+        )
 
     def _of_snapshot(self, closed: Bools) -> Bools:
         """Return [hosts of the snapshot]: whether it is in none of the marked sets."""

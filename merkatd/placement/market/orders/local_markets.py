@@ -19,12 +19,15 @@ price.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
+from merkatd.market.demand import Demand
 from merkatd.market.limit_orders import Bids, LimitOrders, OrderBook, Walk
 from merkatd.market.share import ENOUGH, share
 from merkatd.placement.market.orders.order_books import OpenedBook
@@ -41,6 +44,8 @@ MOST_SETS = 32
 """The most sets of hosts in a market; a tenant may state any number of requirements."""
 _MOST_LOOKED_AT = 8 * MOST_SETS
 """The most sets among which those with contention are found."""
+_LOOKS = 2
+"""The number of looks in each turn: before orders take hosts, and after that."""
 
 
 class LocalSets(NamedTuple):
@@ -149,48 +154,93 @@ def _sums(row: Ints, amounts: Floats, rows: int) -> Floats:
     return np.stack(sums, axis=1).astype(np.float64)
 
 
-def look_at(
-    sets: LocalSets, opened: OpenedBook, there: Bools, fits: Callable[[int], bool]
-) -> LocalResult:
-    """Return what each local market decides about the VMs `there`, [sets, members].
+@dataclass(frozen=True)
+class _LocalBids:
+    """The bids of a local market."""
 
-    `fits` returns whether an order's VMs fit on hosts without the other orders.
-    """
-    places, book = opened.places, opened.book
-    size, order = places.view.size[places.members], places.order
-    count, top = len(places.orders), book.bids.cap.copy()
-    outbid, needed = np.zeros((len(sets.hosts), count), dtype=bool), np.zeros(count)
-    books: dict[int, OrderBook] = {}
-    paid, left_out = np.zeros(len(order)), np.zeros(count, dtype=bool)
-    for at, hosts in enumerate(sets.hosts[:, :-1]):
-        rows = np.flatnonzero(sets.bids[at])
-        mine = there[at] & ~left_out[order]
-        bids = Bids(book.bids.bid[rows], np.minimum(book.bids.floor, top)[rows], top[rows])
-        capacity = places.view.capacity[hosts].sum(axis=0)
-        amounts = amounts_of(opened, mine)
-        wanted = np.where(bids.bid > 0, bids.cap, bids.floor).sum(axis=0)
-        if (wanted + amounts.sum(axis=0) <= capacity * ENOUGH).all():
-            continue
-        here = np.flatnonzero(amounts.any(axis=1))
-        if len(here):
-            local, other_costs = _local_book(book, bids, capacity, here, amounts[here], fits)
-            books[at], cleared = local, local.clear()
-            lacks = np.zeros(len(here), dtype=bool)
-            lacks[local.ranked] = True
-            lacks &= ~cleared.runs & ~cleared.placeless
-            outbid[at, here[lacks]] = left_out[here[lacks]] = True
-            limits = local.limits_that_run(amounts[here[lacks]]) + other_costs[lacks]
-            needed[here[lacks]] = np.maximum(needed[here[lacks]], limits)
-            per_weight = np.zeros(count)
-            per_weight[here] = cleared.cost / (amounts[here] @ book.weights)
-            local_costs = (size @ book.weights) * per_weight[order]
-            paid[mine] = np.maximum(paid, local_costs)[mine]
-            capacity = capacity - amounts[here[cleared.runs]].sum(axis=0)
-        top[rows] = _shares(bids, np.maximum(capacity, 0.0))
-    return LocalResult(outbid, needed, paid, books)
+    bids: Bids
+    capacity: Floats
+
+    @cached_property
+    def wanted(self) -> Floats:
+        """Return [resources]: what the VMs with bids can use."""
+        bid, floor, cap = self.bids
+        wanted: Floats = np.where(bid > 0, cap, floor).sum(axis=0)
+        return wanted
+
+    @cached_property
+    def demand(self) -> Demand:
+        return Demand.of_goods(*self.bids, self.capacity)
 
 
-def amounts_of(opened: OpenedBook, members: Bools) -> Floats:
+class LocalMarkets:
+    """The local markets of a cloud, with what does not change from one look to the next."""
+
+    def __init__(self, sets: LocalSets, opened: OpenedBook) -> None:
+        self._sets, self._opened = sets, opened
+        self._rows = [np.flatnonzero(mine) for mine in sets.bids]
+        self._capacity = [opened.places.view.capacity[of].sum(axis=0) for of in sets.hosts[:, :-1]]
+        in_larger: Bools = np.logical_or.accumulate(sets.bids[::-1], axis=0)[-2::-1]
+        self._overlaps: Bools = np.append((in_larger & sets.bids[:-1]).any(axis=1), False)
+        """By set: whether a larger one has some of its bids."""
+        places = opened.places
+        self._weight: Floats = places.view.size[places.members] @ opened.book.weights
+        """[members]: the full size, in comparable units."""
+        self._known: list[list[_LocalBids]] = [[] for _ in self._rows]
+        """By set: its bids at the last looks."""
+
+    def look_at(self, there: Bools, surely: Bools, fits: Callable[[int], bool]) -> LocalResult:
+        """Return what each local market decides about the VMs `there`, [sets, members].
+
+        `fits` returns whether an order's VMs fit on hosts without the other orders. `surely` is
+        [orders]: whether this is known.
+        """
+        sets, opened = self._sets, self._opened
+        places, book = opened.places, opened.book
+        order, count, top = places.order, len(places.orders), book.bids.cap.copy()
+        outbid, needed = np.zeros((len(sets.hosts), count), dtype=bool), np.zeros(count)
+        books: dict[int, OrderBook] = {}
+        paid, left_out = np.zeros(len(order)), np.zeros(count, dtype=bool)
+        for at, rows in enumerate(self._rows):
+            mine = np.flatnonzero(there[at] & ~left_out[order])
+            bids = self._bids(at, top)
+            amounts = amounts_of(opened, mine)
+            if (bids.wanted + amounts.sum(axis=0) <= bids.capacity * ENOUGH).all():
+                continue
+            here, capacity = np.flatnonzero(amounts.any(axis=1)), bids.capacity
+            if len(here):
+                sure = surely[here]
+                local, other_costs = _local_book(book, bids, here, amounts[here], sure, fits)
+                books[at], (runs, placeless, costs) = local, local.costs()
+                lacks = np.zeros(len(here), dtype=bool)
+                lacks[local.ranked] = True
+                lacks &= ~runs & ~placeless
+                outbid[at, here[lacks]] = left_out[here[lacks]] = True
+                limits = local.limits_that_run(amounts[here[lacks]]) + other_costs[lacks]
+                needed[here[lacks]] = np.maximum(needed[here[lacks]], limits)
+                per_weight = np.zeros(count)
+                per_weight[here] = costs / (amounts[here] @ book.weights)
+                local_costs = self._weight[mine] * per_weight[order[mine]]
+                paid[mine] = np.maximum(paid[mine], local_costs)
+                capacity = capacity - amounts[here[runs]].sum(axis=0)
+            if self._overlaps[at]:
+                top[rows] = _shares(bids.bids, np.maximum(capacity, 0.0))
+        return LocalResult(outbid, needed, paid, books)
+
+    def _bids(self, at: int, top: Floats) -> _LocalBids:
+        """Return the bids of a set, of which each gets at most `top`, [bids, resources]."""
+        bids, rows, known = self._opened.book.bids, self._rows[at], self._known[at]
+        cap = top[rows]
+        for each in known:
+            if np.array_equal(each.bids.cap, cap):
+                return each
+        of_set = Bids(bids.bid[rows], np.minimum(bids.floor[rows], cap), cap)
+        known.insert(0, _LocalBids(of_set, self._capacity[at]))
+        del known[_LOOKS:]
+        return known[0]
+
+
+def amounts_of(opened: OpenedBook, members: Bools | Ints) -> Floats:
     """Return [orders, resources]: the full size of these members' VMs."""
     places = opened.places
     size = places.view.size[places.members[members]]
@@ -199,15 +249,15 @@ def amounts_of(opened: OpenedBook, members: Bools) -> Floats:
 
 def _local_book(
     book: OrderBook,
-    bids: Bids,
-    capacity: Floats,
+    bids: _LocalBids,
     here: Ints,
     amounts: Floats,
+    surely: Bools,
     fits: Callable[[int], bool],
 ) -> tuple[OrderBook, Floats]:
     """Return the book of a local market, and the least that each order pays elsewhere.
 
-    `here` are the orders there, and `amounts` what their VMs need there.
+    `here` are the orders there, and `amounts` what their VMs need there. `surely` is [here].
     """
     orders = book.orders
     other_costs = (orders.bundle[here] - amounts) @ book.reserve
@@ -215,23 +265,25 @@ def _local_book(
     runs = None if orders.runs is None else orders.runs[here]
 
     def walk(ranked: Ints, needed: Floats, room: Floats) -> Walk:
-        return _walk(ranked, needed, room, lambda at: fits(int(here[at])))
+        return _walk(needed, room, surely[ranked], lambda at: fits(int(here[ranked[at]])))
 
     local = OrderBook(
-        bids,
+        bids.bids,
         LimitOrders(limit, amounts, runs),
-        capacity,
+        bids.capacity,
         book.weights,
         book.reserve,
         walk=walk,
+        known_demand=bids.demand,
     )
     return local, other_costs
 
 
-def _walk(ranked: Ints, needed: Floats, room: Floats, fits: Callable[[int], bool]) -> Walk:
+def _walk(needed: Floats, room: Floats, surely: Bools, fits: Callable[[int], bool]) -> Walk:
     """Look at orders as the market's machine code does, without their places on hosts.
 
-    Only orders that lack room are tested: these could raise what others pay.
+    Only orders that lack room, and don't surely fit, are tested: these could raise what others pay.
+    `fits` gets the place of an order in the walk.
     """
     (count, goods), none = needed.shape, np.zeros(0, dtype=np.int64)
     unknown, yes = np.zeros(count, dtype=bool), np.ones(count, dtype=bool)
@@ -246,7 +298,7 @@ def _walk(ranked: Ints, needed: Floats, room: Floats, fits: Callable[[int], bool
         before=np.zeros((count + 1, goods)),
         lacking=np.full(goods, count),
         calm=yes,
-        surely=unknown,
+        surely=surely,
         plain=yes,
         movable=yes,
         postponed=unknown,
@@ -264,7 +316,7 @@ def _walk(ranked: Ints, needed: Floats, room: Floats, fits: Callable[[int], bool
         to=none,
     )
     while walk_calm(walk) != DONE:
-        exists = fits(int(ranked[walk.state[AT]]))
+        exists = fits(int(walk.state[AT]))
         note_look(walk, True, exists, exists)
     return Walk(walk.runs, walk.placeless, walk.exist, walk.before, walk.lacking)
 

@@ -6,9 +6,10 @@ An order without room in the market raises prices only if it could ever run: bes
 VMs that bid, which may have to migrate, but without the other orders. A cloud may have thousands of
 such orders, and most of them fit easily. So all are tested at once first: an order surely fits if
 its running VMs have room where they are, and if as many of the roomiest hosts as it has waiting VMs
-have room for its largest, even beside the running VMs of all orders. For placing one VM after the
-other, each on the fullest host with room, always leaves one of these hosts to the next. Only the
-VMs of other orders are placed for the test.
+have room for its largest, even beside the running VMs of all orders. The requirement of each of its
+waiting VMs must allow so many of these hosts. For placing one VM after the other, each on the
+fullest host with room, always leaves one of these hosts to the next. Only the VMs of other orders
+are placed for the test.
 
 Without the floors of bids, an order could raise prices that could never run. Example: each of two
 hosts of 100 units has a VM with a floor of 60, which bids 50 for 90 units. An order of 50 units for
@@ -17,6 +18,7 @@ and would raise their price from 0.001 to 0.6.
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -81,6 +83,11 @@ class LoneOrders:
         self._others, self._stuck = others, stuck
         self._moves = moves
 
+    def under(self, rules: HardConstraints) -> "LoneOrders":
+        """Return these orders under rules that allow the VMs in no order the same."""
+        rest = self._rows, self._order, self._others, self._stuck
+        return LoneOrders(self._view, rules, *rest, deepcopy(self._moves))
+
     @cached_property
     def _alone(self) -> GangBoard:
         board = GangBoard(self._view, Board(self._view, self._others), self._rules)
@@ -93,20 +100,24 @@ class LoneOrders:
         view, rows, order = self._view, self._rows, self._order
         floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
         beside = view.capacity - _by_host(self._others, view.floor, len(view.hosts))
-        odd = ~self._rules.plain[rows] | (self._rules.requirement[rows] >= 0)
-        odd |= self._lacks_room(beside, floor)
+        odd = ~self._rules.plain[rows] | self._lacks_room(beside, floor)
         beside -= _by_host(place, floor, len(view.hosts))
         count = int(order.max(initial=-1)) + 1
-        surely = np.bincount(order, odd, count) == 0
-        waits = np.flatnonzero(place == NO_HOST)
+        surely: Bools = np.bincount(order, odd, count) == 0
+        waits = np.flatnonzero((place == NO_HOST) & surely[order])
         waiting = np.bincount(order[waits], minlength=count)
-        has_room = np.ones((count, _ROOMY), dtype=bool)
-        for free, needed in zip(self._roomiest(beside).T, floor.T, strict=True):
-            largest = np.zeros(count)
-            np.maximum.at(largest, order[waits], needed[waits])
-            has_room &= free >= largest[:, np.newaxis]
-        fits: Bools = surely & (has_room.sum(axis=1) >= waiting)
-        return fits
+        largest = np.zeros((count, floor.shape[1]))
+        np.maximum.at(largest, order[waits], floor[waits])
+        required = self._rules.requirement[rows[waits]]
+        classes, of_class = np.unique(required, return_inverse=True)
+        pairs = np.unique(order[waits] * len(classes) + of_class)
+        needs, row = np.divmod(pairs, max(len(classes), 1))
+        roomiest = self._roomiest(beside, classes)
+        has_room = np.ones((len(pairs), _ROOMY), dtype=bool)
+        for good in range(floor.shape[1]):
+            has_room &= roomiest[row, :, good] >= largest[needs, good, np.newaxis]
+        surely[needs[has_room.sum(axis=1) < waiting[needs]]] = False
+        return surely
 
     def _lacks_room(self, beside: Floats, floor: Floats) -> Bools:
         """Return [VMs in orders]: whether its host lacks room for all VMs of its order there."""
@@ -120,14 +131,14 @@ class LoneOrders:
         lacking[there] = lacks[pair]
         return lacking
 
-    def _roomiest(self, free: Floats) -> Floats:
-        """Return [_ROOMY, resources]: what is free on the open hosts with most room."""
-        free = free[self._view.open]
+    def _roomiest(self, free: Floats, classes: Ints) -> Floats:
+        """Return [classes, _ROOMY, resources]: what is free on the roomiest hosts of each."""
         typical = np.maximum(self._view.capacity.max(axis=0, initial=0.0), 1.0)
-        parts = (free / typical).min(axis=1)
-        roomiest = np.full((_ROOMY, free.shape[1]), -1.0)
-        best = np.argsort(-parts, kind="stable")[:_ROOMY]
-        roomiest[: len(best)] = free[best]
+        best = np.argsort(-(free / typical).min(axis=1), kind="stable")
+        roomiest = np.full((len(classes), _ROOMY, free.shape[1]), -1.0)
+        for row, of in enumerate(classes.tolist()):
+            hosts = best[self._rules.classes[of, best]][:_ROOMY]
+            roomiest[row, : len(hosts)] = free[hosts]
         return roomiest
 
     def fits(self, order: int, there: Ints, waiting: Ints) -> bool:

@@ -32,6 +32,7 @@ order 3 start on host 1 in the next period. It pays 2 credits, which order 2 wou
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 
@@ -74,6 +75,7 @@ from merkatd.placement.market.orders.order_reasons import (
 )
 from merkatd.placement.market.orders.order_stops import awaited_migrations, stopped_after
 
+Value = TypeVar("Value")
 FIRST = 1e12
 """The priority of VMs in orders over all others; tenants' priorities are far below."""
 _MOST_ROUNDS = 8
@@ -150,13 +152,20 @@ def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
         lacking[row] = part.lacking
     return ClearedOrders(
         terms=joined([part.terms for part in parts.values() if part.terms is not None]),
-        outcomes={order: its for part in parts.values() for order, its in part.outcomes.items()},
+        outcomes=_merged(part.outcomes for part in parts.values()),
         steps=tuple(step for part in parts.values() for step in part.steps),
-        reasons={vm: why for part in parts.values() for vm, why in part.reasons.items()},
+        reasons=_merged(part.reasons for part in parts.values()),
         lacking=lacking,
         offers=joined_offers([part.offers for part in parts.values() if part.offers is not None]),
-        allowed={vm: hosts for part in parts.values() for vm, hosts in part.allowed.items()},
+        allowed=_merged(part.allowed for part in parts.values()),
     )
+
+
+def _merged(parts: Iterable[Mapping[int, Value]]) -> dict[int, Value]:
+    merged: dict[int, Value] = {}
+    for part in parts:
+        merged.update(part)
+    return merged
 
 
 def _with_orders(
@@ -252,6 +261,8 @@ def _results(snapshot: Snapshot, market: ClearedMarket) -> ClearedOrders:
         )
     }
     awaited = awaited_migrations(snapshot, vms[displaced], stuck[displaced])
+    rows = places.orders.tolist()
+    of_vms = {at: its + stopped_after(awaited.get(rows[at])) for at, its in why.items()}
     asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
     asked &= ~is_one_of(snapshot.vms.order[vms], awaited)
     waiting |= stuck
@@ -267,11 +278,7 @@ def _results(snapshot: Snapshot, market: ClearedMarket) -> ClearedOrders:
             Stop(period=snapshot.period, vm=vm, reason=why[at])
             for vm, at in with_orders(displaced & asked)
         ),
-        reasons={
-            vm: why[at] + stopped_after(awaited.get(int(places.orders[at])))
-            for vm, at in with_orders(waiting | displaced)
-            if at in why
-        },
+        reasons={vm: of_vms[at] for vm, at in with_orders(waiting | displaced) if at in of_vms},
         lacking=cleared.lacking,
         offers=_offers(snapshot, view.market, book, cleared),
         allowed=allowed,

@@ -2,10 +2,10 @@
 
 # Note [Steps of the walk]
 
-`OrderPlaces` gives orders their hosts by rules with many cases, but most orders are plain: all of
-their VMs may use the same hosts, and none is held. For plain orders the machine code here does
-what `OrderPlaces.take` does, without a call from Python for each order. It stops where it
-needs more: `OrderPlaces.walk` does that part, and the walk goes on from there.
+`OrderPlaces` gives orders their hosts by rules with many cases, but most orders are plain: the
+requirement of each VM alone decides on its hosts, and none is held. For plain orders the machine
+code here does what `OrderPlaces.take` does, without a call from Python for each order. It stops
+where it needs more: `OrderPlaces.walk` does that part, and the walk goes on from there.
 
 - `walk_calm` needs no boards. It ends at the first order that may lack room on its hosts.
 - `walk_on` places the VMs of all further orders. `KEEP`, `START`, `ENTER` and `MOVE` are the
@@ -17,10 +17,14 @@ board is made. If the first order's VMs wait, `walk_on` passes it and all others
 
 from typing import NamedTuple
 
+import numpy as np
+
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
+from merkatd.market.limit_orders import Walk
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shelves import (
+    ATTEMPTS,
     Shelves,
     keep_all,
     leave_all,
@@ -44,9 +48,9 @@ WIDEN_NOW = 6
 
 LOOK, KEEP, START, ENTER, MOVE = 0, 1, 2, 3, 4
 """The parts of a look at an order."""
-AT, PART, NEXT, HOST, LEFT = 0, 1, 2, 3, 4
+AT, PART, NEXT, HOST, TRIED, LEFT = 0, 1, 2, 3, 4, 5
 """The entries of `state`: the place in the walk, the part, the next VM in it, the host without a
-free slot, and the number of VMs in `leaving`."""
+free slot, the failed attempts to place the order's VMs, and the number of VMs in `leaving`."""
 
 
 class OrderWalk(NamedTuple):
@@ -181,17 +185,52 @@ def take_places(
                 return DONE
             merge(walk.vms, there[:0], waiting)
             sort_by_size(walk.vms[: len(waiting)], now.size)
-            state[PART], state[NEXT] = START, 0
+            state[PART], state[NEXT], state[TRIED] = START, 0, 0
         else:
             leave_all(then, there)
             if not walk.movable[order]:
                 return -1
             merge(walk.vms, there, waiting)
             sort_by_size(walk.vms[: end - first], then.size)
-            state[PART], state[NEXT] = MOVE, 0
+            state[PART], state[NEXT], state[TRIED] = MOVE, 0, 0
     if state[PART] == MOVE:
         return move_whole(walk, then, order, first, waits, end)
     return start_beside(walk, then, now, order, waiting)
+
+
+@compiled
+def take_in_attempts(walk: OrderWalk, shelves: Shelves, vms: Ints) -> tuple[bool, int]:
+    """Place these VMs as `GangBoard.take` does, from the attempt and the VM in `state` on.
+
+    Return whether all are placed, and NO_HOST, or the host that has no free slot for the next VM.
+    """
+    state = walk.state
+    while True:
+        at, full = take_all(shelves, vms, state[NEXT], walk.classes, walk.requirement)
+        if full != NO_HOST:
+            state[NEXT] = at
+            return False, full
+        if at == len(vms):
+            return True, NO_HOST
+        leave_all(shelves, vms)
+        state[TRIED] += 1
+        if at == 0 or state[TRIED] == ATTEMPTS:
+            return False, NO_HOST
+        if state[TRIED] == 1 and are_alike(walk.requirement, vms):
+            return False, NO_HOST
+        vm = vms[at]
+        for behind in range(at, 0, -1):
+            vms[behind] = vms[behind - 1]
+        vms[0], state[NEXT] = vm, 0
+
+
+@compiled
+def are_alike(requirement: Ints, vms: Ints) -> bool:
+    """Return whether all of these VMs have the same requirement."""
+    differ = False
+    for vm in vms:
+        differ = differ or requirement[vm] != requirement[vms[0]]
+    return not differ
 
 
 @compiled
@@ -212,12 +251,11 @@ def start_beside(walk: OrderWalk, then: Shelves, now: Shelves, order: int, waiti
     """Take hosts for waiting VMs where there is room now and later; return as `take_places`."""
     state, count = walk.state, len(waiting)
     if state[PART] == START:
-        at, full = take_all(now, walk.vms[:count], state[NEXT], walk.classes, walk.requirement)
+        placed, full = take_in_attempts(walk, now, walk.vms[:count])
         if full != NO_HOST:
-            state[NEXT], state[HOST] = at, full
+            state[HOST] = full
             return WIDEN_NOW
-        if at < count:
-            leave_all(now, walk.vms[:count])
+        if not placed:
             return START_LATER
         for each in range(count):
             walk.to[each] = now.place[waiting[each]]
@@ -238,12 +276,11 @@ def start_beside(walk: OrderWalk, then: Shelves, now: Shelves, order: int, waiti
 def move_whole(walk: OrderWalk, then: Shelves, order: int, first: int, waits: int, end: int) -> int:
     """Take any hosts for all VMs of an order; return as `take_places` does."""
     state, vms = walk.state, walk.vms[: end - first]
-    at, full = take_all(then, vms, state[NEXT], walk.classes, walk.requirement)
+    placed, full = take_in_attempts(walk, then, vms)
     if full != NO_HOST:
-        state[NEXT], state[HOST] = at, full
+        state[HOST] = full
         return WIDEN_THEN
-    if at < len(vms):
-        leave_all(then, vms)
+    if not placed:
         return -1
     for each in range(first, waits):
         if then.place[walk.by_part[each]] != walk.hosts[each]:
@@ -251,3 +288,14 @@ def move_whole(walk: OrderWalk, then: Shelves, order: int, first: int, waits: in
             state[LEFT] += 1
     walk.later[order] = end > waits
     return DONE
+
+
+def take_over(walk: OrderWalk, place: int, before: Walk | None) -> None:
+    """Begin the walk at this place, with the results of another walk for all orders above."""
+    if before is None:
+        return
+    for of, then in zip((walk.runs, walk.placeless, walk.exist), before[:3], strict=True):
+        of[:place] = then[:place]
+    walk.before[: place + 1] = before.before[: place + 1]
+    walk.lacking[:] = np.where(before.lacking < place, before.lacking, len(walk.ranked))
+    walk.state[AT] = place
