@@ -27,7 +27,6 @@ from merkatd.placement.base import compiled
 from tests.clouds import crowded, tangled
 assert compiled._machine_code() is None
 assert (compiled._njit() is None) == (sys.argv[2] == "python"), sys.argv
-rng = np.random.default_rng(0)
 for strategy in sys.argv[1].split():
     for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1, 5)):
         decision = strategy_named(strategy).decide(snapshot)

@@ -278,9 +278,3 @@ class TestLimits:
         first = entry.decide(snapshot)
         assert first.plan.of(Migrate)
         assert entry.decide(snapshot, memory=first.memory).plan == first.plan
-
-    def test_a_memory_of_another_version_is_ignored(self) -> None:
-        """A memory stored by another version never changes a decision."""
-        snapshot = crowded(10, 1)
-        expected = tabu(snapshot, TabuSettings(), {}, RNG).plan
-        assert tabu(snapshot, TabuSettings(), {"version": 99, "x": 1}, RNG).plan == expected

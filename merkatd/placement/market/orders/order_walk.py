@@ -214,7 +214,7 @@ def take_in_attempts(walk: OrderWalk, shelves: Shelves, vms: Ints) -> tuple[bool
             return True, NO_HOST
         leave_all(shelves, vms)
         state[TRIED] += 1
-        if at == 0 or state[TRIED] == ATTEMPTS:
+        if at == 0 or state[TRIED] >= ATTEMPTS:
             return False, NO_HOST
         if state[TRIED] == 1 and are_alike(walk.requirement, vms):
             return False, NO_HOST
