@@ -21,7 +21,6 @@ from tests.lengths import SOAK
 
 PROGRAM = """
 import sys
-import numpy as np
 from merkatd.placement import strategy_named
 from merkatd.placement.base import compiled
 from tests.clouds import crowded, tangled

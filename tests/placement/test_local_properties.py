@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from merkatd.cluster import Decision, Requirements, Snapshot
+from merkatd.cluster import Decision, Requirements, Snapshot, Stop
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.market.orders.order_clearing import clear_orders
 from tests.lengths import shorten
@@ -144,3 +145,13 @@ def test_a_higher_limit_stops_no_order_on_a_host_of_its_own_market(
         raised = results(replace(snapshot, vms=replace(snapshot.vms, bid=bid)))
         if before[order][0]:
             assert raised[order] == before[order]
+
+
+@pytest.mark.parametrize("seed", [275, 599, 1263])
+def test_a_displaced_vm_that_could_not_be_moved_says_what_would_start_it(seed: int) -> None:
+    """Not that its order pays for the present host, which it leaves."""
+    snapshot = with_requirements(seed)
+    decision = decided(snapshot)
+    stopped = {step.vm for step in decision.plan.of(Stop)}
+    assert stopped
+    assert all(" waits: " in decision.reasons[vm] for vm in stopped)

@@ -111,8 +111,9 @@ def nested_sets(seed: int) -> Snapshot:
 @pytest.mark.parametrize("seed", range(CLOUDS))
 def test_a_look_at_local_markets_does_not_depend_on_earlier_looks(seed: int) -> None:
     """Nor does it matter whether the orders that fit on hosts are known before."""
-    opened, rng = opened_book(nested_sets(seed), 0, PRICING), np.random.default_rng(seed)
-    sets = local_sets(opened)
+    snapshot, rng = nested_sets(seed), np.random.default_rng(seed)
+    opened = opened_book(snapshot, 0, PRICING)
+    sets = local_sets(opened, snapshot.vms.owner[opened.places.view.vms])
     assert sets is not None
     markets, fits = LocalMarkets(sets, opened), rng.random(len(opened.places.orders)) < 0.5
     unknown = np.zeros_like(fits)

@@ -1,8 +1,8 @@
 """Random numbers that can be drawn again.
 
-A decision of the same period of the same market draws the same numbers, however often and wherever
-it is made: in the period itself, for its plan, for an approval, or after a restart. A saved snapshot
-has no seed, so its decision draws others.
+The same period of the same market draws the same numbers, however often and wherever it is decided:
+in the period itself, for its plan, for an approval, or after a restart. A saved snapshot has no
+seed, so its decision draws others.
 """
 
 from hashlib import blake2b

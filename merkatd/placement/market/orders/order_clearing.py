@@ -108,7 +108,7 @@ def decide_with_orders(
     orders would use up the decisions. Then all is decided again. In the last decision no order
     starts, so that no VM is displaced for an order that does not come.
     """
-    late, has_takers = dict[int, str](), False
+    late, kept, has_takers = dict[int, str](), dict[int, str](), False
     for turn in range(_MOST_ROUNDS + 1):
         if turn == _MOST_ROUNDS:
             snapshot, others = without_starting_orders(snapshot)
@@ -123,16 +123,16 @@ def decide_with_orders(
         seen = with_order_terms(snapshot, cleared.terms)
         counted = narrowed_to(seen, cleared.allowed, "the hosts whose bids its limit order pays")
         decision = strategy(_with_destinations(counted, cleared.terms))
-        leftover = {
-            **split_orders(seen, decision.plan),
-            **unmoved_vms(seen, cleared.allowed, Plan((*cleared.steps, *decision.plan))),
-        }
-        if not leftover:
+        split = split_orders(seen, decision.plan)
+        unmoved = unmoved_vms(seen, cleared.allowed, Plan((*cleared.steps, *decision.plan)))
+        if not split and not unmoved:
             break
-        late |= leftover
-        snapshot = without_places(snapshot, late.keys())
+        late |= split
+        kept |= unmoved
+        snapshot = without_places(snapshot, late.keys() | kept.keys())
     decision = _with_orders(seen, pricing, decision, cleared)
-    return replace(decision, reasons={**decision.reasons, **late})
+    # The order of a VM that was kept where it is may wait in the end, for a reason of its own.
+    return replace(decision, reasons={**kept, **decision.reasons, **late})
 
 
 def _with_destinations(seen: Snapshot, terms: OrderTerms | None) -> Snapshot:
