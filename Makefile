@@ -4,16 +4,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide orders balance period reactor observe requirements charge storage limits api groups policies probe bus simulator
+BENCHMARKS := decide orders balance period reactor observe requirements charge storage limits api groups policies probe bus simulator kernel agents conformance pages
 # Debian packages that tests use, each with a file of it.
 PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
-	libvirt-dev:/usr/include/libvirt/libvirt.h openssh-server:/usr/sbin/sshd
+	libvirt-dev:/usr/include/libvirt/libvirt.h openssh-server:/usr/sbin/sshd \
+	haproxy:/usr/sbin/haproxy nginx-light:/usr/sbin/nginx
 
 # Tests start hundreds of programs. Without their compiled modules each would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo check check-beside test pytest compile test-real test-xen pictures deb packages libvirt soak bench clean
+.PHONY: help venv demo check check-beside test pytest compile test-real test-xen pictures deb client packages libvirt soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -24,7 +25,7 @@ venv: $(STAMP)  ## the virtual environment in .venv, with all that development n
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "merkat needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,mysql,simulator,cluster,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,mysql,simulator,cluster,parquet,dev]'
 	@touch $@
 
 demo: venv  ## a minute of a cloud that divides itself by price; Ctrl-C ends it
@@ -60,7 +61,7 @@ packages:
 	test -n "$$missing" || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then as=env; else as='sudo -n env'; fi; \
 	{ $$as apt-get -qq update && $$as DEBIAN_FRONTEND=noninteractive \
-	  apt-get -qq install -y --no-install-recommends $$missing; } >/dev/null 2>&1 \
+	  sh packaging/without_services.sh apt-get -qq install -y --no-install-recommends $$missing; } >/dev/null 2>&1 \
 	|| printf '\n*** LEFT OUT: the tests that need %s, which could not be installed ***\n\n' "$$missing" >&2
 
 libvirt: venv packages
@@ -79,6 +80,9 @@ pictures: venv  ## the pictures of the pages in docs/, from a demo in Chromium
 
 deb: venv  ## the Debian package, in dist/; on Debian 12 with libvirt-dev, pkg-config, gcc, python3-dev
 	packaging/build-deb $(BIN)/python
+
+client: venv  ## the tenants' command merkat as a wheel and as a Debian package, in dist/
+	packaging/build-client $(BIN)/python
 
 soak: venv  ## the faults by the hundred, and all tests in their whole length
 	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest

@@ -20,7 +20,7 @@ from merkatd.cluster import Snapshot
 from merkatd.cluster.orders import with_order_terms
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.orders.order_clearing import clear_orders
 from tests.clouds import crowded
 
@@ -55,7 +55,7 @@ def main(seed: int) -> int:
     """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     entry = strategy_named("tabu")
-    settings = replace(entry.settings, pricing=PRICING)
+    settings = replace(entry.defaults, pricing=PRICING)
     for hosts in (1_000, 10_000):
         snapshot = with_gangs(crowded(hosts, seed=1), seed, WAITING)
         name = f"{len(snapshot.vms)} VMs"

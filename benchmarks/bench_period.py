@@ -127,7 +127,7 @@ async def one_round(context: PeriodContext, laps: Laps, passes: Callable[[], Non
     memory = decided.decision.memory[market.name]
 
     async def strategy() -> object:
-        return entry.decide(seen.snapshot, entry.settings, memory)
+        return entry.decide(seen.snapshot, entry.defaults, memory)
 
     async def limits() -> object:
         return decide_limits(seen.snapshot, decided.decision, seen.in_force, {}, context.limits)

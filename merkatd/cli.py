@@ -6,11 +6,12 @@ Exit codes: 0 success; 1 failure, with the reason on standard error; 2 invalid a
 
 import argparse
 import gc
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
 
+from merkatd.commands.screens.program_run import run_program
+from merkatd.commands.socket_door import SOCKET_DOOR
 from merkatd.commands.terminal.command_parser import Parser
 from merkatd.commands.terminal.command_verb import Verb
 
@@ -28,18 +29,23 @@ _PLACES = {
     "tenant": "money_commands",
     "budget": "money_commands",
     "statement": "statement_command",
+    "share": "reports.tenant_commands",
+    "report": "reports.tenant_commands",
     "quote": "market_commands",
+    "capacity": "reports.capacity_command",
     "log": "history_commands",
-    "plan": "plan_commands",
+    "plan": "decisions.plan_commands",
+    "whatif": "reports.whatif_command",
     "mode": "control_commands",
     "shadow": "history_commands",
     "platform": "platform_command",
-    "host": "control_commands",
+    "host": "decisions.host_command",
     "pause": "control_commands",
     "resume": "control_commands",
     "limits": "vm_commands",
     "release": "control_commands",
-    "snapshot": "plan_commands",
+    "snapshot": "decisions.saved_snapshots",
+    "strategy": "decisions.strategy_commands",
     "driver": "programs.setup_commands",
     "embedded": "programs.embedded_command",
     "experiment": "programs.experiment_command",
@@ -73,6 +79,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, help=verb.summary, description=verb.description, allow_abbrev=False
         )
+        command.set_defaults(door=SOCKET_DOOR)
         verb.add_arguments(command)
         command.set_defaults(run=verb.run, summary=verb.summary, parser=parser)
     return top_level
@@ -106,19 +113,13 @@ def _parse_program() -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code of the process."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # the terminal may lack some characters
-    try:
+
+    def work() -> int:
         parsed = _parse_program() if arguments is None else _parse(arguments)
         code: int = parsed.run(parsed)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return code
+        return code
+
+    return run_program("merkatd", work)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ Exit codes: 0 done; 1 not done, standard error says why; 2 the command's words w
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+from merkatd.commands.screens.program_run import run_program
 from merkatd.commands.terminal.command_parser import WRONG_WORDS, Parser, print_failure
 from onegroup import create_verb, edit_verbs, help_verbs, show_verbs
 from onegroup.verb import named, program
@@ -67,19 +67,13 @@ def verb_first(words: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the process's exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal may lack some characters
     words = verb_first(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in help_verbs.VERBS:
-        return print_failure(words[0], help_verbs.answer(words[0]), WRONG_WORDS, program())
-    try:
+
+    def work() -> int:
+        if words and words[0] in help_verbs.VERBS:
+            return print_failure(words[0], help_verbs.answer(words[0]), WRONG_WORDS, program())
         parsed = parser().parse_args(words)
         code: int = parsed.run(parsed)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return code
+        return code
+
+    return run_program(program(), work)

@@ -42,6 +42,8 @@ def template(word: str) -> TemplateArgument:
         raise TemplateArgumentError(f"{shortened(word)}: {error.strerror}") from None
     except ValueError:
         raise TemplateArgumentError(f"{shortened(word)}: not a valid file name") from None
+    if path.is_dir():
+        raise TemplateArgumentError(f"{shortened(word)}: is a folder; name a file")
     if "/" in word:
         raise TemplateArgumentError(f"{shortened(word)}: no such file")
     return {"template_name": word}

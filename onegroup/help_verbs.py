@@ -11,6 +11,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS, completion_script
 from merkatd.commands.terminal.manual_pages import page
 from merkatd.commands.terminal.table_columns import shortened
+from merkatd.commands.words.suggestions import hint
 from onegroup.verb import NAME, program
 
 _LONGEST_LINE = 256
@@ -75,7 +76,7 @@ def _manual(arguments: argparse.Namespace) -> int:
     all_words = model_of(arguments.parser())
     known = sorted(command.name for command in all_words.commands)
     if arguments.verb is not None and arguments.verb not in known:
-        why = f"unknown verb {shortened(arguments.verb)}; known: {', '.join(known)}"
+        why = f"unknown verb {shortened(arguments.verb)}; {hint(arguments.verb, known)}"
         return print_failure("manual", why, WRONG_WORDS, program())
     print("\n".join(page(all_words, arguments.verb)))
     return DONE

@@ -44,6 +44,7 @@ GROUPS = ScreenTable(
             ColumnFormat.CREDITS,
             "credits a period if its VMs use all their CPU",
             optional=True,
+            kept=True,
         ),
         Column("STAT", "state", ColumnFormat.TEXT, "active, or ending after it was deleted"),
         Column(
@@ -169,7 +170,7 @@ def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
             _page if single else None,
             whole=single,
         )
-        print_lines(lines, again=arguments.delay is not None)
+        print_lines(lines, again=arguments.delay is not None, pager=not arguments.no_pager)
         if arguments.delay is None:
             return DONE
         sleep(arguments.delay)
@@ -182,6 +183,7 @@ def _page(row: Any, cells: int | None) -> Sequence[str]:
 
 def _lines(row: Any, cells: int | None) -> Iterator[str]:
     yield f"GROUP {row['id']} INFORMATION"
+    rate = credits_text(row["spending_rate"])
     for name, value in (
         ("ID", row["id"]),
         ("NAME", row["name"]),
@@ -189,8 +191,8 @@ def _lines(row: Any, cells: int | None) -> Iterator[str]:
         ("GROUP", row["group"] or row["user_group"]),
         ("STATE", row["state"]),
         ("MARKET", row["market"]),
-        ("SPENDING RATE", f"{row['spending_rate']:g} credits for each core used for a period"),
-        ("OF A VM", f"{row['rate_of_a_vm']:g}"),
+        ("SPENDING RATE", f"{rate} credits for each core used for a period"),
+        ("OF A VM", credits_text(row["rate_of_a_vm"])),
         ("VMS", f"{row['nvm']} wanted, {row['running']} running"),
         ("CPU", f"{figure(row['cpu'])} % of a core"),
         ("COST AT MOST", f"{credits_text(row['cost_at_most'])} credits a period"),

@@ -2,10 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
-from merkatd.client import Groups, Merkat, MerkatError
+from merkatd.client import Groups, Merkat, MerkatError, UnreachableError
 from merkatd.client.merkat import default_session
 from merkatd.commands.terminal import command_parser
 from merkatd.commands.terminal.command_parser import (
@@ -16,8 +18,24 @@ from merkatd.commands.terminal.command_parser import (
 )
 from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.table_columns import shortened
+from merkatd.commands.words.ways_out import os_reason
 
+_NO_DAEMON = (
+    "check that the daemon runs, and its address, which is from --endpoint, MERKAT_XMLRPC or"
+    " ~/.one/merkat_xmlrpc"
+)
 NAME, BESIDE = "onegroup", "merkat-onegroup"
+_PROGRAM: ContextVar[str | None] = ContextVar("program", default=None)
+
+
+@contextmanager
+def running_as(program: str) -> Iterator[None]:
+    """Let the verbs name another program: they also belong to `merkat group`."""
+    token = _PROGRAM.set(program)
+    try:
+        yield
+    finally:
+        _PROGRAM.reset(token)
 
 
 def named(text: str) -> str:
@@ -26,7 +44,9 @@ def named(text: str) -> str:
 
 
 def program() -> str:
-    """Return the name by which the command was called, if it is one of its two names."""
+    """Return the name by which the command was called, if it is one of its names."""
+    if (outer := _PROGRAM.get()) is not None:
+        return outer
     called = Path(sys.argv[0]).name
     return called if called == BESIDE else NAME
 
@@ -43,6 +63,16 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
         help="the daemon's address (default: MERKAT_XMLRPC, else ~/.one/merkat_xmlrpc, else"
         " port 2634 of this machine); ONE_AUTH names the file with the login",
     )
+    parser.set_defaults(client=_client)
+
+
+def _client(arguments: argparse.Namespace) -> AbstractContextManager[Merkat]:
+    try:
+        return Merkat(arguments.endpoint)
+    except OSError as error:
+        raise NotDoneError(
+            f"{error}: the daemon's address must be like http://SERVER:2634/RPC2; {_NO_DAEMON}"
+        ) from None
 
 
 def add_group(parser: argparse.ArgumentParser) -> None:
@@ -55,17 +85,18 @@ def add_group(parser: argparse.ArgumentParser) -> None:
 def ask_groups(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int]) -> int:
     """Run the work of a verb with the daemon's groups and return the exit code."""
     try:
-        with Merkat(arguments.endpoint) as merkat:
+        with arguments.client(arguments) as merkat:
             return work(Groups(merkat))
     except ConflictingArgumentsError as error:
         return print_failure(verb, str(error), WRONG_WORDS, program())
+    except UnreachableError as error:
+        return print_failure(verb, f"{error}; {_NO_DAEMON}", NOT_DONE, program())
     except (MerkatError, NotDoneError, TemplateArgumentError) as error:
         return print_failure(verb, str(error), NOT_DONE, program())
     except BrokenPipeError:
         raise
     except OSError as error:
-        why = f"{error.filename or 'output'}: {error.strerror}"
-        return print_failure(verb, why, NOT_DONE, program())
+        return print_failure(verb, os_reason(error), NOT_DONE, program())
 
 
 def id_of(groups: Groups, word: str) -> int:

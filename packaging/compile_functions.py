@@ -63,7 +63,7 @@ def run_strategies() -> None:
         entry.decide(crowded(12, 1))
     tabu = registry.strategy_named("tabu")
     for objective in objectives:
-        settings = replace(tabu.settings, objective=objective)
+        settings = replace(tabu.defaults, objective=objective)
         for hosts in (4, 12):
             tabu.decide(crowded(hosts, 1), settings=settings)
 

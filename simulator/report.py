@@ -1,15 +1,25 @@
 """Reports of experiments as text, CSV and plots."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from simulator.experiments.experiment import ExperimentReport, Grid, Rows
 
+ERROR_BARS = 30
+"""The most error bars of a curve; the curve itself has all points."""
+
 
 def write_csv(rows: Rows, path: Path) -> None:
-    """Write a line for each run; values that a system lacks are empty."""
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    """Write a line for each run; values that a system lacks are empty. Tables are left out."""
+    names = list(
+        dict.fromkeys(
+            name
+            for row in rows.values()
+            for name, value in row.items()
+            if not isinstance(value, Mapping)
+        )
+    )
     with path.open("w", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["system", "level", "seed", *names])
@@ -34,7 +44,10 @@ def draw(report: ExperimentReport, title: str, path: Path) -> bool:
     for axis, panel in zip(axes[0], report.panels, strict=True):
         for curve in panel.curves:
             if any(curve.spread):
-                axis.errorbar(curve.x, curve.y, curve.spread, label=curve.name, capsize=2)
+                every = -(-len(curve.x) // ERROR_BARS)
+                axis.errorbar(
+                    curve.x, curve.y, curve.spread, label=curve.name, capsize=2, errorevery=every
+                )
             else:
                 axis.plot(curve.x, curve.y, label=curve.name)
         axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)

@@ -9,15 +9,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from merkatd.base.toml_reader import TomlTable, count, duration, name, number, one_of, text
+from merkatd.base.toml_reader import TomlTable, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
-from merkatd.placement.registry import STRATEGIES
 from simulator.experiments.compared_systems import EASY, EDF, EDF_PERIODS, FCFS, ORDERS, PAPER
-from simulator.model.simulated_cloud import CORE, HPC2N, OperationCosts, SimulatedCloud
+from simulator.model.simulated_cloud import (
+    CORE,
+    HPC2N,
+    OperationCosts,
+    SimulatedCloud,
+    strategies_with_prices,
+)
+from simulator.scenarios.scenario_values import (
+    MAX_COUNT,
+    ScenarioError,
+    at_least_one,
+    pair,
+    positive,
+    several,
+    some_time,
+)
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.job_applications import (
     Application,
@@ -29,13 +42,8 @@ from simulator.workloads.job_applications import (
 from simulator.workloads.lublin import lublin
 
 SYSTEMS = (FCFS, EASY, EDF, EDF_PERIODS, PAPER, ORDERS)
-MAX_COUNT = 1_000_000
 _KINDS = tuple(kind.value for kind in TenantKind)
 Make = Callable[[np.random.Generator], tuple[Application, ...]]
-
-
-class ScenarioError(Exception):
-    """Raised for an invalid scenario file; the message has a line for each error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +89,7 @@ def scenario_of(path: Path) -> Scenario:
 
 def _scenario(table: TomlTable, path: Path) -> Scenario:
     cloud = _cloud(table.table("cloud"))
-    systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, ORDERS))
+    systems = table.take("systems", several(one_of(*SYSTEMS)), (EDF, ORDERS))
     # Queues count only cores: with them, a task may need at most the memory of its core's part.
     most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) - {PAPER, ORDERS} else 1.0)
     parts = [
@@ -98,7 +106,7 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
     scenario = Scenario(
         name=table.take("name", name, path.stem),
         systems=systems,
-        levels=table.take("levels", _several(_positive), (1.0,)),
+        levels=table.take("levels", several(positive), (1.0,)),
         cloud=cloud,
         parts=tuple(parts),
     )
@@ -115,17 +123,17 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
     }
     costs.end()
     cloud = SimulatedCloud(
-        nodes=table.take("nodes", _at_least_one, HPC2N.nodes),
-        cpu=table.take("cores", _at_least_one, int(HPC2N.cpu / CORE)) * CORE,
-        memory_mib=table.take("memory_mib", _positive, HPC2N.memory_mib),
-        strategy=table.take("strategy", one_of(*STRATEGIES), HPC2N.strategy),
+        nodes=table.take("nodes", at_least_one, HPC2N.nodes),
+        cpu=table.take("cores", at_least_one, int(HPC2N.cpu / CORE)) * CORE,
+        memory_mib=table.take("memory_mib", positive, HPC2N.memory_mib),
+        strategy=table.take("strategy", one_of(*strategies_with_prices()), HPC2N.strategy),
         rule=PriceRule(
             table.take("price_rule", one_of(*(rule.value for rule in PriceRule)), HPC2N.rule.value)
         ),
-        reserve_cpu=table.take("reserve_cpu", _positive, HPC2N.reserve_cpu),
-        reserve_memory=table.take("reserve_memory", _positive, HPC2N.reserve_memory),
-        period_s=table.take("period", _some_time, HPC2N.period_s),
-        renewal_s=table.take("renewal", _some_time, HPC2N.renewal_s),
+        reserve_cpu=table.take("reserve_cpu", positive, HPC2N.reserve_cpu),
+        reserve_memory=table.take("reserve_memory", positive, HPC2N.reserve_memory),
+        period_s=table.take("period", some_time, HPC2N.period_s),
+        renewal_s=table.take("renewal", some_time, HPC2N.renewal_s),
         costs=OperationCosts(**given),
     )
     table.end()
@@ -135,15 +143,15 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
 def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: float) -> Make:
     """Return the function that makes a workload, from a trace or the Lublin-Feitelson model."""
     trace = table.take("trace", text, "")
-    jobs = table.take("jobs", _at_least_one, 1000)
-    largest = table.take("largest", _at_least_one, cloud.cores)
-    span_s = table.take("span", _some_time, 0.0)
-    mean_run_s = table.take("mean_run", _some_time, 0.0)
-    burst = table.take("burst", _at_least_one, 1)
+    jobs = table.take("jobs", at_least_one, 1000)
+    largest = table.take("largest", at_least_one, cloud.cores)
+    span_s = table.take("span", some_time, 0.0)
+    mean_run_s = table.take("mean_run", some_time, 0.0)
+    burst = table.take("burst", at_least_one, 1)
     spread_s = table.take("burst_spread", duration, 60.0)
-    least, most = table.take("deadlines", _pair, (1.5, 10.0))
+    least, most = table.take("deadlines", pair, (1.5, 10.0))
     a_core = CORE / cloud.cpu
-    least_memory, most_memory = table.take("memory", _pair, (0.2 * a_core, a_core))
+    least_memory, most_memory = table.take("memory", pair, (0.2 * a_core, a_core))
     if most_memory * cloud.memory_mib > most_mib * (1 + 1e-9):
         table.wrong("memory", f"must be parts of a node's, at most {_most(most_mib, cloud)}")
     terms = TaskAssignment(
@@ -151,7 +159,7 @@ def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: flo
         boot_s=cloud.costs.boot_s,
         least_factor=least,
         most_factor=most,
-        base_budget=table.take("budget", _positive, 2000.0),
+        base_budget=table.take("budget", positive, 2000.0),
         least_memory=least_memory,
         most_memory=most_memory,
         tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
@@ -187,17 +195,17 @@ def _scaled(jobs: list[SwfJob], span_s: float, mean_run_s: float) -> list[SwfJob
 
 def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Application:
     """Return the application of an [[application]] table."""
-    run_s = table.need("run", _some_time, 1.0)
+    run_s = table.need("run", some_time, 1.0)
     ideal_s = run_s + cloud.costs.boot_s
     application = Application(
         number=0,
         submit_s=table.take("submit", duration, 0.0),
         run_s=run_s,
-        tasks=table.take("tasks", _at_least_one, 1),
-        memory_mib=table.take("memory_mib", _positive, cloud.memory_mib * CORE / cloud.cpu),
+        tasks=table.take("tasks", at_least_one, 1),
+        memory_mib=table.take("memory_mib", positive, cloud.memory_mib * CORE / cloud.cpu),
         ideal_s=ideal_s,
-        deadline_s=table.need("deadline", _some_time, ideal_s),
-        budget=table.take("budget", _positive, 1000.0),
+        deadline_s=table.need("deadline", some_time, ideal_s),
+        budget=table.take("budget", positive, 1000.0),
         tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
     )
     table.end()
@@ -213,36 +221,3 @@ def _most(most_mib: float, cloud: SimulatedCloud) -> str:
     if part == 1.0:
         return "1, the whole node"
     return f"{part:.3g}, as fcfs, easy and edf count only cores"
-
-
-def _positive(value: Any) -> float:
-    if number(value) <= 0:
-        raise ValueError("must be a number above 0")
-    return float(value)
-
-
-def _at_least_one(value: Any) -> int:
-    if count(MAX_COUNT)(value) < 1:
-        raise ValueError(f"must be a whole number from 1 to {MAX_COUNT}")
-    return int(value)
-
-
-def _some_time(value: Any) -> float:
-    if duration(value) <= 0:
-        raise ValueError('must be a time above 0, like "90s" or "2h"')
-    return duration(value)
-
-
-def _pair(value: Any) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2 or not value[0] <= value[1]:
-        raise ValueError("must be the least and the greatest, as in [1.5, 10]")
-    return _positive(value[0]), _positive(value[1])
-
-
-def _several(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    def each(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or not value:
-            raise ValueError("must be a list of at least one value")
-        return tuple(read(value) for value in value)
-
-    return each

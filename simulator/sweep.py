@@ -36,8 +36,13 @@ def sweep(
     file: Path,
     pool: Executor,
     progress: Progress = lambda _done, _all, _left_s: None,
+    failed: dict[Task, Exception] | None = None,
 ) -> Rows:
-    """Run the missing tasks, and return the rows of all tasks, including stored ones."""
+    """Run the missing tasks, and return the rows of all tasks, including stored ones.
+
+    Runs that fail are added to `failed`, and the others go on; without it, the first failure ends
+    the sweep. Rows are kept in either case.
+    """
     tasks, code = experiment.tasks(options), fingerprint(experiment.measure)
     known = _known(file, options)
     rows = {task: known[task.key, code] for task in tasks if (task.key, code) in known}
@@ -47,21 +52,32 @@ def sweep(
     futures = {pool.submit(_measured, experiment.measure, task, options): task for task in left}
     try:
         with file.open("a") as lines:
-            for done, (task, (row, ran)) in enumerate(_finished(futures), start=1):
-                if ran != code:
-                    raise ClusterError(
-                        "a worker runs other sources of Merkat or another numpy or scipy than this"
-                        f" process (fingerprint {ran}, here {code}); install the same on all"
-                    )
-                rows[task] = row
-                lines.write(_line(task.key, code, row))
-                lines.flush()
+            for done, (task, future) in enumerate(_finished(futures), start=1):
+                error = future.exception()
+                if failed is not None and isinstance(error, Exception):
+                    failed[task] = error
+                else:
+                    rows[task] = _row_of(future, code)
+                    lines.write(_line(task.key, code, rows[task]))
+                    lines.flush()
+                over = len(rows) + len(failed or ())
                 passed_s = time.monotonic() - begin_s
-                progress(len(rows), len(tasks), passed_s / done * (len(left) - done))
+                progress(over, len(tasks), passed_s / done * (len(left) - done))
     finally:
         for future in futures:
             future.cancel()
-    return {task: rows[task] for task in tasks}
+    return {task: rows[task] for task in tasks if task in rows}
+
+
+def _row_of(future: "Future[tuple[Row, str]]", code: str) -> Row:
+    """Return the row of a run; raise ClusterError if other sources computed it."""
+    row, ran = future.result()
+    if ran != code:
+        raise ClusterError(
+            "a worker runs other sources of Merkat or another numpy or scipy than this"
+            f" process (fingerprint {ran}, here {code}); install the same on all"
+        )
+    return row
 
 
 def stored(experiment: Experiment, options: ExperimentOptions, file: Path) -> Rows:
@@ -153,21 +169,28 @@ def _line(key: str, code: str, row: Row) -> str:
 
 def _finished(
     futures: dict["Future[tuple[Row, str]]", Task],
-) -> Iterator[tuple[Task, tuple[Row, str]]]:
-    """Yield tasks with their rows as they end; before a failure, yield all finished ones."""
+) -> Iterator[tuple[Task, "Future[tuple[Row, str]]"]]:
+    """Yield tasks with their runs as they end; before a failure, yield all finished ones."""
     left = dict(futures)
     for future in as_completed(futures):
+        if future not in left:
+            continue
         task = left.pop(future)
         if future.exception() is not None:
-            for other, its in left.items():
+            for other, its in list(left.items()):
                 if other.done() and not other.cancelled() and other.exception() is None:
-                    yield its, other.result()
-        yield task, future.result()
+                    del left[other]
+                    yield its, other
+        yield task, future
 
 
 def _heading(options: ExperimentOptions) -> dict[str, object]:
     heading: dict[str, object] = {"trace": _print(options.trace), "quick": options.quick}
-    return heading | ({"scenario": _print(options.scenario)} if options.scenario else {})
+    if options.scenario:
+        heading["scenario"] = _print(options.scenario)
+    if options.inputs:
+        heading["inputs"] = [_print(file) for file in options.inputs]
+    return heading
 
 
 def _print(file: Path | None) -> str | None:

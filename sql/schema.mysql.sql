@@ -113,6 +113,7 @@ CREATE TABLE orders (
 	what VARCHAR(16) NOT NULL,
 	host INTEGER NOT NULL,
 	who VARCHAR(64) NOT NULL,
+	origin VARCHAR(64) NOT NULL DEFAULT '',
 	CONSTRAINT pk_orders PRIMARY KEY (id)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
@@ -147,6 +148,7 @@ CREATE TABLE plans (
 	who VARCHAR(64),
 	approved_s DOUBLE,
 	ended_s DOUBLE,
+	drawn INTEGER,
 	CONSTRAINT pk_plans PRIMARY KEY (id)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
@@ -167,11 +169,12 @@ CREATE TABLE rounds (
 
 CREATE TABLE strategy_memories (
 	market VARCHAR(64) NOT NULL,
+	watches BOOL NOT NULL,
 	strategy VARCHAR(64) NOT NULL,
 	version INTEGER NOT NULL,
 	period INTEGER NOT NULL,
 	data MEDIUMBLOB NOT NULL,
-	CONSTRAINT pk_strategy_memories PRIMARY KEY (market)
+	CONSTRAINT pk_strategy_memories PRIMARY KEY (market, watches)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE tenant_groups (
@@ -201,6 +204,12 @@ CREATE TABLE transactions (
 
 CREATE INDEX ix_transactions_at_s ON transactions (at_s);
 
+CREATE TABLE use_samples (
+	at_s DOUBLE NOT NULL,
+	data MEDIUMBLOB NOT NULL,
+	CONSTRAINT pk_use_samples PRIMARY KEY (at_s)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
 CREATE TABLE vm_groups (
 	id BIGINT NOT NULL AUTO_INCREMENT,
 	token VARCHAR(64) NOT NULL,
@@ -221,6 +230,13 @@ CREATE TABLE vm_groups (
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE INDEX ix_vm_groups_ended_s ON vm_groups (ended_s);
+
+CREATE TABLE vm_histories (
+	vm INTEGER NOT NULL,
+	moved_s DOUBLE,
+	saved BOOL NOT NULL,
+	CONSTRAINT pk_vm_histories PRIMARY KEY (vm)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE allocations (
 	period INTEGER NOT NULL,
@@ -292,6 +308,7 @@ CREATE TABLE platforms (
 	report MEDIUMTEXT,
 	memory MEDIUMTEXT,
 	performance DOUBLE,
+	first_ran_s DOUBLE,
 	CONSTRAINT pk_platforms PRIMARY KEY (id),
 	CONSTRAINT uq_platforms_token UNIQUE (token),
 	CONSTRAINT fk_platforms_account FOREIGN KEY(account) REFERENCES accounts (id)
@@ -422,6 +439,40 @@ CREATE INDEX ix_vm_group_vms_gone_s ON vm_group_vms (gone_s);
 
 CREATE INDEX ix_vm_group_vms_vm_group ON vm_group_vms (vm_group);
 
+CREATE TABLE job_runs (
+	platform BIGINT NOT NULL,
+	owner INTEGER NOT NULL,
+	template VARCHAR(64) NOT NULL,
+	ended_s DOUBLE,
+	ran_s DOUBLE NOT NULL,
+	cpu_s DOUBLE NOT NULL,
+	memory_mib DOUBLE NOT NULL,
+	done DOUBLE,
+	samples INTEGER NOT NULL,
+	sampled_s DOUBLE NOT NULL,
+	every_s DOUBLE NOT NULL,
+	finished MEDIUMTEXT NOT NULL,
+	stages MEDIUMTEXT NOT NULL,
+	profile MEDIUMTEXT NOT NULL,
+	from_runs INTEGER NOT NULL,
+	CONSTRAINT pk_job_runs PRIMARY KEY (platform),
+	CONSTRAINT fk_job_runs_platform FOREIGN KEY(platform) REFERENCES platforms (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_job_runs_ended_s ON job_runs (ended_s);
+
+CREATE INDEX ix_job_runs_owner_template ON job_runs (owner, template);
+
+CREATE TABLE job_samples (
+	platform BIGINT NOT NULL,
+	ran_s DOUBLE NOT NULL,
+	cpu_s DOUBLE NOT NULL,
+	memory_mib DOUBLE NOT NULL,
+	done DOUBLE,
+	CONSTRAINT pk_job_samples PRIMARY KEY (platform, ran_s),
+	CONSTRAINT fk_job_samples_platform FOREIGN KEY(platform) REFERENCES platforms (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
 CREATE TABLE platform_doings (
 	id BIGINT NOT NULL AUTO_INCREMENT,
 	platform BIGINT NOT NULL,
@@ -459,6 +510,6 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0017');
+INSERT INTO alembic_version VALUES ('0023');
 
 INSERT INTO decision_seeds VALUES (1 + FLOOR(RAND() * 4611686018427387904));

@@ -7,13 +7,11 @@ import numpy.typing as npt
 
 from merkatd.cluster import (
     Decision,
-    Deploy,
     Floats,
     Hosts,
     HostState,
     Ints,
     Markets,
-    Migrate,
     Requirements,
     RolePolicy,
     Roles,
@@ -23,6 +21,7 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.cluster.vms import RolePairs
+from merkatd.market.explanation import hosts_after
 
 
 def hosts_table(capacity: Floats, **columns: Any) -> Hosts:
@@ -184,8 +183,4 @@ def tangled(seed: int, hosts: int | None = None, vms: int | None = None) -> Snap
 
 def placed(snapshot: Snapshot, decision: Decision) -> Ints:
     """Return the host row of each VM after the plan ([vms])."""
-    host = snapshot.vms.host.copy()
-    for step in decision.plan:
-        assert isinstance(step, Deploy | Migrate)
-        host[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
-    return host
+    return hosts_after(snapshot, decision.plan)

@@ -45,7 +45,7 @@ LONGEST = (
     "api/test_control.py",
     "bus/test_kill.py",
     "daemon/test_standby.py",
-    "placement/test_rules.py",
+    "placement/conformance/test_rules.py",
     "placement/test_tabu.py",
     "commands/test_garbage.py",
     "demo/test_demo.py",
@@ -58,7 +58,7 @@ LONGEST = (
 )
 """The longest units, which run first: at the end, short ones keep every process busy."""
 
-SHARING = ("web/", "api/xmlrpc/", "onegroup/")
+SHARING = ("web/", "api/xmlrpc/", "merkat/", "onegroup/")
 """The folders whose files share a daemon.
 
 One process runs such a folder, so only one daemon starts. Its files in LONGEST start their own.

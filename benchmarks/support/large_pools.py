@@ -124,6 +124,7 @@ def _user_template(vm: int) -> str:
     return (
         _data(DESCRIPTION="A machine for the daily work of a department", HYPERVISOR="kvm")
         + _data(LOGO="images/logos/debian.png", MERKAT_BID_CPU=1 + vm % 9)
+        + _data(MERKAT_DIRTY_RATE=vm % 50, MERKAT_KIND="SERVICE" if vm % 3 else "BATCH")
         + _vector("MERKAT", MEMORY=2)
         + _data(SCHED_REQUIREMENTS=f'ARCH = "x86_64" & RACK != "r{vm % 100}"', USER_INPUTS="")
     )
@@ -162,6 +163,10 @@ def _host_words(host: int) -> str:
     return (
         _data(ARCH="x86_64", CPUSPEED=2400, HOSTNAME=f"host{host}", HYPERVISOR="kvm")
         + _data(KVM_CPU_MODEL="Skylake-Server", KVM_MACHINES="pc-q35-7.2 pc-i440fx-7.2 microvm")
+        + _data(MERKAT_FULL_WATTS=300 + host % 9, MERKAT_IDLE_WATTS=90, MERKAT_LINK=25000)
+        + _data(MERKAT_NETWORK_DOMAIN=f"switch{host % 40}, switch{host % 40 + 40}")
+        + _data(MERKAT_POWER_DOMAIN=f"feed{host % 8} feed{host % 8 + 8}")
+        + _data(MERKAT_TOPOLOGY=f"dc1/row{host % 40 // 8}/rack{host % 40}")
         + _data(MODELNAME="Xeon", RACK=f"r{host % 40}", RESERVED_CPU="", RESERVED_MEM="")
         + _data(VERSION="6.10.0")
     )

@@ -23,7 +23,7 @@ from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_score, host_shares
 from merkatd.placement.base.least_load import start_market
 from merkatd.placement.base.placement_problem import PlacementProblem
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.host_errors import errors_on
 from merkatd.placement.market.settlement import decide_markets
 from merkatd.placement.tabu.even_loads import level_loads

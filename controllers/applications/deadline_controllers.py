@@ -13,7 +13,7 @@
 
 from controllers.applications.iterative import Iterative
 from controllers.applications.market_position import DecisionInput, available_credits
-from merkatd.base.quantities import amount_text
+from merkatd.base.quantities import credits_text
 from merkatd.policies.deadline import missing_allocation, performance
 from merkatd.policies.patience import PatienceSettings, most_credits, share_of
 from merkatd.policies.vertical import Performance
@@ -73,8 +73,8 @@ class Patient(FullDeadline):
         if order is None or not order.runs or order.cost is None:
             return progress
         return (
-            f"{progress}; runs for at most {amount_text(order.limit)} credits per period, pays"
-            f" {amount_text(order.cost)}"
+            f"{progress}; runs for at most {credits_text(order.limit)} credits a period, pays"
+            f" {credits_text(order.cost)}"
         )
 
     def _limit(self, decision_input: DecisionInput) -> float:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from controllers.applications.application_progress import Progress
 from controllers.applications.market_position import UNKNOWN, UnresponsiveVms
-from controllers.measurements import ENDED, MADE
+from controllers.measurements import ENDED
+from merkatd.protocol.measurement_names import MADE
 from merkatd.protocol.platform_messages import News
 
 _COMING: Final = frozenset({"pending", "busy"})

@@ -9,9 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, Protocol
 
-from controllers.measurements import ABSENT, LATEST, MADE
+from controllers.measurements import ABSENT, LATEST
 from controllers.monitors.log_probe import Position
 from merkatd.base.line_patterns import Pattern
+from merkatd.protocol.measurement_names import MADE
 from merkatd.protocol.platform_messages import VmNow
 
 PATTERN: Final = r"\bstep\s+(?P<step>\d+)\b.*?(?P<seconds>\d+(?:\.\d+)?)\s*s\b"

@@ -45,6 +45,7 @@ NUMBERS: Final[Mapping[str, NumberBounds]] = {
     "off_limit_s": NumberBounds(60.0, 0.0, 30 * _DAY_S),
     "unknown_limit_s": NumberBounds(900.0, 0.0, 30 * _DAY_S),
     "horizon_s": NumberBounds(_DAY_S, 60.0, 3_660 * _DAY_S),
+    "window_s": NumberBounds(60.0, 1.0, 3_600.0),
     "target_s": NumberBounds(60.0, 1.0, 366 * _DAY_S),
     "drain_limit_s": NumberBounds(600.0, 0.0, 30 * _DAY_S),
     "slots": NumberBounds(1, 1, 10_000, whole=True),

@@ -73,16 +73,28 @@ def utc_text(seconds: float) -> str:
     return utc(round(bounded(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_STEPS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+_FEW = 10
+"""Below so many of its largest unit, a duration also has the next unit."""
+
+
 def duration_text(seconds: float) -> str:
-    """Return a duration in the largest unit in which it is at least 1."""
-    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    """Return a duration for people, for example 2 h 5 min, 14 s or 0.25 s, without its sign."""
+    left = bounded(abs(seconds))
+    if float(f"{left:.3g}") < 60:
+        return f"{left:.3g} s"
+    left = float(round(left))
+    at = next(at for at, (size, _) in enumerate(_STEPS_S) if left >= size)
+    size, unit = _STEPS_S[at]
+    count = int(left // size)
+    smaller, small_unit = _STEPS_S[at + 1]
+    rest = int((left - count * size) // smaller)
+    more = f" {rest} {small_unit}" if rest and count < _FEW else ""
+    return f"{count} {unit}{more}"
 
 
 def amount_text(amount: float) -> str:
-    """Return credits or a price as text."""
+    """Return a number that is no amount of credits, with up to six significant digits."""
     return f"{amount:.6g}"
 
 
@@ -195,11 +207,23 @@ def key_of(name: str) -> str:
     return name if unit is None or unit.in_key else name.removesuffix(unit.suffix)
 
 
+_THOUSAND = 1000
+_NOTHING = 1e-7
+
+
 def credits_text(value: Any) -> str:
-    """Return credits for people: four significant digits, whole numbers from 1000 up."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    """Return credits for people: four significant digits, whole numbers from 1000 up.
+
+    There is never an exponent. Less than a tenth of a micro-credit, the unit of accounts, is 0.
+    """
+    if abs(value) < _NOTHING:
+        return "0"
+    short = f"{value:.4g}"
+    if abs(float(short)) >= _THOUSAND:
+        return f"{value:,.0f}"
+    return format(Decimal(short), "f") if "e" in short else short
 
 
 def time_text(value: Any) -> str:
-    """Return a time for people, in local time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(bounded(value)))
+    """Return a time for people: the date, the local time, and its zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(bounded(value)))

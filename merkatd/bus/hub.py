@@ -36,7 +36,13 @@ from merkatd.protocol.bus_messages import (
 )
 from merkatd.protocol.controller_kinds import CONTROLLER
 from merkatd.protocol.curve_keys import KeyPair, Passport, fresh
-from merkatd.protocol.platform_messages import ActionReceiver, Assignment, MarketNow, PlatformStatus
+from merkatd.protocol.platform_messages import (
+    ActionReceiver,
+    Assignment,
+    MarketNow,
+    PlatformStatus,
+    Readings,
+)
 from merkatd.protocol.wire_format import (
     Envelope,
     MalformedError,
@@ -134,6 +140,11 @@ class Hub:
         """Return when a process last sent a message, or None before its first `Hello`."""
         return self._sessions.heard_s(platform, role)
 
+    def readings(self, platform: int) -> Readings:
+        """Return the newest measurements of a platform's monitors, by cluster."""
+        desk = self._desks.get(platform)
+        return {} if desk is None else desk.readings(self._now())
+
     def is_failing(self, platform: int) -> bool:
         """Return whether the daemon failed to carry out the platform's latest request."""
         desk = self._desks.get(platform)
@@ -226,8 +237,7 @@ class Hub:
     async def _greet(self, heard: ReceivedMessage, envelope: Envelope, hello: Hello) -> None:
         desk = self._desks[heard.platform]
         if hello.role not in desk.roles:
-            why = f"the platform has no process {hello.role[:40]!r}"
-            await self._refuse(heard, envelope, why)
+            await self._refuse(heard, envelope, f"the platform has no process {hello.role[:40]!r}")
             return
         self._say_now(heard.platform)
         session = self._sessions.of(heard.platform, hello.role)
@@ -260,6 +270,7 @@ class Hub:
                 self._say_now(session.platform)
                 await self._answer(session, envelope, desk.latest())
             case Measured() as measured:
+                desk.keep(measured, self._now())
                 self._publish(desk, measured)
                 await self._answer(session, envelope, Stored())
             case _:
@@ -284,6 +295,7 @@ class Hub:
 
     async def _serve(self, channel: PlatformChannel) -> None:
         """Pass one platform's requests to the action receiver, one after the other."""
+        platform = channel.assignment.platform
         while True:
             key = await channel.waiting.get()
             try:
@@ -292,10 +304,7 @@ class Hub:
             except Exception as error:  # noqa: BLE001 - the process gets `Refused` and retries
                 # `remember` raises ValueError for a memory that no retry would store.
                 channel.failing = not isinstance(error, ValueError)
-                _log.failure(
-                    "A request of platform {platform} failed",
-                    platform=channel.assignment.platform,
-                )
+                _log.failure("A request of platform {platform} failed", platform=platform)
                 answer = Refused(why="the request failed in the daemon; try again")
             finally:
                 # Even if the answer can't be sent: the process may retry.

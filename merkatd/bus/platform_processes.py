@@ -19,6 +19,7 @@ from merkatd.base.backoff import Backoff
 from merkatd.bus.hub import Hub
 from merkatd.bus.settings import BusSettings
 from merkatd.bus.socket_paths import endpoint_in
+from merkatd.platforms.lifecycle.platform_template import NO_CONTROLLER
 from merkatd.platforms.processes.process_files import last_log_line
 from merkatd.platforms.processes.program import ProcessLimits, Program
 from merkatd.platforms.processes.supervisor import Supervisor, UnexpectedEnd
@@ -29,6 +30,7 @@ from merkatd.protocol.platform_messages import (
     Assignment,
     Kinds,
     MarketNow,
+    MonitorReading,
     PlatformStatus,
 )
 
@@ -116,7 +118,9 @@ class PlatformProcesses:
             for row, cluster in enumerate(assignment.clusters)
             if cluster.monitor is not None
         }
-        kinds = {CONTROLLER: assignment.controller} | monitored
+        kinds = monitored
+        if assignment.controller != NO_CONTROLLER:
+            kinds = {CONTROLLER: assignment.controller} | monitored
         self._opened.admit(assignment, frozenset(kinds))
         programs = {
             _name(assignment.platform, role): self._program(assignment.platform, role, kind)
@@ -139,6 +143,10 @@ class PlatformProcesses:
         """Publish the results of the last period to all processes."""
         if self._hub is not None:
             self._hub.announce(markets, standings)
+
+    def readings(self, platform: int) -> Mapping[str, MonitorReading]:
+        """Return the newest measurements of the platform's monitors, by cluster."""
+        return {} if self._hub is None else self._hub.readings(platform)
 
     def tidy(self, kept: AbstractSet[int]) -> int:
         """Remove the folders of all platforms except `kept` and those that run now."""

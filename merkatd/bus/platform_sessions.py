@@ -1,11 +1,19 @@
 """The daemon's state of each platform, market and session on the bus."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from merkatd.protocol.bus_messages import Latest
+from merkatd.protocol.bus_messages import Latest, Measured
 from merkatd.protocol.curve_keys import KeyPair
-from merkatd.protocol.platform_messages import Assignment, MarketNow, PlatformStatus
+from merkatd.protocol.measurement_names import KEPT, MADE, MOST
+from merkatd.protocol.platform_messages import (
+    Assignment,
+    MarketNow,
+    MonitorReading,
+    PlatformStatus,
+    Readings,
+)
 from merkatd.protocol.wire_format import Envelope, Packed, PackedOnce, pack_body, pack_fields
 
 
@@ -105,6 +113,8 @@ class PlatformChannel:
     """The number of publications so far."""
     asked: dict[str, tuple[BusSession, Envelope]] = field(default_factory=dict)
     """Requests that wait or are being carried out, by key, each with its latest session."""
+    measured: Mapping[str, tuple[float, Mapping[str, float]]] = field(default_factory=dict)
+    """By cluster: when its monitor measured last, and the values that the daemon reads."""
     failing: bool = False
     """Whether the daemon failed to carry out the latest request, through no fault of it."""
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
@@ -113,6 +123,29 @@ class PlatformChannel:
     _assigned: tuple[Assignment, PlatformStatus | None, Packed] | None = field(
         default=None, repr=False
     )
+
+    def keep(self, measured: Measured, now_s: float) -> None:
+        """Keep the values of a monitor that the daemon reads, if the cluster exists.
+
+        Of VMs, it keeps those of the cluster's own VMs in the latest news.
+        """
+        if any(cluster.name == measured.cluster for cluster in self.assignment.clusters):
+            vms = () if self.standing is None else self.standing.vms
+            names = KEPT | {f"{MADE}{vm.vm}" for vm in vms if vm.cluster == measured.cluster}
+            kept = {
+                name: value
+                for name, value in measured.values.items()
+                if name in names and 0.0 <= value <= MOST
+            }
+            # A new dictionary: other threads may read the old one.
+            self.measured = {**self.measured, measured.cluster: (now_s, kept)}
+
+    def readings(self, now_s: float) -> Readings:
+        """Return the kept values by cluster."""
+        return {
+            cluster: MonitorReading(now_s - at_s, values)
+            for cluster, (at_s, values) in self.measured.items()
+        }
 
     def packed(self) -> Packed:
         """Return the JSON of `standing`."""

@@ -10,14 +10,18 @@ with Merkat() as merkat:  # reads ONE_AUTH and MERKAT_XMLRPC
 
 from merkatd.client.administration import Administration, Daemon, Mode, Plan, PlanStep
 from merkatd.client.answers import (
+    BidChange,
     Budget,
+    CreatedVm,
     Explanation,
+    MonthReport,
     NewBid,
     PastPrice,
     Price,
     Quote,
     QuotedResource,
     Share,
+    ShareReport,
     Statement,
     StatementVm,
     Tenant,
@@ -41,6 +45,7 @@ from merkatd.client.limit_order_client import (
     LimitOrders,
     LimitQuote,
 )
+from merkatd.client.listing_client import Listings
 from merkatd.client.merkat import Merkat, default_endpoint, default_session
 from merkatd.client.platform_client import Deed, Platform, PlatformQuote, Platforms, PlatformVm
 
@@ -48,8 +53,10 @@ __all__ = [
     "Administration",
     "AuthenticationError",
     "BadCallError",
+    "BidChange",
     "BookedOrder",
     "Budget",
+    "CreatedVm",
     "Daemon",
     "Deed",
     "Explanation",
@@ -62,10 +69,12 @@ __all__ = [
     "LimitOrder",
     "LimitOrders",
     "LimitQuote",
+    "Listings",
     "Merkat",
     "MerkatError",
     "MissingError",
     "Mode",
+    "MonthReport",
     "NewBid",
     "NotNowError",
     "PastPrice",
@@ -79,6 +88,7 @@ __all__ = [
     "Quote",
     "QuotedResource",
     "Share",
+    "ShareReport",
     "Statement",
     "StatementVm",
     "Tenant",

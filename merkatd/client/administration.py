@@ -19,6 +19,8 @@ class Daemon:
     standby: str | None = None
     period: int | None = None
     at_s: float | None = None
+    now_s: float | None = None
+    """The cloud's time, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,6 +97,17 @@ class NewBid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BidChange:
+    """A VM's old and new bids."""
+
+    id: int
+    name: str
+    resources: Sequence[NewBid]
+    limit_order: int | None = None
+    """Its limit order: while it is in one, its own bids do not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The explanation of a VM's allocation."""
 
@@ -187,7 +198,71 @@ class Statement:
     movements: Mapping[str, float]
     vms: Sequence[StatementVm]
     debt: float = 0.0
+    difference: float = 0.0
+    """The amount that the statement can't explain; always 0."""
     name: str | None = None
+    group: int | None = None
+    group_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonthReport:
+    """What a tenant used and paid in a month; amounts in credits."""
+
+    month: str
+    id: int
+    vms: int
+    hours: float
+    cpu_hours: float
+    memory_hours: float
+    cpu_cost: float
+    memory_cost: float
+    network_cost: float
+    disk_cost: float
+    cost: float
+    income: float
+    refunds: float
+    difference: int = 0
+    """The micro-credits by which the costs differ from the charges; always 0."""
+    part: float | None = None
+    """The part of the costs of all tenants, for administrators."""
+    name: str | None = None
+    group_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareReport:
+    """What a tenant may have of the cloud, and what it has now; amounts in credits."""
+
+    id: int
+    weight: float
+    budget: float
+    used: float
+    left: float
+    debt: float
+    vms: int
+    cost: float
+    cpu: float
+    memory: float
+    part_cpu: float | None = None
+    part_memory: float | None = None
+    network: float | None = None
+    part_network: float | None = None
+    disk: float | None = None
+    part_disk: float | None = None
+    entitled: float | None = None
+    lasts: float | None = None
+    """The number of periods for which its credits last."""
+    name: str | None = None
+    group_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedVm:
+    """A VM that a call created."""
+
+    id: int
+    name: str
 
 
 def read(kind: type[Answer], value: Any, **parts: type) -> Answer:

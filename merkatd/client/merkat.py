@@ -13,14 +13,18 @@ from typing import Any, Self
 from xml.parsers.expat import ExpatError
 
 from merkatd.client.answers import (
+    BidChange,
     Budget,
+    CreatedVm,
     Explanation,
+    MonthReport,
     NewBid,
     PastPrice,
     Price,
     Quote,
     QuotedResource,
     Share,
+    ShareReport,
     Statement,
     StatementVm,
     Tenant,
@@ -147,10 +151,19 @@ class Merkat:
         return self._quote("merkat.quote.bid", vm, bid, size)
 
     def quote_for(
-        self, vm: int = NEW_VM, *, size: dict[str, Any] | None = None, **wanted: float
+        self,
+        vm: int = NEW_VM,
+        *,
+        size: dict[str, Any] | None = None,
+        bid: Mapping[str, float] | None = None,
+        **wanted: float,
     ) -> Quote:
-        """Return the bids needed for so much `cpu` (percent of a core) or `memory` (MiB)."""
-        return self._quote("merkat.quote.want", vm, wanted, size)
+        """Return the bids needed for so much `cpu` (percent of a core) or `memory` (MiB).
+
+        `bid` has the bids for other resources.
+        """
+        more = ({**bid},) if bid else ()
+        return self._quote("merkat.quote.want", vm, wanted, size, *more)
 
     def bid_of(self, vm: int) -> VmBid:
         """Return a VM's bids, shares and costs."""
@@ -158,7 +171,27 @@ class Merkat:
 
     def bid(self, vm: int, **bid: float) -> tuple[NewBid, ...]:
         """Change a VM's bids (`cpu`, `memory`) from the next period on."""
-        return read_all(NewBid, self.call("merkat.bid.set", vm, bid)["resources"])
+        return tuple(self.change_bid(vm, **bid).resources)
+
+    def change_bid(self, vm: int, **bid: float) -> BidChange:
+        """Change a VM's bids as `bid` does, and return them with the VM's name and limit order."""
+        return read(BidChange, self.call("merkat.bid.set", vm, bid), resources=NewBid)
+
+    def create_vm(
+        self,
+        *,
+        template: str | None = None,
+        template_id: int | None = None,
+        template_name: str | None = None,
+        name: str | None = None,
+        bid: Mapping[str, float] | None = None,
+    ) -> CreatedVm:
+        """Create a VM of this login, with a bid, from a text or a template in OpenNebula."""
+        request = without_none(
+            template=template, template_id=template_id, template_name=template_name, name=name
+        )
+        bids = {resource: float(credits_) for resource, credits_ in (bid or {}).items()}
+        return read(CreatedVm, self.call("merkat.vm.create", {**request, "bid": bids}))
 
     def explain(self, vm: int) -> Explanation:
         """Return the explanation of a VM's allocation."""
@@ -194,10 +227,27 @@ class Merkat:
         answer = self.call("merkat.statement.info", tenant, month)
         return read(Statement, answer, vms=StatementVm)
 
+    def report(
+        self, tenant: int = SELF, month: str = "", months: int = 1
+    ) -> tuple[MonthReport, ...]:
+        """Return what a tenant used and paid in so many months up to `month`, oldest first."""
+        return read_all(MonthReport, self.call("merkat.report.info", tenant, month, months))
+
+    def share(self, tenant: int = SELF) -> ShareReport:
+        """Return what a tenant may have of the cloud, and what it has now."""
+        (row,) = read_all(ShareReport, self.call("merkat.share.info", tenant))
+        return row
+
     def _quote(
-        self, method: str, vm: int, amounts: dict[str, float], size: dict[str, Any] | None
+        self,
+        method: str,
+        vm: int,
+        amounts: dict[str, float],
+        size: dict[str, Any] | None,
+        *more: dict[str, float],
     ) -> Quote:
-        return read(Quote, self.call(method, vm, amounts, size or {}), resources=QuotedResource)
+        answer = self.call(method, vm, amounts, size or {}, *more)
+        return read(Quote, answer, resources=QuotedResource)
 
 
 def without_none(**fields: Any) -> dict[str, Any]:

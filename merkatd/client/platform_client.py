@@ -64,6 +64,8 @@ class Platform:
     reference: float | None = None
     done: float | None = None
     report: str | None = None
+    trouble: str | None = None
+    """The failure of its controller, if it fails."""
     application: int | None = None
     unattended: str | None = None
     """The reason why the daemon can't manage it; its VMs and bids stay unchanged meanwhile."""
@@ -81,6 +83,10 @@ class Platform:
     """What its limit order pays for a period."""
     limit_to_start: float | None = None
     """The least limit with which its order would run now, if hosts have room."""
+    declares: str | None = None
+    """What its template declares of its application, in short."""
+    declared_state: str | None = None
+    """The state of the declared application in the latest period."""
     outlook: str | None = None
     takes: str | None = None
     vms: Sequence[PlatformVm] = ()

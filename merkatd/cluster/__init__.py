@@ -5,7 +5,7 @@ nothing else of Merkat.
 """
 
 from merkatd.cluster.columns import Bools, Floats, Ints
-from merkatd.cluster.hosts import Hosts, HostState, Markets, Requirements
+from merkatd.cluster.hosts import FailureRates, Hosts, HostState, Markets, Requirements
 from merkatd.cluster.plan import (
     Balloon,
     Create,
@@ -13,15 +13,19 @@ from merkatd.cluster.plan import (
     Deploy,
     Limit,
     Migrate,
+    OfHost,
     OnHost,
     Pin,
     Plan,
     Resume,
+    Scale,
+    Sleep,
     Step,
     Stop,
     Suspend,
     Terminate,
     Throttle,
+    Wake,
 )
 from merkatd.cluster.snapshot import Snapshot, UsageHistory
 from merkatd.cluster.urgent import urgent_vms
@@ -48,6 +52,7 @@ __all__ = [
     "Create",
     "Decision",
     "Deploy",
+    "FailureRates",
     "Floats",
     "HostState",
     "Hosts",
@@ -55,6 +60,7 @@ __all__ = [
     "Limit",
     "Markets",
     "Migrate",
+    "OfHost",
     "OnHost",
     "Orders",
     "Pin",
@@ -63,6 +69,8 @@ __all__ = [
     "Resume",
     "RolePolicy",
     "Roles",
+    "Scale",
+    "Sleep",
     "Snapshot",
     "Step",
     "Stop",
@@ -73,5 +81,6 @@ __all__ = [
     "VmKind",
     "VmState",
     "Vms",
+    "Wake",
     "urgent_vms",
 ]

@@ -46,6 +46,8 @@ class ColumnType:
     choices: type[IntEnum] | None = None
     target: str = ""
     later: bool = False
+    from_0: bool = False
+    """Whether each number in a file must be at least 0; those of a vector always must."""
 
     @property
     def needed(self) -> bool:
@@ -66,9 +68,9 @@ def whole(default: Any = MISSING) -> Any:
     return field(metadata={"form": ColumnType("whole", default)})
 
 
-def number(default: Any = MISSING, *, later: bool = False) -> Any:
+def number(default: Any = MISSING, *, later: bool = False, from_0: bool = False) -> Any:
     """Declare a column of numbers; with default None, null is allowed and stored as NaN."""
-    return _column(ColumnType("number", default, later=later))
+    return _column(ColumnType("number", default, later=later, from_0=from_0))
 
 
 def flag(default: Any = MISSING, *, later: bool = False) -> Any:
@@ -153,6 +155,25 @@ def column_types(table: type[Table]) -> Mapping[str, ColumnType]:
 @cache
 def _column_types(table: Any) -> Mapping[str, ColumnType]:
     return {entry.name: entry.metadata["form"] for entry in _fields(table)}
+
+
+def no_rows(table: type[Table]) -> Any:
+    """Return an empty table of this type."""
+    columns: dict[str, Any] = {}
+    for name, form in column_types(table).items():
+        if form.what == "text":
+            columns[name] = ()
+        elif form.what in {"number", "vector"}:
+            columns[name] = np.zeros(0)
+        elif form.what == "scores":
+            columns[name] = np.zeros((0, 0))
+        elif form.what == "flag":
+            columns[name] = np.zeros(0, dtype=bool)
+        elif form.what == "members":
+            columns[name] = np.zeros((0, 0), dtype=bool)
+        else:
+            columns[name] = np.zeros(0, dtype=np.int64)
+    return table(**columns)
 
 
 def _fields(table: type[Table]) -> tuple[Field[Any], ...]:

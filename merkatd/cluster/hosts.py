@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from merkatd.cluster.columns import (
     Ints,
     Table,
     choice,
+    flag,
     levels,
     members,
     number,
@@ -67,10 +69,28 @@ class Hosts(Table):
     """Failure domains by kind (network, power): the domain and the redundant domain."""
     topology: Ints = levels()
     """The host's place in the network, from the widest level to the narrowest."""
-    link_mbps: Floats = number(default=None)
+    link_mbps: Floats = number(default=None, from_0=True)
     reserved: Floats = vector(default=None, later=True)
     """Amounts still held by failed VMs and by VMs on their way to another host. The capacity
     excludes them until they are free. No columns at all if there are none."""
+    idle_watts: Floats = number(default=None, later=True, from_0=True)
+    """The power that the host draws without any load."""
+    full_watts: Floats = number(default=None, later=True, from_0=True)
+    """The power that the host draws at full load."""
+    can_sleep: Bools = flag(default=False, later=True)
+    """Whether the daemon can switch the host off and on; not while it is drained."""
+    asleep: Bools = flag(default=False, later=True)
+    """Whether the daemon has switched the host off: its state is `OFF`, and it can be woken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FailureRates(Table):
+    """The assumed failures a year of a host, and of a failure domain of each kind."""
+
+    key: ClassVar[str] = "kind"
+    kind: tuple[str, ...] = text()
+    """`host`, or a kind of domain (`network`, `power`)."""
+    per_year: Floats = number(from_0=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

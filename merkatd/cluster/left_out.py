@@ -1,4 +1,4 @@
-"""VMs that a decision leaves out: they get no other place, and steps that need theirs are dropped.
+"""VMs that a decision leaves out: they get no other place.
 
 The VMs of a limit order start together. So if one that waits is left out, all that wait are.
 
@@ -12,16 +12,15 @@ host of 8,192 MiB, on which a VM that bids holds 5,120 MiB. The balloon of that 
 periods, and then the order starts.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
 
 from merkatd.cluster.columns import NO_ROW, is_one_of
-from merkatd.cluster.plan import Deploy, Migrate, Plan, Step
+from merkatd.cluster.plan import Deploy, Migrate, Plan
 from merkatd.cluster.snapshot import Snapshot
-from merkatd.cluster.vms import VmState
 
 
 def with_orders_postponed(
@@ -32,7 +31,7 @@ def with_orders_postponed(
     The second value are these hosts in the plan, by id of the VMs that wait in these orders.
     """
     vms, orders = snapshot.vms, snapshot.orders
-    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    waits = np.flatnonzero((vms.order != NO_ROW) & vms.waiting)
     postponed = orders.postponed.copy()
     postponed[vms.order[waits[is_one_of(vms.id[waits], late)]]] = True
     gangs = set(vms.id[waits[postponed[vms.order[waits]]]].tolist())
@@ -46,14 +45,14 @@ def without_starting_orders(snapshot: Snapshot) -> tuple[Snapshot, Mapping[int, 
     Orders that are postponed keep their hosts.
     """
     vms = snapshot.vms
-    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    waits = np.flatnonzero((vms.order != NO_ROW) & vms.waiting)
     waits = waits[~snapshot.orders.postponed[vms.order[waits]]]
     if not len(waits):
         return snapshot, {}
-    state = vms.state.copy()
-    state[waits] = int(VmState.ABSENT)
+    placeable = vms.placeable.copy()
+    placeable[waits] = False
     reasons = dict.fromkeys(vms.id[waits].tolist(), "its limit order waits until others have hosts")
-    return replace(snapshot, vms=replace(vms, state=state)), reasons
+    return replace(snapshot, vms=replace(vms, placeable=placeable)), reasons
 
 
 def without_places(snapshot: Snapshot, late: AbstractSet[int]) -> Snapshot:
@@ -62,21 +61,14 @@ def without_places(snapshot: Snapshot, late: AbstractSet[int]) -> Snapshot:
         return snapshot
     vms = snapshot.vms
     out = is_one_of(vms.id, late | waiting_with(snapshot, late).keys())
-    waits = out & (vms.state == int(VmState.PENDING))
-    return replace(
-        snapshot,
-        vms=replace(
-            vms,
-            state=np.where(waits, int(VmState.ABSENT), vms.state),
-            movable=vms.movable & ~out,
-        ),
-    )
+    changed = replace(vms, placeable=vms.placeable & ~out, movable=vms.movable & ~out)
+    return replace(snapshot, vms=changed)
 
 
 def waiting_with(snapshot: Snapshot, late: AbstractSet[int]) -> dict[int, int]:
     """Return the further VMs that wait in limit orders of these VMs, each with one of these VMs."""
     vms = snapshot.vms
-    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    waits = np.flatnonzero((vms.order != NO_ROW) & vms.waiting)
     if not len(waits):
         return {}
     out = is_one_of(vms.id[waits], late)
@@ -90,19 +82,6 @@ def with_their_orders(snapshot: Snapshot, late: Mapping[int, str]) -> dict[int, 
     """Return these VMs, each with its reason, and the further VMs that wait in their orders."""
     others = waiting_with(snapshot, late.keys())
     return {vm: f"its limit order waits with VM {first}" for vm, first in others.items()} | {**late}
-
-
-def without_arrivals(plan: Plan, late: Collection[int]) -> Plan:
-    """Return the plan without the arrivals of these VMs and all steps that depend on them."""
-    kept: list[Step] = []
-    dropped: set[str] = set()
-    for step in plan:
-        arrives = isinstance(step, Deploy | Migrate) and step.vm in late
-        if arrives or dropped & set(step.after):
-            dropped.add(step.id)
-        else:
-            kept.append(step)
-    return Plan(tuple(kept))
 
 
 def with_fewer_migrations(snapshot: Snapshot, plan: Plan, most: int) -> Snapshot | None:

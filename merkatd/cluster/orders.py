@@ -142,6 +142,8 @@ class OrderTerms:
     state: Ints
     """[rows]: ABSENT for a VM that waits with its order."""
     movable: Bools
+    size: Floats
+    """[rows, resources]: what each VM gets: its full size, or what it had if it is displaced."""
     cost: Floats
     """[rows, resources]: credits per period of running."""
     priority: Floats
@@ -149,8 +151,16 @@ class OrderTerms:
     coming: Ints
     """[rows]: snapshot row of the host on which a VM will start once others have left it, else
     NO_HOST."""
+    priced: Bools
+    """Whether it is displaced and not being saved: it pays the market price, at most `most`."""
+    most: Floats
+    """[rows, resources]"""
+    lingers: Bools
+    """Whether it is displaced, and on its host for a while: it bids its part of the limit."""
     stuck: Bools
-    """Whether the VM is displaced and can't be stopped: it bids its part of the limit."""
+    """Whether it is displaced and can't be stopped."""
+    least: Floats
+    """[rows, resources]: the reserve price of the memory that the VM holds."""
     leaving: Ints
     """Snapshot rows of VMs that must leave their hosts, to make room for an order."""
     going: Ints
@@ -162,17 +172,19 @@ class OrderTerms:
 
 
 def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
-    """Return the cloud in which VMs of orders have their full size as floor, and bid nothing.
+    """Return the cloud in which VMs of orders have their sizes as floors, and bid nothing.
 
-    VMs that can't be stopped keep the memory that they hold, and their part of the limit as bid.
+    Displaced VMs that linger keep the memory that they hold, and their part of the limit as bid.
     """
     if terms is None:
         return snapshot
     vms, rows = snapshot.vms, terms.rows
-    bid, floor, state = vms.bid.copy(), vms.floor.copy(), vms.state.copy()
+    bid, floor, placeable = vms.bid.copy(), vms.floor.copy(), vms.placeable.copy()
     movable, priority = vms.movable.copy(), vms.priority.copy()
-    bid[rows[~terms.stuck]], floor[rows], state[rows] = 0.0, vms.cap[rows], terms.state
-    floor[rows[terms.stuck]] = held_amounts(snapshot, rows[terms.stuck])
+    bid[rows[~terms.lingers]], floor[rows] = 0.0, terms.size
+    placeable[rows] &= terms.state != VmState.ABSENT
+    lingering = rows[terms.lingers]
+    floor[lingering] = held_amounts(snapshot, lingering)
     movable[rows], priority[rows] = terms.movable, terms.priority
     leaves = vms.leaves.copy()
     leaves[terms.leaving] = True
@@ -180,7 +192,7 @@ def with_order_terms(snapshot: Snapshot, terms: OrderTerms | None) -> Snapshot:
         vms,
         bid=bid,
         floor=floor,
-        state=state,
+        placeable=placeable,
         movable=movable,
         priority=priority,
         leaves=leaves,
@@ -197,6 +209,19 @@ def are_stuck(snapshot: Snapshot, rows: Ints) -> Bools:
     changed = (vms.state[rows] == VmState.BUSY) & vms.stays[rows]
     stuck: Bools = changed | ((vms.state[rows] == VmState.RUNNING) & vms.stop_fails[rows])
     return stuck
+
+
+def sizes_until_left(snapshot: Snapshot, rows: Ints) -> Floats:
+    """Return [rows, resources]: what displaced VMs have until they have left.
+
+    That is what they had before: their full size if their orders ran, else what their bids bought.
+    """
+    vms = snapshot.vms
+    size: Floats = vms.cap[rows]
+    if vms.kept.shape[1]:
+        had = np.where(np.isnan(vms.kept[rows]), size, vms.kept[rows])
+        size = np.fmin(np.fmax(had, held_amounts(snapshot, rows)), size)
+    return size
 
 
 def held_amounts(snapshot: Snapshot, rows: Ints) -> Floats:
@@ -218,28 +243,35 @@ def joined_offers(parts: Sequence[GoodsOffers]) -> GoodsOffers | None:
     return GoodsOffers(weights, offers)
 
 
-def order_costs(vms: Vms, terms: OrderTerms, allocations: Floats) -> Floats:
+def order_costs(vms: Vms, terms: OrderTerms, allocations: Floats, prices: Floats) -> Floats:
     """Return [vms, resources]: credits per period of each VM in an order; NaN for other VMs.
 
     Until displaced VMs have left, the VMs of running orders may get less than their full size, and
-    pay for as much.
+    pay for as much. Those that are displaced and not being saved pay the market price of what they
+    get. VMs that start or migrate can't get new limits, and pay for all that they have.
     """
-    size, given = vms.cap[terms.rows], allocations[terms.rows]
+    size, given = terms.size, allocations[terms.rows]
     part = np.divide(given, size, out=np.ones_like(size), where=size > 0)
     costs = np.full(vms.cap.shape, np.nan)
     costs[terms.rows] = terms.cost * np.minimum(part, 1.0)
+    rows, least = terms.rows[terms.priced], terms.least[terms.priced]
+    fixed = vms.starts[rows] | ((vms.state[rows] == VmState.BUSY) & ~vms.stays[rows])
+    taken = np.where(fixed[:, np.newaxis], size[terms.priced], allocations[rows])
+    price = np.where(taken > 0, prices[vms.market[rows]], 0.0)
+    costs[rows] = np.maximum(_at_most(price * taken, terms.most[terms.priced]), least)
     return costs
 
 
-def order_payments(vms: Vms, terms: OrderTerms) -> Floats:
-    """Return [vms, resources]: the cost of the full size of each VM in an order.
+def _at_most(worth: Floats, most: Floats) -> Floats:
+    """Return amounts of credits, [rows, resources], lowered so that their sums are at most these.
 
-    It is NaN for VMs that wait, and for VMs in no order.
+    The worth is infinite where floors took all of a good: then all of `most` is due.
     """
-    there = terms.state != VmState.ABSENT
-    paid = np.full(vms.cap.shape, np.nan)
-    paid[terms.rows[there]] = terms.cost[there]
-    return paid
+    whole, limit = worth.sum(axis=1), most.sum(axis=1)
+    known = np.isfinite(whole) & (whole > 0)
+    part = np.divide(limit, whole, out=np.ones_like(limit), where=known)
+    paid = np.where(np.isfinite(worth), worth, 0.0) * np.minimum(part, 1.0)[:, np.newaxis]
+    return np.where(np.isfinite(whole)[:, np.newaxis], paid, most)
 
 
 def joined(parts: Sequence[OrderTerms]) -> OrderTerms | None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from merkatd.cluster.columns import Floats, read_only
 from merkatd.cluster.orders import GoodsOffers, OrderOutcome, OrderTerms
+from merkatd.cluster.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,14 @@ class Step:
     def subject(self) -> str:
         """Return the name of what the step acts on, stable across restarts."""
         return str(self.vm)
+
+    @property
+    def target(self) -> str:
+        """Return what the step acts on, in words."""
+        host = getattr(self, "host", None)
+        if self.vm >= 0:
+            return f"VM {self.vm}"
+        return "a new VM" if host is None else f"host {host}"
 
 
 def step_id(period: int, kind: str, subject: str | int) -> str:
@@ -67,11 +76,14 @@ class Deploy(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrate(Step):
-    """Move a running VM to another host."""
+    """Move a VM to another host."""
 
     kind: ClassVar[str] = "migrate"
     source: int
     host: int
+    live: bool = True
+    """Whether the guest goes on meanwhile. If not, a running VM is saved, moved and continued, and
+    a suspended or powered-off VM stays so on its new host."""
     gain: float = 0.0
     """Gain of the move when it was chosen, in the strategy's objective."""
 
@@ -88,6 +100,8 @@ class Resume(Step):
     """Continue a suspended or powered-off VM."""
 
     kind: ClassVar[str] = "resume"
+    host: int | None = None
+    """The host on which it continues; None for its own. A VM without a host waits for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +118,38 @@ class Terminate(Step):
     kind: ClassVar[str] = "terminate"
     hard: bool = False
     """Whether to end the VM without a shutdown of its guest, because the guest ignored one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleep(Step):
+    """Switch off a host without VMs until it is woken."""
+
+    kind: ClassVar[str] = "sleep"
+    vm: int = -1
+    host: int
+
+    @property
+    def subject(self) -> str:
+        """Return the host."""
+        return f"host/{self.host}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake(Step):
+    """Switch on a host that sleeps; it takes VMs once it is monitored again."""
+
+    kind: ClassVar[str] = "wake"
+    vm: int = -1
+    host: int
+
+    @property
+    def subject(self) -> str:
+        """Return the host."""
+        return f"host/{self.host}"
+
+
+OfHost = Sleep | Wake
+"""Steps on a host instead of a VM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +276,21 @@ class Plan:
         return cls(tuple(present[step_id] for step_id in ready))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A wish of a strategy: that an application has so many VMs.
+
+    New VMs need a template, an owner and a key, which strategies don't have. The platform manager
+    starts and ends VMs, within the bounds of the application's template.
+    """
+
+    application: int
+    replicas: int
+    reason: str
+    market: str = ""
+    """The market whose strategy has this wish; the daemon fills it in."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The steps of a period, and the allocations and prices after them."""
@@ -251,8 +312,14 @@ class Decision:
     """The terms of their VMs; None without any."""
     goods_offers: GoodsOffers | None = None
     """The goods' weights among limit orders, and the offers for them; None without orders."""
+    wishes: tuple[Scale, ...] = ()
+    """Numbers of VMs that applications should have from the next period on."""
+    left_hosts: Mapping[int, str] = field(default_factory=dict)
+    """By host id: why the strategy's step on the host is not done."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """By market: the failure of its strategy. The market's VMs stay where they are."""
+    decided_from: Snapshot | None = None
+    """The cloud from which all markets decided, the last time if they did so repeatedly."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allocations", read_only(self.allocations))

@@ -4,24 +4,26 @@ Strategies trust a checked snapshot and check nothing again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
+from merkatd.cluster.applications import ApplicationTables, Jobs, Replicated, Services, Stages
 from merkatd.cluster.columns import (
+    NO_MARKET,
     ColumnType,
     Floats,
     Ints,
     Table,
     column_types,
     is_one_of,
+    no_rows,
     read_only,
     row_of,
 )
-from merkatd.cluster.hosts import Hosts, Markets, Requirements
+from merkatd.cluster.hosts import FailureRates, Hosts, Markets, Requirements
 from merkatd.cluster.vms import Orders, RolePairs, Roles, Vms
 
 
@@ -39,25 +41,6 @@ class UsageHistory:
     def __post_init__(self) -> None:
         for entry in fields(self):
             object.__setattr__(self, entry.name, read_only(getattr(self, entry.name)))
-
-
-def no_rows(table: type[Table]) -> Any:
-    """Return an empty table of this type."""
-    columns: dict[str, Any] = {}
-    for name, form in column_types(table).items():
-        if form.what == "text":
-            columns[name] = ()
-        elif form.what in {"number", "vector"}:
-            columns[name] = np.zeros(0)
-        elif form.what == "scores":
-            columns[name] = np.zeros((0, 0))
-        elif form.what == "flag":
-            columns[name] = np.zeros(0, dtype=bool)
-        elif form.what == "members":
-            columns[name] = np.zeros((0, 0), dtype=bool)
-        else:
-            columns[name] = np.zeros(0, dtype=np.int64)
-    return table(**columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +61,7 @@ class Snapshot:
     stages: Stages = field(default_factory=lambda: no_rows(Stages))
     services: Services = field(default_factory=lambda: no_rows(Services))
     replicated: Replicated = field(default_factory=lambda: no_rows(Replicated))
+    failure_rates: FailureRates = field(default_factory=lambda: no_rows(FailureRates))
     history: UsageHistory | None = None
 
     def tables(self) -> Iterator[tuple[str, Table]]:
@@ -103,6 +87,26 @@ def _known_row(ids: Ints, wanted: int) -> int:
     return row
 
 
+def with_applications(snapshot: Snapshot, applications: Ints) -> Snapshot:
+    """Return the snapshot with only these applications in its tables."""
+    its = ApplicationTables(
+        jobs=snapshot.jobs,
+        stages=snapshot.stages,
+        services=snapshot.services,
+        replicated=snapshot.replicated,
+    )
+    kept = its.only(applications)
+    if kept is its:
+        return snapshot
+    return replace(
+        snapshot,
+        jobs=kept.jobs,
+        stages=kept.stages,
+        services=kept.services,
+        replicated=kept.replicated,
+    )
+
+
 class SnapshotError(ValueError):
     """Raised for an invalid snapshot; the message names the place, the value and what is valid."""
 
@@ -120,9 +124,43 @@ def checked_snapshot(snapshot: Snapshot) -> Snapshot:
     _check_ids("hosts", snapshot.hosts)
     _check_ids("vms", snapshot.vms)
     for name in ("markets", "hosts", "requirements", "roles"):
-        _check_names(name, getattr(snapshot, name).name)
+        _check_names(f"{name}.name", getattr(snapshot, name).name)
+    _check_names("failure_rates.kind", snapshot.failure_rates.kind)
     _check_order(snapshot)
     _check_history(snapshot)
+    return snapshot
+
+
+_AT_MOST = (
+    ("hosts", "idle_watts", "full_watts"),
+    ("jobs", "submitted_s", "goal_s"),
+    ("stages", "least_speed", "greatest_speed"),
+)
+"""Tables with two columns of which the first is at most the second, where both are known."""
+
+
+def checked_file(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot of a file if it is consistent, and its numbers are possible ones.
+
+    The daemon refuses such numbers where it reads them, and must not stop for one.
+    """
+    checked_snapshot(snapshot)
+    for name, table in snapshot.tables():
+        for column, form in column_types(type(table)).items():
+            if form.from_0:
+                values = getattr(table, column)
+                _refuse(f"{name}.{column}", values, values < 0, "must be at least 0")
+    for name, lower, upper in _AT_MOST:
+        table = getattr(snapshot, name)
+        least, most = getattr(table, lower), getattr(table, upper)
+        wrong = np.flatnonzero(least > most)
+        if len(wrong):
+            row = int(wrong[0])
+            key = getattr(table, table.key)[row]
+            raise SnapshotError(
+                f"{name}.{upper}, row {row} ({table.key} {key}): must be at least {lower},"
+                f" {least[row]:.15g} (got {most[row]:.15g})"
+            )
     return snapshot
 
 
@@ -203,11 +241,11 @@ def _check_ids(name: str, table: Hosts | Vms) -> None:
         )
 
 
-def _check_names(name: str, names: tuple[str, ...]) -> None:
+def _check_names(where: str, names: tuple[str, ...]) -> None:
     seen: set[str] = set()
     for entry in names:
         if entry in seen:
-            raise SnapshotError(f"{name}.name: names must be unique (got {entry!r} twice)")
+            raise SnapshotError(f"{where}: names must be unique (got {entry!r} twice)")
         seen.add(entry)
 
 
@@ -231,3 +269,18 @@ def _check_history(snapshot: Snapshot) -> None:
     _check_shape("history.hosts", history.hosts, (samples, len(snapshot.hosts), resources))
     if samples and (np.diff(history.at_s) <= 0).any():
         raise SnapshotError("history.at_s: samples must be in ascending order of time")
+
+
+def view_of_market(snapshot: Snapshot, row: int) -> Snapshot:
+    """Return the cloud as one market sees it: without the others' hosts, VMs and applications."""
+    if len(snapshot.markets) <= 1:
+        return snapshot
+    hosts, vms = snapshot.hosts, snapshot.vms
+    return with_applications(
+        replace(
+            snapshot,
+            hosts=replace(hosts, market=np.where(hosts.market == row, row, NO_MARKET)),
+            vms=replace(vms, market=np.where(vms.market == row, row, NO_MARKET)),
+        ),
+        vms.application[vms.market == row],
+    )

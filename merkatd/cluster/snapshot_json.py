@@ -15,10 +15,12 @@ from merkatd.cluster.snapshot_json_reader import read_snapshot
 
 VERSION = 1
 MARK = "merkat_snapshot"
+DECISION = "decision"
+"""The key of the value that says how the snapshot was decided; it means nothing here."""
 
 
-def dumps(snapshot: Snapshot) -> str:
-    """Return the snapshot as JSON text, a line per row."""
+def dumps(snapshot: Snapshot, decision: Any = None) -> str:
+    """Return the snapshot as JSON text, a line per row, with a JSON value for its decision."""
     head = {
         MARK: VERSION,
         "now_s": snapshot.now_s,
@@ -32,11 +34,18 @@ def dumps(snapshot: Snapshot) -> str:
             parts.append(f'  "{name}": [\n{lines}\n  ]' if lines else f'  "{name}": []')
     if snapshot.history is not None:
         parts.append(f'  "history": {json.dumps(_history(snapshot.history))}')
+    if decision is not None:
+        parts.append(f'  "{DECISION}": {json.dumps(decision, allow_nan=False)}')
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def loads(text: str) -> Snapshot:
     """Return the snapshot in this text; raise SnapshotError with the place and the problem."""
+    return loads_with_decision(text)[0]
+
+
+def loads_with_decision(text: str) -> tuple[Snapshot, Any]:
+    """Return the snapshot in this text, and the value for its decision, None without one."""
     try:
         data = json.loads(text, parse_constant=_no_number, object_pairs_hook=_no_twice)
     except json.JSONDecodeError as error:
@@ -47,7 +56,8 @@ def loads(text: str) -> Snapshot:
         raise SnapshotError(f'not a snapshot: "{MARK}": {VERSION} is missing')
     if data[MARK] != VERSION or isinstance(data[MARK], bool):
         raise SnapshotError(f"{MARK}: the version must be {VERSION} (got {data[MARK]!r})")
-    return read_snapshot({key: value for key, value in data.items() if key != MARK})
+    decision = data.pop(DECISION, None)
+    return read_snapshot({key: value for key, value in data.items() if key != MARK}), decision
 
 
 def _no_number(text: str) -> NoReturn:

@@ -7,8 +7,8 @@ import numpy as np
 
 from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
 from merkatd.cluster.columns import ColumnType, Table, column_types
-from merkatd.cluster.hosts import Hosts, Markets, Requirements
-from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_snapshot
+from merkatd.cluster.hosts import FailureRates, Hosts, Markets, Requirements
+from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_file
 from merkatd.cluster.vms import Orders, RolePairs, Roles, Vms
 
 TABLES: Mapping[str, type[Table]] = {
@@ -23,6 +23,7 @@ TABLES: Mapping[str, type[Table]] = {
     "stages": Stages,
     "services": Services,
     "replicated": Replicated,
+    "failure_rates": FailureRates,
 }
 """Table types by name; tables come after the tables they refer to."""
 
@@ -48,7 +49,7 @@ def read_snapshot(data: Mapping[str, Any]) -> Snapshot:
         name: _read_table(name, table, data.get(name, []), tuple(resources), names)
         for name, table in TABLES.items()
     }
-    return checked_snapshot(
+    return checked_file(
         Snapshot(
             now_s=_number("now_s", data.get("now_s")),
             period=_whole("period", data.get("period")),
@@ -97,8 +98,9 @@ def _read_column(
     if form.what == "scores":
         return _read_scores(name, column, rows, names[form.target])
     cells = []
-    for row in rows:
-        where = f"{name} {row.get('id', row.get('name', ''))}".rstrip() + f", {column}"
+    for at, row in enumerate(rows):
+        key = row.get("id", row.get("name"))
+        where = f"{name}[{at}], {column}" if key is None else f"{name} {key}, {column}"
         if column not in row and form.needed:
             raise SnapshotError(f"{where}: is missing")
         cells.append(_read_cell(where, form, row.get(column, form.default), resources, names))
@@ -127,7 +129,7 @@ def _read_cell(
         return _choice(where, form, value)
     readers: dict[str, Callable[[str, Any], Any]] = {
         "whole": _whole,
-        "number": _number,
+        "number": _at_least_0 if form.from_0 else _number,
         "flag": _flag,
         "text": _text,
     }

@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster.columns import ColumnType, Table, column_types
-from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_snapshot
-from merkatd.cluster.snapshot_json import MARK, VERSION
+from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_file
+from merkatd.cluster.snapshot_json import DECISION, MARK, VERSION
 from merkatd.cluster.snapshot_json_reader import TABLES
 
 HEAD = "head"
 
 
-def to_npz(snapshot: Snapshot) -> bytes:
-    """Return the snapshot in compact form."""
-    head = {
+def to_npz(snapshot: Snapshot, decision: Any = None) -> bytes:
+    """Return the snapshot in compact form, with a JSON value for its decision."""
+    head: dict[str, Any] = {
         MARK: VERSION,
         "now_s": snapshot.now_s,
         "period": snapshot.period,
         "resources": list(snapshot.resources),
     }
+    if decision is not None:
+        head[DECISION] = decision
     arrays: dict[str, Any] = {HEAD: np.array(json.dumps(head))}
     for name, table in snapshot.tables():
         for column, form in column_types(type(table)).items():
@@ -44,13 +46,18 @@ _HISTORY = ("at_s", "vms", "hosts")
 
 def from_npz(data: bytes) -> Snapshot:
     """Return the snapshot in these bytes; raise SnapshotError with the problem."""
+    return from_npz_with_decision(data)[0]
+
+
+def from_npz_with_decision(data: bytes) -> tuple[Snapshot, Any]:
+    """Return the snapshot in these bytes, and the value for its decision, None without one."""
     try:
-        snapshot, unknown = _read(data)
+        snapshot, unknown, decision = _read(data)
     except _UNREADABLE as error:
         raise SnapshotError(f"not a compact snapshot: {error}") from None
     if unknown:
         raise SnapshotError(f"unknown array {min(unknown)!r}")
-    return checked_snapshot(snapshot)
+    return checked_file(snapshot), decision
 
 
 _UNREADABLE = (
@@ -65,14 +72,23 @@ _UNREADABLE = (
 )
 
 
-def _read(data: bytes) -> tuple[Snapshot, set[str]]:
-    """Return the snapshot, and the names of unknown arrays."""
+_LATER = frozenset({"orders", "failure_rates"})
+"""Tables that files from before them lack."""
+
+
+def _read(data: bytes) -> tuple[Snapshot, set[str], Any]:
+    """Return the snapshot, the names of unknown arrays, and the value for its decision."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     head = json.loads(str(arrays.pop(HEAD)))
     if head[MARK] != VERSION:
         raise ValueError(f"{MARK}: the version must be {VERSION} (got {head[MARK]!r})")
-    tables = {name: _table(name, table, arrays) for name, table in TABLES.items()}
+    present = {name.partition(".")[0] for name in arrays}
+    tables = {
+        name: _table(name, table, arrays)
+        for name, table in TABLES.items()
+        if name in present or name not in _LATER
+    }
     history = None
     if "history.at_s" in arrays:
         parts = {part: arrays.pop(f"history.{part}").astype(float) for part in _HISTORY}
@@ -84,7 +100,7 @@ def _read(data: bytes) -> tuple[Snapshot, set[str]]:
         history=history,
         **tables,
     )
-    return snapshot, set(arrays)
+    return snapshot, set(arrays), head.get(DECISION)
 
 
 def _table(name: str, table: type[Table], arrays: dict[str, Any]) -> Any:

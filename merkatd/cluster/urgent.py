@@ -18,5 +18,5 @@ def urgent_vms(snapshot: Snapshot) -> frozenset[int]:
     np.add.at(floors, vms.host[there], vms.floor[there])
     left = (hosts.state == HostState.DRAINED) | (floors > hosts.capacity).any(axis=1)
     leaves = (vms.leaves | np.append(left, False)[vms.host]) & there
-    urgent = (vms.state == VmState.PENDING) | (leaves & (vms.state == VmState.RUNNING))
+    urgent = vms.waiting | (leaves & (vms.state == VmState.RUNNING))
     return frozenset(vms.id[urgent].tolist())

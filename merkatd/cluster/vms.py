@@ -15,6 +15,7 @@ from merkatd.cluster.columns import (
     Table,
     choice,
     flag,
+    is_one_of,
     number,
     reference,
     text,
@@ -100,7 +101,11 @@ class Orders(Table):
     runs: Bools = flag(default=False, later=True)
     """Whether it ran by the last decision."""
     paid: Floats = number(default=None, later=True)
-    """The credits per period that its VMs on hosts paid last; NaN if they paid by their bids."""
+    """The credits per period that its VMs on hosts paid last, in an order or by their bids; NaN if
+    that is unknown."""
+    earlier_limit: Floats = number(default=None, later=True)
+    """The most credits per period that its VMs on hosts could cost by the last decision, in an
+    order or by their bids; NaN if that is unknown."""
     displaced_s: Floats = number(default=0.0, later=True)
     """The time since the decision that it does not run, or since it was stated if it never ran; 0
     while it runs."""
@@ -132,7 +137,7 @@ class Vms(Table):
     requirement: Ints = reference("requirements")
     """Row of the VM's requirement class; -1 if every host of the market is allowed."""
     role: Ints = reference("roles")
-    dirty_mib_s: Floats = number(default=None)
+    dirty_mib_s: Floats = number(default=None, from_0=True)
     kind: Ints = choice(VmKind, VmKind.SERVICE)
     priority: Floats = number(default=0.0, later=True)
     """Order of new VMs: the highest priority is placed first."""
@@ -151,3 +156,28 @@ class Vms(Table):
     """Whether the VM is in a limit order and on its host, but its guest does not compute yet."""
     stop_fails: Bools = flag(default=False, later=True)
     """Whether OpenNebula did not stop the VM lately, so that the next attempt has to wait."""
+    kept: Floats = vector(default=None, later=True)
+    """Amounts of a VM in a limit order by the last decision, which it keeps while it is saved or
+    migrated; NaN if unknown."""
+    started_s: Floats = number(default=None, later=True)
+    """The time since which the guest runs, by OpenNebula's last record of the VM: a migration or a
+    changed device begins a new record. NaN without a running guest."""
+    disk_mib: Floats = number(default=None, later=True, from_0=True)
+    """The size of all disks of the VM."""
+    shared_disk: Bools = flag(default=True, later=True)
+    """Whether the VM's host shares the storage of its disks with other hosts, so that a migration
+    copies no disk."""
+    placeable: Bools = flag(default=True, later=True)
+    """False for a VM that waits and may get no host in this period: it bids nothing."""
+
+    @property
+    def waiting(self) -> Bools:
+        """Return [vms]: whether the VM waits for a host and may get one in this period."""
+        waiting: Bools = (self.state == VmState.PENDING) & self.placeable
+        return waiting
+
+    @property
+    def bidding(self) -> Bools:
+        """Return [vms]: whether the VM bids: it waits, or it runs."""
+        bidding: Bools = is_one_of(self.state, ACTIVE) | self.waiting
+        return bidding

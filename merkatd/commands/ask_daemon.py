@@ -1,4 +1,8 @@
-"""Requests to the daemon on its control socket, and the display of its answers."""
+"""Questions to a daemon through a door, and the display of its answers.
+
+A door is a way to a daemon: `socket_door` is its control socket, for administrators. The tenants'
+command `merkat` has a door of its own, the tenants' XML-RPC interface. Both print the same tables.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,9 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
-from merkatd.api.control.control_client import ControlError, DaemonNotRunningError, ask
 from merkatd.commands.terminal import ScreenTable, command_parser
 from merkatd.commands.terminal.command_parser import (
     DONE,
@@ -30,106 +33,83 @@ from merkatd.commands.terminal.output import (
     lines_in_form,
     print_lines,
 )
-from merkatd.config.socket_path import (
-    CONTROL_SOCKET,
-    STATE_DIRECTORY,
-    configured_socket,
-    control_socket,
-)
-
-if TYPE_CHECKING:
-    from merkatd.config.configuration import Config
-
-
-INSTALLED = Path("/etc/merkat/merkatd.toml")
-
-
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--config`."""
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help=f"the configuration file (default: {INSTALLED} if it exists, else all defaults)",
-    )
-
-
-def read_config(command: str, path: Path | None) -> Config | None:
-    """Return the configuration; on problems print them on standard error and return None."""
-    # Most commands need only the daemon: a late import makes them start faster.
-    from merkatd.config.errors import ConfigError  # noqa: PLC0415
-
-    chosen = path or INSTALLED
-    try:
-        return loaded(path)
-    except ConfigError as error:
-        for problem in error.problems:
-            print_failure(command, f"{chosen}: {problem}")
-    except OSError as error:
-        print_failure(command, f"{chosen}: {error.strerror}")
-    except ValueError as error:
-        print_failure(command, f"{chosen}: {error}")
-    return None
-
-
-def loaded(path: Path | None) -> Config:
-    """Return the configuration. Raise ConfigError, OSError or ValueError."""
-    from merkatd.config.configuration import Config  # noqa: PLC0415
-    from merkatd.config.loader import load  # noqa: PLC0415
-
-    if path is None and not INSTALLED.exists():
-        return Config()
-    return load(path or INSTALLED)
-
-
-def daemon_socket(command: str, path: Path | None) -> Path | None:
-    """Return the daemon's control socket; None after problems, printed as by `read_config`."""
-    if path is None and not INSTALLED.exists():
-        return control_socket(STATE_DIRECTORY, CONTROL_SOCKET)
-    socket = configured_socket(path or INSTALLED)
-    if socket is not None:
-        return socket
-    config = read_config(command, path)
-    return config.control_socket if config else None
-
+from merkatd.commands.words.ways_out import os_reason
 
 Ask = Callable[..., Any]
-"""A function that sends a question, by its name and keyword arguments, and returns the answer."""
-_STRANGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+"""A function that sends a question, by its name and keyword arguments, and returns the answer.
+
+It raises NotDoneError if there is no answer, or if the daemon rejects the question."""
+
+
+class Door(Protocol):
+    """A way to a daemon."""
+
+    @property
+    def program(self) -> str:
+        """Return the name of the command that uses this door, for messages."""
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether questions that name no tenant are about the user's own things."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options that say where the daemon is."""
+
+    def opened(self, arguments: argparse.Namespace) -> AbstractContextManager[Ask]:
+        """Return a connection for these options. Raise NotDoneError."""
+
+    def address(self, arguments: argparse.Namespace) -> str:
+        """Return where the daemon is, for messages."""
+
+
+def door_of(parser: argparse.ArgumentParser) -> Door:
+    """Return the door of a command, which its program sets before it adds arguments."""
+    door: Door = parser.get_default("door")
+    return door
+
+
+def add_door(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the daemon is."""
+    door_of(parser).add_options(parser)
+
+
+_STRANGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 """Exceptions that an answer in an unexpected format can cause."""
 
 
 def ask_daemon(command: str, arguments: argparse.Namespace, show: Callable[[Ask], int]) -> int:
     """Run `show` with a connection to the daemon and return the command's exit code."""
-    socket = daemon_socket(command, arguments.config)
-    return NOT_DONE if socket is None else _shown(command, arguments, socket, show)
-
-
-def _shown(
-    command: str, arguments: argparse.Namespace, socket: Path, show: Callable[[Ask], int]
-) -> int:
-    def ask_daemon(question: str, **parameters: Any) -> Any:
-        given = {name: value for name, value in parameters.items() if value is not None}
-        return ask(socket, question, given)
-
+    door: Door = arguments.door
     try:
-        code = show(ask_daemon)
+        with door.opened(arguments) as ask:
+            code = show(ask)
+            _print_mode_hint(ask, door.program)
     except ConflictingArgumentsError as error:
-        return print_failure(command, str(error), WRONG_WORDS)
-    except DaemonNotRunningError as error:
-        return _nobody(command, arguments, str(error))
-    except (ControlError, NotDoneError) as error:
-        return print_failure(command, str(error))
+        return print_failure(command, str(error), WRONG_WORDS, door.program)
+    except NotDoneError as error:
+        for reason in error.reasons:
+            print_failure(command, reason, NOT_DONE, door.program)
+        return NOT_DONE
     except BrokenPipeError:
         raise
     except OSError as error:
-        return print_failure(command, f"{error.filename or 'output'}: {error.strerror}")
+        return print_failure(command, os_reason(error), NOT_DONE, door.program)
     except _STRANGE:
         return print_failure(
             command,
-            f"the daemon at {socket} answered in an unknown format; use the daemon's own version",
+            f"the daemon at {door.address(arguments)} answered in an unknown format; use the"
+            " daemon's own version",
+            NOT_DONE,
+            door.program,
         )
-    _print_mode_hint(ask_daemon)
     return code
 
 
@@ -139,23 +119,17 @@ _NOT_DONE = {
 }
 
 
-def _print_mode_hint(ask_daemon: Ask) -> None:
+def _print_mode_hint(ask: Ask, program: str) -> None:
     """Warn on standard error if the mode keeps decisions from being carried out."""
     try:
-        now = ask_daemon("mode")
+        now = ask("mode")
         message = _NOT_DONE.get(now["mode"])
         if now["waiting_plan"] is not None and now["mode"] == "ask":
             message = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
-    except (ControlError, OSError, *_STRANGE):
+    except (NotDoneError, OSError, *_STRANGE):
         return  # the command itself succeeded; the daemon may have stopped since
     if message is not None:
-        print(f"merkatd: {message}", file=sys.stderr)
-
-
-def _nobody(command: str, arguments: argparse.Namespace, why: str) -> int:
-    """Report that no daemon answers, or the configuration's problems if it has any."""
-    sound = read_config(command, arguments.config) is not None
-    return print_failure(command, why) if sound else NOT_DONE
+        print(f"{program}: {message}", file=sys.stderr)
 
 
 def user() -> str:
@@ -170,9 +144,9 @@ sleep = time.sleep
 
 
 def add_view(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool = True) -> None:
-    """Add the options of every command that shows rows, and `--config`."""
+    """Add the options of every command that shows rows, and those of its door."""
     add_output(parser, tables, follow=follow)
-    add_config(parser)
+    add_door(parser)
 
 
 def add_newest(parser: argparse.ArgumentParser) -> None:
@@ -184,6 +158,13 @@ def add_newest(parser: argparse.ArgumentParser) -> None:
         default=50,
         help="show only the newest N (default: 50)",
     )
+
+
+def _named(text: Lines, program: str) -> Lines:
+    """Return the function with the program's own name in the commands that it quotes."""
+    return lambda answer, cells: [
+        line.replace("`merkatd ", f"`{program} ") for line in text(answer, cells)
+    ]
 
 
 def show_view(
@@ -204,6 +185,7 @@ def show_view(
     `rows` extracts the table's rows from an answer. `text` writes the output on a screen unless
     columns are chosen. With `whole`, JSON without chosen columns is the daemon's answer, unchanged.
     """
+    written = None if text is None else _named(text, arguments.door.program)
 
     def show(ask: Ask) -> int:
         columns = chosen_columns(table, arguments)
@@ -213,9 +195,9 @@ def show_view(
         while True:
             answer = fetch(ask)
             lines = lines_in_form(
-                arguments, table, columns, filters, answer, rows, text, whole=whole
+                arguments, table, columns, filters, answer, rows, written, whole=whole
             )
-            print_lines(lines, again=arguments.delay is not None)
+            print_lines(lines, again=arguments.delay is not None, pager=not arguments.no_pager)
             if arguments.delay is None:
                 return DONE
             sleep(arguments.delay)

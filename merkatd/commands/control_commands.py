@@ -4,73 +4,12 @@ import argparse
 import sys
 from typing import Any
 
-from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, user
-from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser
+from merkatd.commands.ask_daemon import Ask, add_door, add_view, ask_daemon, show_view, user
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
-
-
-def add_host_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `host`."""
-    parser.add_argument(
-        "action",
-        metavar="ACTION",
-        choices=("drain", "undrain"),
-        help="drain: empty the host; undrain: use it again",
-    )
-    parser.add_argument(
-        "host", metavar="HOST", type=command_parser.reference, help="the host, by id or name"
-    )
-    add_config(parser)
-
-
-def run_host(arguments: argparse.Namespace) -> int:
-    """Drain or undrain a host and print the result."""
-
-    def show(ask: Ask) -> int:
-        answer = ask(arguments.action, host=arguments.host, who=user())
-        print(_drained(answer) if arguments.action == "drain" else _undrained(answer))
-        return DONE
-
-    return ask_daemon("host", arguments, show)
-
-
-def _drained(answer: Any) -> str:
-    name, vms, stay = answer["name"], int(answer["vms"]), int(answer["stay"])
-    text = f"{name} is {'' if answer['changed'] else 'already '}drained: "
-    text += f"{vms} VMs will be moved away" if vms else "it has no VMs"
-    return f"{text}, {stay} of them may not be moved." if stay else f"{text}."
-
-
-def _undrained(answer: Any) -> str:
-    if not answer["changed"]:
-        return f"{answer['name']} was not drained: nothing to undo."
-    return f"{answer['name']} takes VMs again from the next period on."
-
-
-HOST = Verb(
-    "host",
-    summary="empty a host, or use it again",
-    description="""\
-`merkatd host drain|undrain`: empty a host for maintenance, or use it again.
-
-The daemon moves a drained host's VMs elsewhere, within the limits on migrations of a period, and
-places no VM there. The order is stored in the database: it survives restarts of the daemon and
-applies until `undrain`. OpenNebula does not know of it: `onehost disable` also stops other
-schedulers from placing VMs there.
-""",
-    add_arguments=add_host_arguments,
-    run=run_host,
-)
-
-
-_DOES = {
-    "dry": "decisions are shown, not carried out",
-    "shadow": "decisions are only compared with another scheduler's (`merkatd shadow`)",
-    "ask": "VMs are placed, moved and suspended after you approve (`merkatd plan show`)",
-    "on": "all decisions are carried out",
-}
+from merkatd.commands.texts.status_text import MODES
 
 
 def add_mode_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,10 +18,10 @@ def add_mode_arguments(parser: argparse.ArgumentParser) -> None:
         "mode",
         metavar="MODE",
         nargs="?",
-        choices=(*_DOES, "configured"),
+        choices=(*MODES, "configured"),
         help="dry, shadow, ask or on; configured: the mode of the configuration file",
     )
-    add_config(parser)
+    add_door(parser)
 
 
 def run_mode(arguments: argparse.Namespace) -> int:
@@ -98,7 +37,7 @@ def run_mode(arguments: argparse.Namespace) -> int:
 def _lines(answer: Any, wanted: str | None) -> list[str]:
     mode = str(answer["mode"])
     already = "" if wanted is None or answer["changed"] else " already"
-    lines = [f"The mode is {mode}{already}: {_DOES.get(mode, mode)}."]
+    lines = [f"The mode is {mode}{already}: {MODES.get(mode, mode)}."]
     if answer["ordered"] is not None and answer["configured"] != mode:
         lines.append(
             f"It was set by an order; the configuration says {answer['configured']}"
@@ -130,7 +69,7 @@ returns to the mode of the configuration file.
 
 def add_pause_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pause`."""
-    add_config(parser)
+    add_door(parser)
 
 
 def run_pause(arguments: argparse.Namespace) -> int:
@@ -164,7 +103,12 @@ RELEASE_TABLE = ScreenTable(
         Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id of the VM"),
         Column("DID", "did", ColumnFormat.TEXT, "what was restored", least=10),
         Column(
-            "PROBLEM", "problem", ColumnFormat.TEXT, "what could not be restored, and why", least=10
+            "PROBLEM",
+            "problem",
+            ColumnFormat.TEXT,
+            "what could not be restored, and why",
+            least=10,
+            kept=True,
         ),
     ),
 )
@@ -233,7 +177,7 @@ all limits again.
 
 def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `resume`."""
-    add_config(parser)
+    add_door(parser)
 
 
 def run_resume(arguments: argparse.Namespace) -> int:

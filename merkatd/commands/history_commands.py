@@ -5,11 +5,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from merkatd.commands.ask_daemon import Ask, add_newest, add_view, show_view
+from merkatd.commands.ask_daemon import Ask, add_newest, add_view, door_of, show_view
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.output import rows_of
-from merkatd.protocol.control_messages import KINDS, STATES
+from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
+from merkatd.protocol.control_messages import KINDS, ORDER_KINDS, STATES
 
 LOG_TABLE = ScreenTable(
     "STEP",
@@ -36,7 +36,7 @@ LOG_TABLE = ScreenTable(
             "the gain of a migration, in credits",
             default=False,
         ),
-        Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=40),
+        Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=40, kept=True),
         Column(
             "REPLY",
             "reply",
@@ -59,6 +59,25 @@ LOG_TABLE = ScreenTable(
 )
 
 
+ORDERS_TABLE = ScreenTable(
+    "ORDER",
+    (
+        Column("TIME", "at_s", ColumnFormat.TIME, "when the order was given"),
+        Column("ORDER", "order", ColumnFormat.TEXT, "the order"),
+        Column("HOST", "host", ColumnFormat.TEXT, "the host that it is about", least=6),
+        Column("WHO", "who", ColumnFormat.TEXT, "the user that gave it", least=6),
+        Column(
+            "FROM",
+            "origin",
+            ColumnFormat.TEXT,
+            "the interface and the address from which it came",
+            least=10,
+        ),
+        Column("KIND", "kind", ColumnFormat.TEXT, "its kind, as --kind takes it", default=False),
+    ),
+)
+
+
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `log`."""
     parser.add_argument(
@@ -73,8 +92,14 @@ def add_log_arguments(parser: argparse.ArgumentParser) -> None:
         type=command_parser.reference,
         help="only steps to this host, by id or name",
     )
+    steps = f"only steps of this kind: {', '.join(KINDS)}"
+    orders = f"; administrators' orders instead of steps: {', '.join(ORDER_KINDS)} (all of them)"
+    own = door_of(parser).is_own
     parser.add_argument(
-        "--kind", choices=KINDS, metavar="KIND", help=f"only steps of this kind: {', '.join(KINDS)}"
+        "--kind",
+        choices=KINDS if own else (*KINDS, *ORDER_KINDS),
+        metavar="KIND",
+        help=steps if own else f"{steps}{orders}",
     )
     parser.add_argument(
         "--state",
@@ -95,11 +120,13 @@ def add_log_arguments(parser: argparse.ArgumentParser) -> None:
         help="only decisions of period N, or of N-M",
     )
     add_newest(parser)
-    add_view(parser, {"log": LOG_TABLE})
+    add_view(parser, {"log": LOG_TABLE} if own else {"log": LOG_TABLE, "orders": ORDERS_TABLE})
 
 
 def run_log(arguments: argparse.Namespace) -> int:
-    """Show the steps of past periods."""
+    """Show the steps of past periods, or administrators' orders."""
+    if arguments.kind in ORDER_KINDS:
+        return show_view("log", arguments, ORDERS_TABLE, lambda ask: _ask_orders(ask, arguments))
     return show_view("log", arguments, LOG_TABLE, lambda ask: _ask(ask, arguments))
 
 
@@ -113,6 +140,20 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
         state=arguments.state,
         first_period=first,
         last_period=last,
+        since_s=_since_s(ask, arguments.since),
+        limit=arguments.limit,
+    )
+    return list(reversed(newest_first))
+
+
+def _ask_orders(ask: Ask, arguments: argparse.Namespace) -> Any:
+    for name in ("vm", "state", "period"):
+        if getattr(arguments, name) is not None:
+            raise ConflictingArgumentsError(f"--{name} can't be combined with --kind of an order")
+    newest_first = ask(
+        "orders",
+        kind=arguments.kind,
+        host=arguments.host,
         since_s=_since_s(ask, arguments.since),
         limit=arguments.limit,
     )
@@ -138,6 +179,9 @@ LOG = Verb(
 
 A step is planned, then sent, and confirmed when the daemon observes its effect. It is refused if
 OpenNebula or the host rejects it, and expired if it has no effect in time.
+
+With --kind order the command shows administrators' orders instead: pauses, changed modes, and
+drained hosts, each with its time, its author, and where it came from.
 """,
     add_arguments=add_log_arguments,
     run=run_log,
@@ -183,6 +227,7 @@ SHADOW_TABLE = ScreenTable(
             ColumnFormat.TEXT,
             "Merkat's reason for its host, or for no host",
             least=30,
+            kept=True,
         ),
     ),
 )

@@ -134,6 +134,7 @@ VMS = ScreenTable(
             "USER", "owner_name", ColumnFormat.TEXT, "the user that pays", least=6, optional=True
         ),
         Column("OWNER", "owner", ColumnFormat.WHOLE, "the id of the user that pays", default=False),
+        Column("GROUP", "group", ColumnFormat.TEXT, "its group of users", least=6, optional=True),
         Column(
             "APPLICATION", "application", ColumnFormat.WHOLE, "the application's id", default=False
         ),
@@ -146,6 +147,13 @@ VMS = ScreenTable(
         ),
         Column(
             "HOST", "host", ColumnFormat.TEXT, "its host, or the host that it is moving to", least=7
+        ),
+        Column(
+            "TIME",
+            "running_s",
+            ColumnFormat.DURATION,
+            "how long its guest has run since its start or its last move",
+            optional=True,
         ),
         Column("MARKET", "market", ColumnFormat.TEXT, "the market it bids in", default=False),
         Column("VCPUS", "vcpus", ColumnFormat.WHOLE, "its virtual CPUs", default=False),
@@ -211,12 +219,14 @@ VMS = ScreenTable(
             "cost",
             ColumnFormat.CREDITS,
             "credits that a whole period costs now; an upper bound if its market charges by use",
+            kept=True,
         ),
         Column(
             "ERROR",
             "error",
             ColumnFormat.PART,
-            "allocation error: the distance to its share if its market were one host (Eq. 2)",
+            "allocation error: the distance to its share if its market were one host (Eq. 2); 0"
+            " for a VM that has all that it can use",
             optional=True,
         ),
         Column(
@@ -236,9 +246,17 @@ APPLICATIONS = ScreenTable(
             "APPLICATION",
             "application",
             ColumnFormat.WHOLE,
-            "the application's id; - for a tenant's VMs without an application",
+            "the number of the application's account; - for a tenant's VMs without an application",
+            default=False,
         ),
-        Column("NAME", "name", ColumnFormat.TEXT, "the application's name", least=6, optional=True),
+        Column(
+            "NAME",
+            "name",
+            ColumnFormat.TEXT,
+            "the application's name; a platform's is NAME-ID, with the platform's id; - for a"
+            " tenant's VMs without an application",
+            least=6,
+        ),
         Column("USER", "owner_name", ColumnFormat.TEXT, "its owner", least=6),
         Column("OWNER", "owner", ColumnFormat.WHOLE, "the owner's id", default=False),
         Column("VMS", "vms", ColumnFormat.WHOLE, "number of its VMs"),
@@ -263,7 +281,13 @@ APPLICATIONS = ScreenTable(
         ),
         Column("MEMORY", "memory", ColumnFormat.NUMBER, "the VMs' memory shares, added up, in MiB"),
         *(column for good in GOODS for column in _of_an_application(*good)),
-        Column("COST", "cost", ColumnFormat.CREDITS, "credits that a whole period costs now"),
+        Column(
+            "COST",
+            "cost",
+            ColumnFormat.CREDITS,
+            "credits that a whole period costs now",
+            kept=True,
+        ),
         Column(
             "BALANCE", "balance", ColumnFormat.CREDITS, "credits left to pay with", optional=True
         ),

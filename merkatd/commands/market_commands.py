@@ -4,8 +4,16 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
 from merkatd.commands.order_command import order_note
+from merkatd.commands.screens.hourly_rows import (
+    hourly_rows,
+    interval_of,
+    past_hourly_rows,
+    with_hourly_prices,
+)
+from merkatd.commands.screens.price_tables import HISTORY, NOW
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
@@ -22,8 +30,16 @@ BID_TABLE = ScreenTable(
             "SHARE", "share", ColumnFormat.NUMBER, "the share at the old bid, in % of a core or MiB"
         ),
         Column("NEW_SHARE", "new_share", ColumnFormat.NUMBER, "the share at the new bid"),
-        Column("COST", "cost", ColumnFormat.CREDITS, "the cost of a period at the old bid"),
-        Column("NEW_COST", "new_cost", ColumnFormat.CREDITS, "the cost of a period at the new bid"),
+        Column(
+            "COST", "cost", ColumnFormat.CREDITS, "the cost of a period at the old bid", kept=True
+        ),
+        Column(
+            "NEW_COST",
+            "new_cost",
+            ColumnFormat.CREDITS,
+            "the cost of a period at the new bid",
+            kept=True,
+        ),
     ),
 )
 
@@ -95,75 +111,6 @@ now, if all other bids stay unchanged.
 )
 
 
-NOW = ScreenTable(
-    "PRICE",
-    (
-        Column("MARKET", "market", ColumnFormat.TEXT, "the market", least=6),
-        Column(
-            "RESOURCE", "resource", ColumnFormat.TEXT, "cpu: a percent of a core; memory: a MiB"
-        ),
-        Column(
-            "PRICE",
-            "price",
-            ColumnFormat.PRICE,
-            "credits per unit and period; - if no price clears the market",
-        ),
-        Column(
-            "BEFORE", "before", ColumnFormat.PRICE, "the price one period earlier", optional=True
-        ),
-        Column(
-            "LEAST",
-            "least",
-            ColumnFormat.PRICE,
-            "the lowest price of the last 60 periods",
-            optional=True,
-        ),
-        Column(
-            "MOST",
-            "most",
-            ColumnFormat.PRICE,
-            "the highest price of the last 60 periods",
-            optional=True,
-        ),
-        Column(
-            "TREND",
-            "trend",
-            ColumnFormat.TREND,
-            "the prices of the last 60 periods, oldest first",
-            least=10,
-        ),
-        Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period", default=False),
-        Column("TIME", "at_s", ColumnFormat.TIME, "when the price was announced", default=False),
-    ),
-)
-HISTORY = ScreenTable(
-    "PRICE",
-    (
-        Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period"),
-        Column("TIME", "at_s", ColumnFormat.TIME, "when the period started", optional=True),
-        Column("MARKET", "market", ColumnFormat.TEXT, "the market", least=6),
-        Column("CPU", "cpu", ColumnFormat.PRICE, "credits per hundredth of a core and period"),
-        Column("MEMORY", "memory", ColumnFormat.PRICE, "credits per MiB and period"),
-        Column(
-            "NETWORK",
-            "network",
-            ColumnFormat.PRICE,
-            "credits per Mbit/s and period",
-            sometimes=True,
-        ),
-        Column("DISK", "disk", ColumnFormat.PRICE, "credits per MiB/s and period", sometimes=True),
-        Column(
-            "SUPPLY",
-            "supply",
-            ColumnFormat.TEXT,
-            "the change of the supply of credits in that period, and its reason",
-            least=20,
-            sometimes=True,
-        ),
-    ),
-)
-
-
 def add_price_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `price`."""
     parser.add_argument(
@@ -173,7 +120,10 @@ def add_price_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the prices of the newest N periods, oldest first",
     )
     parser.add_argument(
-        "--market", metavar="NAME", type=command_parser.reference, help="only prices of this market"
+        "--market",
+        metavar="MARKET",
+        type=command_parser.reference,
+        help="only prices of this market",
     )
     add_view(parser, {"now": NOW, "history": HISTORY})
 
@@ -185,19 +135,27 @@ def run_price(arguments: argparse.Namespace) -> int:
             "price",
             arguments,
             HISTORY,
-            lambda ask: ask("price_history", periods=arguments.history, market=arguments.market),
+            lambda ask: past_hourly_rows(
+                ask("price_history", periods=arguments.history, market=arguments.market),
+                interval_of(ask),
+            ),
         )
-    return show_view("price", arguments, NOW, lambda ask: ask("price", market=arguments.market))
+    return show_view(
+        "price",
+        arguments,
+        NOW,
+        lambda ask: hourly_rows(ask("price", market=arguments.market), interval_of(ask)),
+    )
 
 
 PRICE = Verb(
     "price",
     summary="show the prices, now or over time",
     description="""\
-`merkatd price`: show the price of a unit of each resource, its trend, and past prices.
+`merkatd price`: show the price of each resource, its trend, and past prices.
 
-A unit is a hundredth of a core or a MiB of memory for one period; where network and disks are sold,
-also a Mbit/s or a MiB/s.
+Prices are in credits per core-hour and per GiB-hour; where network and disks are sold, also per
+Mbit/s and per MiB/s for an hour. Bids and costs of VMs are in credits a period.
 """,
     add_arguments=add_price_arguments,
     run=run_price,
@@ -224,8 +182,14 @@ QUOTE_TABLE = ScreenTable(
             "the share at that bid; if no bid suffices, the largest possible share",
         ),
         Column("MOST", "most", ColumnFormat.NUMBER, "the most that the VM can use", default=False),
-        Column("PRICE", "price", ColumnFormat.PRICE, "the price of a unit once the bid applies"),
-        Column("COST", "cost", ColumnFormat.CREDITS, "the cost of a period"),
+        Column(
+            "PRICE",
+            "hourly_price",
+            ColumnFormat.CREDITS,
+            "the price once the bid applies, in credits per core-hour or GiB-hour",
+            kept=True,
+        ),
+        Column("COST", "cost", ColumnFormat.CREDITS, "the cost of a period", kept=True),
     ),
 )
 
@@ -272,7 +236,7 @@ def add_quote_arguments(parser: argparse.ArgumentParser) -> None:
         )
     new = parser.add_argument_group("a new VM")
     new.add_argument(
-        "--market", metavar="NAME", type=command_parser.reference, help="the new VM's market"
+        "--market", metavar="MARKET", type=command_parser.reference, help="the new VM's market"
     )
     new.add_argument(
         "--most-cpu",
@@ -301,29 +265,30 @@ def run_quote(arguments: argparse.Namespace) -> int:
     size = ("market", "most_cpu", "most_memory", "least_memory")
 
     def fetch(ask: Ask) -> Any:
-        return ask("quote", **{name: getattr(arguments, name) for name in (*wishes, *size)})
+        answer = ask("quote", **{name: getattr(arguments, name) for name in (*wishes, *size)})
+        return {**answer, "interval_s": interval_of(ask)}
 
     return show_view(
         "quote",
         arguments,
         QUOTE_TABLE,
         fetch,
-        rows=lambda answer: answer["resources"],
+        rows=with_hourly_prices,
         text=_quote_text,
         whole=True,
     )
 
 
 def _quote_text(answer: Any, cells: int | None) -> Sequence[str]:
-    rows = rows_of(answer["resources"])
+    rows = with_hourly_prices(answer)
     columns = QUOTE_TABLE.default()
     if all(row["wanted"] is None for row in rows):
         columns = [column for column in columns if column.name != "WANTED"]
     where = "as if its market were one host" if answer["host"] is None else f"on {answer['host']}"
     cost = answer["cost"]
-    pays = "no bid gets that share" if cost is None else f"{cost:.4g} credits a period"
+    pays = "no bid gets that share" if cost is None else f"{credits_text(cost)} credits a period"
     if cost is not None and answer.get("rate") is not None:
-        pays = f"at most {pays}, {answer['rate']:.4g} for each core that it uses"
+        pays = f"at most {pays}, {credits_text(answer['rate'])} for each core that it uses"
     return [f"{_who(answer)} {where}: {pays}", *to_text(columns, rows, cells)]
 
 

@@ -7,21 +7,34 @@ from typing import Any
 from merkatd.base.quantities import credits_text, time_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
+from merkatd.commands.terminal.command_parser import NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError
 
 BUDGET_TABLE = ScreenTable(
     "BUDGET",
     (
-        Column("APPLICATION", "application", ColumnFormat.WHOLE, "the application's id"),
-        Column("NAME", "name", ColumnFormat.TEXT, "the application's name", least=6),
+        Column(
+            "APPLICATION",
+            "application",
+            ColumnFormat.WHOLE,
+            "the number of the application's account",
+            default=False,
+        ),
+        Column(
+            "NAME",
+            "name",
+            ColumnFormat.TEXT,
+            "the application's name; a platform's is NAME-ID, with the platform's id",
+            least=6,
+        ),
         Column("USER", "owner_name", ColumnFormat.TEXT, "the tenant that owns it", least=6),
         Column("OWNER", "owner", ColumnFormat.WHOLE, "the tenant's id", default=False),
         Column("BUDGET", "budget", ColumnFormat.CREDITS, "the limit up to which it is replenished"),
         Column(
             "REPLENISHMENT", "replenishment", ColumnFormat.CREDITS, "credits added at each interval"
         ),
-        Column("BALANCE", "balance", ColumnFormat.CREDITS, "its credits now"),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "its credits now", kept=True),
         Column("MICRO", "micro", ColumnFormat.WHOLE, "its balance in micro-credits", default=False),
         Column(
             "OPENED",
@@ -41,8 +54,8 @@ def add_budget_arguments(parser: argparse.ArgumentParser) -> None:
         "application",
         metavar="APPLICATION",
         nargs="?",
-        type=command_parser.whole,
-        help="the application's id",
+        type=command_parser.reference,
+        help="the application, by name or number; a platform's is called NAME-ID",
     )
     parser.add_argument(
         "--amount",
@@ -76,10 +89,26 @@ def run_budget(arguments: argparse.Namespace) -> int:
             return ask("budgets", tenant=arguments.tenant)
         if arguments.tenant is not None:
             raise ConflictingArgumentsError("--tenant can't be combined with an APPLICATION")
-        return [ask("budget", application=arguments.application, **changes)]
+        return [
+            ask("budget", application=_application_number(ask, arguments.application), **changes)
+        ]
 
     changes = arguments.amount is not None or arguments.replenishment is not None
     return show_view("budget", arguments, BUDGET_TABLE, fetch, changes=changes)
+
+
+def _application_number(ask: Ask, application: str) -> int:
+    """Return the number of an application, which has a number or a name. Raise NotDoneError."""
+    if application.isdecimal():
+        return int(application)
+    numbers = [
+        row["application"] for row in ask("budgets", tenant=None) if row["name"] == application
+    ]
+    if len(numbers) == 1:
+        return int(numbers[0])
+    what = "several applications are" if numbers else "no application is"
+    hint = f"give a number of {numbers}" if numbers else "`budget` lists the applications"
+    raise NotDoneError(f"{what} called {application}; {hint}")
 
 
 BUDGET = Verb(
@@ -254,9 +283,9 @@ def _show_lines(answer: Any, cells: int | None) -> Sequence[str]:
     if answer.get("retired_s") is not None:
         lines.append(_retired_line(answer))
     for application in answer.get("applications", ()):
-        ended = "" if application["ended_s"] is None else ", ended"
+        ended = "" if application["ended_s"] is None else " (ended)"
         lines.append(
-            f"Application {application['application']} ({application['name']}{ended}) has"
+            f"Application {application['name']}{ended} has"
             f" {credits_text(application['balance'])} of {credits_text(application['budget'])}"
             " credits and gets"
             f" {credits_text(application['replenishment'])} at each replenishment."

@@ -33,7 +33,7 @@ ORDER_TABLE = ScreenTable(
             "the limit in force: LIMIT, or LIMIT x FACTOR after a start",
             optional=True,
         ),
-        Column("COST", "cost", ColumnFormat.CREDITS, "credits a period that it pays"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits a period that it pays", kept=True),
         Column("RUNS", "runs", ColumnFormat.TEXT, "whether its VMs run"),
         Column("SINCE", "since_s", ColumnFormat.TIME, "its last start or stop", optional=True),
         Column(
@@ -58,7 +58,15 @@ ORDER_TABLE = ScreenTable(
             default=False,
         ),
         Column("STATED", "stated_s", ColumnFormat.TIME, "when it was stated", default=False),
-        Column("WHY", "why", ColumnFormat.TEXT, "the reason why it waits", least=10, optional=True),
+        Column(
+            "WHY",
+            "why",
+            ColumnFormat.TEXT,
+            "the reason why it waits",
+            least=10,
+            optional=True,
+            kept=True,
+        ),
     ),
 )
 BOOK_TABLE = ScreenTable(
@@ -141,7 +149,7 @@ def add_order_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--market",
-        metavar="NAME",
+        metavar="MARKET",
         type=command_parser.reference,
         help="with book, and with quote without VMs: the market",
     )
@@ -238,7 +246,7 @@ def _check(given: argparse.Namespace) -> None:
         fits = number > 0 if what == "set" else number == int(what in {"change", "delete"})
     if not fits:
         raise ConflictingArgumentsError(
-            f"wrong number of arguments; expected: merkatd order {_USAGES[what]}"
+            f"wrong number of arguments; expected: {given.door.program} order {_USAGES[what]}"
         )
     options = [given.limit, given.least_run, given.factor]
     if what == "set" and given.limit is None:

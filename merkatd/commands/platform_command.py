@@ -47,7 +47,7 @@ PLATFORM_TABLE = ScreenTable(
         Column(
             "END", "projected_end_s", ColumnFormat.TIME, "when it expects to end", default=False
         ),
-        Column("SPENT", "spent", ColumnFormat.CREDITS, "what its VMs cost up to now"),
+        Column("SPENT", "spent", ColumnFormat.CREDITS, "what its VMs cost up to now", kept=True),
         Column("BALANCE", "balance", ColumnFormat.CREDITS, "credits left"),
         Column("BUDGET", "budget", ColumnFormat.CREDITS, "its budget, in credits", default=False),
         Column(
@@ -120,8 +120,13 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"with show: show it again every {WATCH_S:g} seconds, until Ctrl-C",
     )
+    parser.set_defaults(before_submit=_nothing)
     tables = dict.fromkeys(VERBS, PLATFORM_TABLE)
     add_view(parser, {**tables, "quote": LIMIT_QUOTE_TABLE})
+
+
+def _nothing(_ask: Ask, _arguments: argparse.Namespace, _template: str) -> None:
+    """Do nothing before a submission: `merkat` shows a quote and asks there."""
 
 
 def run_platform(arguments: argparse.Namespace) -> int:
@@ -158,6 +163,7 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
         return ask("platforms", tenant=arguments.tenant)
     if what == "submit":
         text = _read(arguments.subject)
+        arguments.before_submit(ask, arguments, text)
         return ask("platform_submit", tenant=arguments.tenant, template=text, who=user())
     if what == "quote":
         text = _read(arguments.subject)
@@ -173,14 +179,16 @@ def _check(given: argparse.Namespace) -> None:
     """Raise ConflictingArgumentsError if the arguments do not fit the verb."""
     what = given.what
     if (given.subject is None) != (what == "list"):
-        with_file = dict.fromkeys(_WITH_FILE, " FILE --tenant TENANT")
+        with_file = dict.fromkeys(
+            _WITH_FILE, " FILE" if given.door.is_own else " FILE --tenant TENANT"
+        )
         usage = {"list": "", **with_file}.get(what, " ID")
         raise ConflictingArgumentsError(
-            f"wrong number of arguments; expected: merkatd platform {what}{usage}"
+            f"wrong number of arguments; expected: {given.door.program} platform {what}{usage}"
         )
     if given.tenant is not None and what not in {"list", *_WITH_FILE}:
         raise ConflictingArgumentsError("--tenant can be used only with submit, quote and list")
-    if what in _WITH_FILE and given.tenant is None:
+    if what in _WITH_FILE and given.tenant is None and not given.door.is_own:
         raise ConflictingArgumentsError(f"{what} needs --tenant TENANT")
     if any(vars(given)[name] is not None for name in _CHANGEABLE) != (what == "update"):
         options = "--deadline, --performance, --budget or --replenishment"

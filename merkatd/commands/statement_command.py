@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from merkatd.commands.ask_daemon import Ask, add_view, show_view
+from merkatd.commands.ask_daemon import Ask, add_view, door_of, show_view
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.table_columns import column_text
@@ -58,7 +58,7 @@ STATEMENT_TABLE = ScreenTable(
         Column("MEMORY_COST", "memory_cost", ColumnFormat.CREDITS, "credits for memory"),
         *_of_good("network", "network_mbit_hours", "Mbit/s"),
         *_of_good("disk", "disk_mib_hours", "MiB/s"),
-        Column("COST", "cost", ColumnFormat.CREDITS, "credits for all goods together"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits for all goods together", kept=True),
         Column("MICRO", "micro", ColumnFormat.WHOLE, "COST in micro-credits", default=False),
         Column("ACCOUNT", "account", ColumnFormat.WHOLE, "the account that paid", default=False),
     ),
@@ -67,8 +67,13 @@ STATEMENT_TABLE = ScreenTable(
 
 def add_statement_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `statement`."""
+    own = door_of(parser).is_own
     parser.add_argument(
-        "tenant", metavar="TENANT", type=command_parser.reference, help="the user, by id or name"
+        "tenant",
+        metavar="TENANT",
+        nargs="?" if own else None,
+        type=command_parser.reference,
+        help=f"the user, by id or name{' (default: yourself)' if own else ''}",
     )
     parser.add_argument(
         "--month",

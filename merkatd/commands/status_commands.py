@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from merkatd.base.quantities import duration_text
-from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, sleep
+from merkatd.base.hourly_prices import price_text
+from merkatd.commands.ask_daemon import Ask, add_door, add_view, ask_daemon, show_view, sleep
 from merkatd.commands.history_commands import LOG_TABLE as STEPS
 from merkatd.commands.list_command import VMS
 from merkatd.commands.market_commands import RESOURCES
@@ -22,6 +22,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of, screen_width
 from merkatd.commands.terminal.screen_text import cut, padded, plain, spark
 from merkatd.commands.terminal.table_columns import column_text
+from merkatd.commands.texts.status_text import status_lines
 
 STATUS_TABLE = ScreenTable(
     "STATUS",
@@ -80,6 +81,7 @@ STATUS_TABLE = ScreenTable(
             default=False,
         ),
         Column("INTERVAL", "interval_s", ColumnFormat.NUMBER, "seconds a period", default=False),
+        Column("STARTED", "started_s", ColumnFormat.TIME, "when the daemon started", default=False),
     ),
 )
 
@@ -97,51 +99,21 @@ def run_status(arguments: argparse.Namespace) -> int:
         STATUS_TABLE,
         lambda ask: ask("status"),
         rows=lambda answer: [answer],
-        text=_status_text,
+        text=status_lines,
         whole=True,
     )
 
 
-def _status_text(status: Any, _cells: int | None) -> Sequence[str]:
-    lines = [
-        f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in STATUS_TABLE.columns
-    ]
-    lines += [f"{what:18} {text}" for what, text in _problems(status)]
-    for market, prices in (status["prices"] or {}).items():
-        for resource, price in prices.items():
-            amount = "none clears" if price is None else f"{price:.6g}"
-            lines.append(f"{'price of ' + resource:18} {amount} in market {market}")
-    return lines
-
-
-def _problems(status: Any) -> Iterator[tuple[str, str]]:
-    """Yield a label and a text for each problem. Keys may be missing: older daemons send fewer."""
-    for key, what, named in _PROBLEMS:
-        for name, why in status.get(key, {}).items():
-            yield what, f"{named.format(name)}: {why}"
-    for kind, failed in status.get("unattended", {}).items():
-        for number, why in failed.items():
-            yield "not managed", f"{kind} {number}: {why}"
-    if status.get("others"):
-        yield "placed by others", status["others"]
-    if status.get("clock_ahead_s"):
-        ahead = duration_text(status["clock_ahead_s"])
-        yield "clock in doubt", f"it is {ahead} ahead; no deadline takes effect yet"
-
-
-_PROBLEMS = (
-    ("hosts_away", "host away", "{}"),
-    ("quarantined", "in quarantine", "period {}"),
-    ("hosts_in_error", "host in error", "{}"),
-    ("failed_strategies", "strategy fails", "{}: nothing is placed or moved"),
-    ("removed_users", "user removed", "{}"),
-    ("retired_tenants", "tenant retired", "{}"),
-)
 STATUS = Verb(
     "status",
     summary="show the running daemon's state and its prices",
     description="""\
-`merkatd status`: show the running daemon's state and its prices.""",
+`merkatd status`: show the running daemon's state and its prices.
+
+On a screen the state is in sentences: since when the daemon runs and in which mode, its latest
+period, what it manages, whether the books balance, what other programs changed, and each problem.
+`--csv`, `--xml` and `--list` print the table instead, `--json` the daemon's whole answer.
+""",
     add_arguments=add_status_arguments,
     run=run_status,
 )
@@ -157,12 +129,11 @@ _VM_COLUMNS = (
 _STEP_COLUMNS = "PERIOD,KIND,VM,HOST,STATE,REASON"
 
 
-def frame(overview: Any, cells: int, lines: int | None, order: str = "cost") -> list[str]:
-    """Return a frame: status, prices, hosts as bars, VMs by `order`, the latest steps.
-
-    No line is wider than `cells`. With `lines`, the frame has at most that many lines.
-    """
-    top = [_status(overview["status"]), *_prices(rows_of(overview["price"]))]
+def frame(
+    overview: Any, cells: int, lines: int | None, order: str = "cost", program: str = "merkatd"
+) -> list[str]:
+    """Return a frame of lines that fit: status, prices, hosts as bars, VMs by `order`, steps."""
+    top = [_status(overview["status"], program), *_prices(overview)]
     hosts, steps = rows_of(overview["hosts"]), rows_of(overview["steps"])[:STEPS_SHOWN]
     vms = sorted(rows_of(overview["vms"]), key=lambda vm: -(vm[order] or 0))
     if not overview["price"]:
@@ -177,28 +148,29 @@ def frame(overview: Any, cells: int, lines: int | None, order: str = "cost") -> 
     return [cut(plain(line), cells) for line in (top if lines is None else top[:lines])]
 
 
-def _status(status: Mapping[str, Any]) -> str:
-    parts = [f"merkatd  period {_or_dash(status['period'])}"]
+def _status(status: Mapping[str, Any], program: str) -> str:
+    parts = [f"{program}  period {_or_dash(status['period'])}"]
     if status["hosts"] is not None:
         parts.append(f"{status['hosts']} hosts, {status['vms']} VMs")
-    parts.append(f"{status['outstanding_steps']} steps under way")
+    if status["outstanding_steps"] is not None:
+        parts.append(f"{status['outstanding_steps']} steps under way")
     if status["failures"]:
         parts.append(f"{status['failures']} PERIODS FAILED")
     if status["mode"] != "on":
         parts.append(f"MODE {status['mode'].upper()}")
     if status["paused"]:
         parts.append("PAUSED")
-    if not status["accounts_sound"]:
+    if status["accounts_sound"] is False:
         parts.append("ACCOUNTS UNSOUND")
     return "   ".join(parts)
 
 
-def _prices(prices: Sequence[Mapping[str, Any]]) -> list[str]:
+def _prices(overview: Any) -> list[str]:
+    prices, interval_s = rows_of(overview["price"]), overview["status"]["interval_s"]
     markets = {row["market"] for row in prices}
     return [
         f"{'' if len(markets) == 1 else plain(row['market']) + ' '}{row['resource']:7}"
-        f" {'none clears' if row['price'] is None else format(row['price'], '<11.6g')}"
-        f" {spark(row['trend'])}"
+        f" {price_text(row['price'], row['resource'], interval_s):<32} {spark(row['trend'])}"
         for row in prices
     ]
 
@@ -274,7 +246,7 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-j", "--json", action="store_true", help="print the data of one frame as JSON, and exit"
     )
-    add_config(parser)
+    add_door(parser)
 
 
 def run_top(arguments: argparse.Namespace) -> int:
@@ -286,13 +258,13 @@ def _show(ask: Ask, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(ask("overview"), indent=2, allow_nan=False))
         return DONE
-    if arguments.once:
-        print("\n".join(frame(ask("overview"), screen_width() or 120, None, arguments.order)))
-        return DONE
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if not arguments.once and sys.stdin.isatty() and sys.stdout.isatty():
         return _live(ask, arguments)
     while True:
-        print("\n".join(frame(ask("overview"), screen_width() or 120, None, arguments.order)))
+        width, program = screen_width() or 120, arguments.door.program
+        print("\n".join(frame(ask("overview"), width, None, arguments.order, program)))
+        if arguments.once:
+            return DONE
         print(flush=True)
         sleep(arguments.delay)
 
@@ -301,16 +273,17 @@ def _live(ask: Ask, arguments: argparse.Namespace) -> int:
     overview = ask("overview")
     with _screen():
         while True:
-            _draw(overview, arguments.order)
+            _draw(overview, arguments)
             if _quits(arguments.delay):
                 return DONE
             overview = ask("overview")
 
 
-def _draw(overview: Any, order: str) -> None:
+def _draw(overview: Any, arguments: argparse.Namespace) -> None:
     """Draw over the last frame, so that nothing flickers; the terminal's size may have changed."""
     size = shutil.get_terminal_size((80, 24))
-    lines = frame(overview, max(size.columns, 20), max(size.lines, 5), order)
+    width, height = max(size.columns, 20), max(size.lines, 5)
+    lines = frame(overview, width, height, arguments.order, arguments.door.program)
     sys.stdout.write(_HOME + f"{_REST_OF_LINE}\n".join(lines) + _REST_OF_LINE + _REST_OF_SCREEN)
     sys.stdout.flush()
 

@@ -1,20 +1,25 @@
 """Commands about VMs: `explain`, `limits`."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from merkatd.commands.ask_daemon import add_view, show_view
+from merkatd.base.hourly_prices import price_text
+from merkatd.base.quantities import credits_text
+from merkatd.commands.ask_daemon import Ask, add_view, show_view
 from merkatd.commands.order_command import COUNTS_AGAIN
+from merkatd.commands.screens.hourly_rows import interval_of, with_hourly_prices
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
+from merkatd.commands.terminal.command_parser import NOT_DONE, NotDoneError, print_failure
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.screen_text import plain, wrapped
 from merkatd.commands.terminal.table_columns import figure
 
 EXPLAIN_TABLE = ScreenTable(
     "SHARE",
     (
+        Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id", default=False),
         Column(
             "RESOURCE", "resource", ColumnFormat.TEXT, "cpu in percent of a core, memory in MiB"
         ),
@@ -23,10 +28,10 @@ EXPLAIN_TABLE = ScreenTable(
         Column("CAPACITY", "capacity", ColumnFormat.NUMBER, "the part of its host that is divided"),
         Column("BY_BID", "by_bid", ColumnFormat.NUMBER, "BID / BIDS x CAPACITY"),
         Column("OTHERS", "others", ColumnFormat.NUMBER, "the effect of other VMs' caps and floors"),
-        Column("FLOOR", "floor", ColumnFormat.NUMBER, "the amount that its floor adds"),
-        Column("CAP", "cap", ColumnFormat.NUMBER, "the amount that its cap cuts off"),
+        Column("BY_FLOOR", "floor", ColumnFormat.NUMBER, "the amount that its floor adds"),
+        Column("BY_CAP", "cap", ColumnFormat.NUMBER, "the amount that its cap cuts off"),
         Column("REST", "rest", ColumnFormat.NUMBER, "changes by the strategy or an overfull host"),
-        Column("SHARE", "share", ColumnFormat.NUMBER, "BY_BID + OTHERS + FLOOR + CAP + REST"),
+        Column("SHARE", "share", ColumnFormat.NUMBER, "BY_BID + OTHERS + BY_FLOOR + BY_CAP + REST"),
         Column("USED", "used", ColumnFormat.NUMBER, "its real use since the period before"),
         Column(
             "USED_LATELY",
@@ -35,8 +40,8 @@ EXPLAIN_TABLE = ScreenTable(
             "its real use, on average over a dozen periods",
             default=False,
         ),
-        Column("LEAST", "least", ColumnFormat.NUMBER, "its floor", default=False),
-        Column("MOST", "most", ColumnFormat.NUMBER, "its cap", default=False),
+        Column("FLOOR", "least", ColumnFormat.NUMBER, "its floor", default=False),
+        Column("CAP", "most", ColumnFormat.NUMBER, "its cap", default=False),
         Column(
             "FIRST",
             "first",
@@ -45,10 +50,20 @@ EXPLAIN_TABLE = ScreenTable(
             default=False,
         ),
         Column(
-            "ERROR", "error", ColumnFormat.PART, "|FIRST - SHARE| / FIRST (Eq. 2)", default=False
+            "ERROR",
+            "error",
+            ColumnFormat.PART,
+            "|FIRST - SHARE| / FIRST (Eq. 2); 0 if it has all that it can use",
+            default=False,
         ),
         Column("BIDDERS", "bidders", ColumnFormat.WHOLE, "VMs that bid on its host", default=False),
-        Column("PRICE", "price", ColumnFormat.PRICE, "credits per unit and period", default=False),
+        Column(
+            "PRICE",
+            "hourly_price",
+            ColumnFormat.CREDITS,
+            "credits per core-hour or GiB-hour",
+            default=False,
+        ),
         Column(
             "COST", "cost", ColumnFormat.CREDITS, "the cost of a period, in credits", default=False
         ),
@@ -68,7 +83,7 @@ EXPLAIN_TABLE = ScreenTable(
         ),
     ),
 )
-_SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,FLOOR,CAP,SHARE,USED"
+_SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,BY_FLOOR,BY_CAP,SHARE,USED"
 _LABEL = 12
 _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
 """Limiting reasons against which a higher bid helps."""
@@ -77,26 +92,83 @@ _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `explain`."""
     parser.add_argument(
-        "vm", metavar="VM", type=command_parser.reference, help="the VM, by id or name"
+        "vms",
+        metavar="VM",
+        nargs="+",
+        type=command_parser.references,
+        help="the VMs, by id or name; also lists like 0,2 and ranges like 0..2",
     )
     add_view(parser, {"explain": EXPLAIN_TABLE})
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
-    """Show why a VM has its shares and its host."""
+    """Show why VMs have their shares and their hosts."""
+    vms = list(dict.fromkeys(vm for listed in arguments.vms for vm in listed))
+    if len(vms) > 1:
+        return _explain_several(arguments, vms)
     return show_view(
         "explain",
         arguments,
         EXPLAIN_TABLE,
-        lambda ask: ask("explain", vm=arguments.vm),
-        rows=lambda answer: answer["resources"],
+        lambda ask: _explained(ask, vms[0], interval_of(ask)),
+        rows=_rows,
         text=_explain_text,
         whole=True,
     )
 
 
+def _explain_several(arguments: argparse.Namespace, vms: Sequence[str]) -> int:
+    """Explain each VM; those that can't be explained get a line on standard error."""
+    missing: dict[str, str] = {}
+    table = ScreenTable(
+        EXPLAIN_TABLE.what,
+        [
+            replace(column, default=column.default or column.name == "VM", kept=column.name == "VM")
+            for column in EXPLAIN_TABLE.columns
+        ],
+    )
+
+    def fetch(ask: Ask) -> Any:
+        interval_s, answers = interval_of(ask), []
+        missing.clear()
+        for vm in vms:
+            try:
+                answers.append(_explained(ask, vm, interval_s))
+            except NotDoneError as error:
+                missing[vm] = str(error)
+        return {"vms": answers}
+
+    def text(answer: Any, cells: int | None) -> Sequence[str]:
+        lines: list[str] = []
+        for one in answer["vms"]:
+            lines += [*([""] if lines else []), *_explain_text(one, cells)]
+        return lines
+
+    code = show_view(
+        "explain",
+        arguments,
+        table,
+        fetch,
+        rows=lambda answer: [row for one in answer["vms"] for row in _rows(one)],
+        text=text,
+        whole=True,
+    )
+    for why in missing.values():
+        code = print_failure("explain", why, NOT_DONE, arguments.door.program)
+    return code
+
+
+def _explained(ask: Ask, vm: str, interval_s: float) -> Any:
+    return {**ask("explain", vm=vm), "interval_s": interval_s}
+
+
+def _rows(answer: Any) -> list[Mapping[str, Any]]:
+    """Return the resources of a VM with the VM's id and their prices for an hour."""
+    return [{**row, "vm": answer["id"]} for row in with_hourly_prices(answer)]
+
+
 def _explain_text(answer: Any, cells: int | None) -> Sequence[str]:
-    parts = rows_of(answer["resources"])
+    parts = _rows(answer)
     lines = [*wrapped(answer["sentence"], cells), ""]
     for label, fact in _facts(answer):
         lines += wrapped(plain(fact), cells, f"{label:<{_LABEL}} ", " " * (_LABEL + 1))
@@ -107,7 +179,7 @@ def _explain_text(answer: Any, cells: int | None) -> Sequence[str]:
         columns = EXPLAIN_TABLE.default()
     lines += ["", *to_text(columns, parts, cells), ""]
     for part in parts:
-        lines += wrapped(_said(part, answer.get("rate")), cells, "", "  ")
+        lines += wrapped(_said(part, answer), cells, "", "  ")
     return lines
 
 
@@ -121,39 +193,41 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     if answer["limit_order"] is not None:
         yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"
     balance = answer["balance"]
-    left = "" if balance is None else f"; {balance:,.0f} credits are left"
-    cost = f"{answer['cost']:.4g} credits a period"
+    left = "" if balance is None else f"; {credits_text(balance)} credits are left"
+    cost = f"{credits_text(answer['cost'])} credits a period"
     if answer.get("rate") is not None:
-        cost = f"at most {cost}, {answer['rate']:.4g} for each core that it uses"
+        cost = f"at most {cost}, {credits_text(answer['rate'])} for each core that it uses"
     yield "Cost", f"{cost}{left}"
-    if answer["message"] and answer["host"] is not None:
+    if answer["message"] and answer["message"] not in answer["sentence"]:
         yield "Message", answer["message"]
 
 
-def _said(part: Any, rate: float | None) -> str:
-    """Return the line of a resource; with `rate`, only used CPU is charged, at `rate` a core."""
-    price = "no price clears" if part["price"] is None else f"price {part['price']:.6g}"
-    costs = f"{price}, costs {part['cost']:.4g} a period"
-    if rate is not None:
-        sold = part["resource"] == "cpu"
-        costs = f"costs at most {part['cost']:.4g} a period" if sold else "is not sold"
+def _said(part: Any, answer: Any) -> str:
+    """Return the line of a resource; if use is charged, only CPU has a cost."""
+    price = price_text(part["price"], part["resource"], answer["interval_s"])
+    cost = credits_text(part["cost"])
+    costs = f"{price}, costs {cost} a period"
+    if answer.get("rate") is not None:
+        costs = f"costs at most {cost} a period" if part["resource"] == "cpu" else "is not sold"
     wanted = part["bid_for_all"]
     more = ""
     if part["limited_by"] in _RAISED_BY_A_BID and wanted is not None:
-        more = f"; a bid of {wanted:.4g} would get all {figure(part['most'])}"
+        more = f"; a bid of {credits_text(wanted)} would get all {figure(part['most'])}"
     within = f"floor {figure(part['least'])}, cap {figure(part['most'])}"
     return f"{part['resource']}: {within}, {costs}; why not more: {part['why_not_more']}{more}"
 
 
 EXPLAIN = Verb(
     "explain",
-    summary="explain a VM's shares and its host",
+    summary="explain VMs' shares and hosts",
     description="""\
-`merkatd explain`: explain a VM's shares and its host, and which bid would get it more.
+`merkatd explain VM`: explain a VM's shares and its host, and which bid would get it more.
+
+Several VMs can be given, also as a list or a range: `merkatd explain 0..2`.
 
 The command splits the share of each resource into terms that add up to it: its bid's part of the
 capacity (BY_BID), the effect of its neighbours' caps and floors (OTHERS), the amount that its floor
-adds (FLOOR) and the amount that its cap cuts off (CAP).
+adds (BY_FLOOR) and the amount that its cap cuts off (BY_CAP).
 """,
     add_arguments=add_explain_arguments,
     run=run_explain,

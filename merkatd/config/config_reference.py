@@ -18,6 +18,9 @@ _TOML_HEAD = """\
 _PAGE_HEAD = """\
 # Configuration
 
+For administrators. At the end your configuration contains only what differs from the defaults, and
+you know what each key does.
+
 `merkatd` reads one TOML file: the file of the option `--config`, or else
 `/etc/merkat/merkatd.toml`. Every key has a default, so the file contains only what differs:
 

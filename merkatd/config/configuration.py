@@ -20,14 +20,16 @@ from merkatd.config.process_sections import (
     DaemonSection,
     DatabaseSection,
     DriverSection,
+    FailuresSection,
     Hypervisor,
     PeriodSection,
+    PowerSection,
 )
 from merkatd.config.setting_schema import rules
 from merkatd.config.socket_path import control_socket
 from merkatd.limits.settings import LimitsSettings
 from merkatd.opennebula.rpc import credentials
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Charge, Pricing
 from merkatd.placement.registry import STRATEGIES
 
 _SQLITE_FILE = re.compile(r"(?P<scheme>sqlite(\+\w+)?:///)(?P<file>[^/?:][^?]*)(?P<rest>\?.*)?")
@@ -39,6 +41,11 @@ def _market_name(name: str) -> str | None:
     return "is not a valid market name: use 1 to 64 letters, digits, - and _"
 
 
+def _reserve(market: MarketSection) -> Mapping[str, float]:
+    """Return the reserve prices; a strategy that charges nothing has none."""
+    return {} if market.entry.charges is Charge.NONE else market.reserve_prices
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings of a daemon, as the administrator chose them."""
@@ -47,6 +54,8 @@ class Config:
     period: PeriodSection = field(default_factory=PeriodSection)
     acting: ActingSection = field(default_factory=ActingSection)
     cloud: CloudSection = field(default_factory=CloudSection)
+    failures: FailuresSection = field(default_factory=FailuresSection)
+    power: PowerSection = field(default_factory=PowerSection)
     driver: DriverSection = field(default_factory=DriverSection)
     api: Api = field(default_factory=Api)
     web: Web = field(default_factory=Web)
@@ -56,11 +65,13 @@ class Config:
     markets: Mapping[str, MarketSection] = field(
         default_factory=lambda: {"default": MarketSection()},
         metadata=rules(
-            key="market", check_name=_market_name, without=frozenset({"name", "pricing"})
+            key="market",
+            check_name=_market_name,
+            without=frozenset({"name", "pricing", "strategy_settings"}),
         ),
     )
     strategies: Mapping[str, Any] = field(
-        default_factory=lambda: {name: entry.settings for name, entry in STRATEGIES.items()},
+        default_factory=lambda: {name: entry.defaults for name, entry in STRATEGIES.items()},
         # The market sets its prices, not its strategy.
         metadata=rules(key="strategy", fixed=True, without=frozenset({"pricing"})),
     )
@@ -135,7 +146,7 @@ class Config:
         return f"{match['scheme']}{path}{match['rest'] or ''}"
 
     def priced_markets(self) -> tuple[MarketSection, ...]:
-        """Return the markets in the order of the file, each with its name and its prices.
+        """Return the markets in the order of the file, with names, prices and strategies' settings.
 
         The default bid for network or disk is 1 if the good is traded and `default_bid` omits it:
         a VM that bids 0 for it gets almost nothing.
@@ -146,7 +157,8 @@ class Config:
                 market,
                 name=name,
                 default_bid={**further, **market.default_bid},
-                pricing=Pricing(rule=market.price_rule, reserve=market.reserve_prices),
+                strategy_settings=replace(self.strategies[market.strategy], **market.settings),
+                pricing=Pricing(rule=market.price_rule, reserve=_reserve(market)),
             )
             for name, market in self.markets.items()
         )

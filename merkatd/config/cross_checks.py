@@ -27,6 +27,7 @@ def conflicts(config: Config) -> Iterator[Conflict]:
     yield from _goods(config)
     yield from _money(config)
     yield from _socket(config)
+    yield from _power(config)
 
 
 def _period(config: Config) -> Iterator[Conflict]:
@@ -46,6 +47,18 @@ def _period(config: Config) -> Iterator[Conflict]:
             (("period", "in_flight_per_host"), ("period", "in_flight")),
             f"must be at most period.in_flight ({period.in_flight})",
         )
+
+
+def _power(config: Config) -> Iterator[Conflict]:
+    power = config.power
+    if not power.hosts or config.cloud.kind is CloudKind.EMBEDDED:
+        return
+    for key, command in (("sleep", power.sleep), ("wake", power.wake)):
+        if not command:
+            yield Conflict(
+                (("power", key), ("power", "hosts")),
+                "must be a command if power.hosts names hosts: they would not sleep or not wake",
+            )
 
 
 def _markets(config: Config) -> Iterator[Conflict]:

@@ -82,7 +82,7 @@ class Reader:
             self.complain(path, f"must be a section: write [{'.'.join(path)}] on a line of its own")
             return default
         settings = {setting.key: setting for setting in settings_of(type(default), without)}
-        values = {}
+        values, chosen = {}, list[tuple[Setting, Any]]()
         for key, value in table.items():
             setting = settings.get(key)
             if setting is None:
@@ -90,9 +90,30 @@ class Reader:
                 hint = closest(key, settings)
                 self.complain((*path, key), f"is not a known {what}; {hint}")
                 continue
+            if setting.rules.chosen_by is not None:
+                chosen.append((setting, value))
+                continue
             present = getattr(default, setting.name)
             values[setting.name] = self._setting(setting, present, value, (*path, key))
-        return replace(default, **values)
+        read = replace(default, **values)
+        changes = {
+            setting.name: self._changes(setting, getattr(read, chosen_by), value, path)
+            for setting, value in chosen
+            if (chosen_by := setting.rules.chosen_by) is not None
+        }
+        return replace(read, **changes)
+
+    def _changes(self, setting: Setting, chosen: str, table: Any, path: KeyPath) -> Any:
+        """Return the changed fields of a section whose type another key chooses."""
+        if any(problem.path == (*path, setting.rules.chosen_by) for problem in self.problems):
+            # The other key is invalid, so the keys of this section can't be judged.
+            return setting.default
+        default, without = setting.rules.among[chosen](), setting.rules.without
+        path = (*path, setting.key)
+        read = self.section(default, table, path, without)
+        given = table if isinstance(table, dict) else {}
+        fields = {known.key: known.name for known in settings_of(type(default), without)}
+        return {name: getattr(read, name) for key, name in fields.items() if key in given}
 
     def _setting(self, setting: Setting, default: Any, value: Any, path: KeyPath) -> Any:
         if setting.section is not None:
@@ -149,7 +170,8 @@ def load(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(str(path), [Problem((), f"can't be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
-        problem = Problem((), f"must be UTF-8: byte {error.start} is not")
+        problem = _wrong_file(error.object[:2].decode("latin-1"))
+        problem = problem or Problem((), f"must be UTF-8: byte {error.start} is not")
         raise ConfigError(str(path), [problem]) from error
     return parse(text, str(path))
 
@@ -159,7 +181,8 @@ def parse(text: str, source: str = "configuration") -> Config:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(source, [_syntax(error)]) from error
+        problem = _wrong_file(text) or _syntax(error)
+        raise ConfigError(source, [problem]) from error
     reader = Reader(lines_of(text))
     config: Config = reader.section(Config(), table, ())
     bad = {problem.path for problem in reader.problems}
@@ -170,6 +193,16 @@ def parse(text: str, source: str = "configuration") -> Config:
     if reader.problems:
         raise ConfigError(source, sorted(reader.problems, key=lambda problem: problem.line or 0))
     return config
+
+
+def _wrong_file(text: str) -> Problem | None:
+    """Return the problem of a snapshot that is given as configuration, or None."""
+    if not text.lstrip().startswith(("{", "PK")):
+        return None
+    return Problem(
+        (),
+        "is a snapshot, not a configuration; `merkatd plan --snapshot FILE` decides from one",
+    )
 
 
 def _syntax(error: Exception) -> Problem:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from merkatd.config.errors import closest
 from merkatd.config.setting_schema import SettingRules, rules
@@ -44,7 +44,17 @@ class MarketSection(settings.MarketRules):
     cluster_names: frozenset[str] | None = None
     """More clusters of the market, by their names."""
     strategy: str = field(default=DEFAULT, metadata=rules(check=_known_strategy))
-    """The strategy that places the market's VMs, by the name of its section below."""
+    """The strategy that places the market's VMs, by the name of its section below. To change keys
+    of that section for this market alone, write them in a section [market.NAME.settings]."""
+    settings: Mapping[str, Any] = field(
+        default_factory=dict,
+        metadata=rules(
+            chosen_by="strategy",
+            among={name: entry.settings for name, entry in STRATEGIES.items()},
+            without=frozenset({"pricing"}),
+        ),
+    )
+    """The settings of the strategy that differ in this market."""
     price_rule: PriceRule = PriceRule.CLEARING
     """clearing: the price per unit at which the VMs, without floors, buy exactly the capacity.
     paper: the sum of all bids divided by the capacity. Under both rules a bid counts only as far

@@ -1,6 +1,7 @@
 """The sections of the process, its periods, its cloud, its database and its hosts."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,8 +11,10 @@ from typing import ClassVar
 from merkatd.config.setting_schema import SettingRules, rules
 from merkatd.config.socket_path import CONTROL_SOCKET, STATE_DIRECTORY
 from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, command_error, pattern_error
+from merkatd.hypervisor.power_commands import PowerSettings
 from merkatd.scheduler.base.acting_settings import ActingSettings as _Acting
 from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.base.traits import FailureSettings
 
 DATABASES = ("sqlite", "mysql", "mariadb")
 
@@ -103,6 +106,8 @@ class PeriodSection(Rhythm):
         "keep_allocations": SettingRules(least=1),
         "keep_history_s": SettingRules(least=86_400),
         "migration_limit_s": SettingRules(above=0),
+        "boot_limit_s": SettingRules(above=0),
+        "shutdown_s": SettingRules(least=0, most=3_600),
         "most_periods_charged": SettingRules(least=1),
         "least_charge_s": SettingRules(least=0),
         "arrival_look_s": SettingRules(least=0),
@@ -158,10 +163,53 @@ class CloudSection:
     """The number of cores of each host."""
     host_memory_mib: int = field(default=16_384, metadata=rules(least=1))
     """The memory of each host."""
+    host_link_mbit_s: float = field(default=10_000.0, metadata=rules(above=0))
+    """The speed of each host's link."""
+    host_idle_watts: float = field(default=80.0, metadata=rules(least=0))
+    """The power that each host draws without any load."""
+    host_full_watts: float = field(default=160.0, metadata=rules(least=0))
+    """The power that each host draws at full load, and while it starts."""
+    host_start_s: float = field(default=60.0, metadata=rules(least=0))
+    """The time that each host needs to start after it slept or lost its power."""
     seed: int = 1
     """The seed of the random numbers of the embedded cloud: the same seed gives the same events."""
     speed: float = field(default=1.0, metadata=rules(above=0))
     """The number of simulated seconds that pass in a real second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailuresSection(FailureSettings):
+    """The failures to expect, in failures a year, for strategies that spread VMs over domains."""
+
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        name: SettingRules(least=0, most=100_000)
+        for name in ("host_per_year", "network_per_year", "power_per_year")
+    }
+
+
+def _power_command(command: str) -> str | None:
+    try:
+        words = shlex.split(command)
+        of_each = {
+            tuple(word.format(host=f"node{id_}", id=id_) for word in words) for id_ in (1, 2)
+        }
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError):
+        of_each = set()
+    # A command that is the same for all hosts switches the wrong one, perhaps the daemon's.
+    if len(of_each) > 1 or not command:
+        return None
+    return "must be a command with {host} or {id} where the host's name or id belongs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerSection(PowerSettings):
+    """Hosts that may sleep while a strategy does not need them, and the commands for it."""
+
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "sleep": SettingRules(check=_power_command),
+        "wake": SettingRules(check=_power_command),
+        "limit_s": SettingRules(above=0, most=3_600),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from merkatd.config.configuration import Config
 from merkatd.config.errors import KeyPath
 from merkatd.config.setting_values import sections
 
-_LIVE = ("acting", "period", "limits", "money", "strategy", "market")
+_LIVE = ("acting", "period", "limits", "money", "failures", "strategy", "market")
 """Sections that apply from the next period on, with their subsections."""
 _ALSO_LIVE = (("daemon", "log_level"),)
 _FIXED = (("limits", "cpu", "quota_period"),)
@@ -36,8 +36,14 @@ def changes_at_once(present: Config, new: Config) -> ReloadEffect:
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )
     same_markets = tuple(present.markets) == tuple(new.markets)
-    changed = [path for path in different if _is_live(path, same_markets)]
-    restart = [path for path in different if not _is_live(path, same_markets)]
+    later = [
+        ("market", name, "settings")
+        for name, market in new.markets.items()
+        if same_markets and market.strategy != present.markets[name].strategy
+    ]
+    live = {path for path in different if _is_live(path, same_markets) and path[:3] not in later}
+    changed = [path for path in different if path in live]
+    restart = [path for path in different if path not in live]
     return ReloadEffect(
         config=replace(
             present,
@@ -46,6 +52,7 @@ def changes_at_once(present: Config, new: Config) -> ReloadEffect:
             period=new.period,
             limits=_with_fixed_period(present, new),
             money=new.money,
+            failures=new.failures,
             strategies=new.strategies,
             markets=_markets(present, new) if same_markets else present.markets,
         ),
@@ -76,9 +83,16 @@ def _with_fixed_period(present: Config, new: Config) -> Any:
 
 def _markets(present: Config, new: Config) -> Mapping[str, Any]:
     return {
-        name: replace(market, strategy=present.markets[name].strategy)
+        name: _with_same_strategy(present.markets[name], market)
         for name, market in new.markets.items()
     }
+
+
+def _with_same_strategy(present: Any, new: Any) -> Any:
+    """Return the new market; settings of another strategy wait for the restart, too."""
+    if new.strategy == present.strategy:
+        return new
+    return replace(new, strategy=present.strategy, settings=present.settings)
 
 
 def _text(path: KeyPath) -> str:

@@ -1,18 +1,18 @@
 """The schema of a section, derived from its dataclass: keys, types, bounds, descriptions."""
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from dataclasses import dataclass as plain
+from dataclasses import field as plain_field
 from enum import StrEnum
 from functools import cache
-from itertools import pairwise
 from types import UnionType
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from merkatd.base.quantities import Unit, key_of, unit_of
+from merkatd.placement.contract import PARAMETER, StrategyParameter
+from merkatd.placement.setting_meanings import docs_of
 
 Check = Callable[[Any], str | None]
 """Returns the problem of a value that has the correct type, None for a valid value."""
@@ -36,6 +36,11 @@ class SettingRules:
     """Whether this is a mapping of sections whose names are fixed: those of the default."""
     key: str | None = None
     """The key in the file, if it differs from the field's name."""
+    chosen_by: str | None = None
+    """The key of the same section that names the type of this one. The value maps the fields that
+    the file changes to their values."""
+    among: Mapping[str, type] = plain_field(default_factory=dict)
+    """The types by the value of that key."""
     without: frozenset[str] = frozenset()
     """The fields of the subsections that are no keys because the code sets them."""
 
@@ -100,15 +105,6 @@ def doc_of(section: type) -> str:
     return inspect.cleandoc(section.__doc__ or "")
 
 
-def docs_of(section: type) -> dict[str, str]:
-    """Return the docstring of each field, including fields of base classes."""
-    docs: dict[str, str] = {}
-    for base in reversed(section.__mro__):
-        if is_dataclass(base):
-            docs |= _docs_in(base)
-    return docs
-
-
 @cache
 def _settings(section: Any) -> tuple[Setting, ...]:
     hints = get_type_hints(section)
@@ -121,29 +117,18 @@ def _settings(section: Any) -> tuple[Setting, ...]:
     )
 
 
-def _docs_in(section: type) -> dict[str, str]:
-    try:
-        source = inspect.getsource(section)
-    except OSError:
-        # Merkat must read configurations also when it is installed without its source.
-        return {}
-    (body,) = ast.parse(textwrap.dedent(source)).body
-    docs = {}
-    statements = body.body if isinstance(body, ast.ClassDef) else []
-    for field, words in pairwise(statements):
-        match field, words:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                docs[name] = " ".join(text.split())
-    return docs
+def _range_of(entry: Field[Any]) -> SettingRules:
+    """Return the rules for a field of a strategy's settings, which declares its range itself."""
+    described: StrategyParameter | None = entry.metadata.get(PARAMETER)
+    if described is None:
+        return SettingRules()
+    return SettingRules(least=described.least, most=described.most)
 
 
 def _setting(
     entry: Field[Any], hint: Any, doc: str, rules_of: Mapping[str, SettingRules]
 ) -> Setting:
-    given = rules_of.get(entry.name) or entry.metadata.get(_META, SettingRules())
+    given = rules_of.get(entry.name) or entry.metadata.get(_META) or _range_of(entry)
     unit = unit_of(entry.name) if hint in {int, float} else None
     made = entry.default_factory is not MISSING
     default = entry.default_factory() if made else entry.default  # type: ignore[operator]

@@ -4,7 +4,8 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -87,7 +88,7 @@ def _quantity(setting: Setting, unit: Unit, given: Any) -> float:
         raise ValueProblemError(str(error)) from None
     if unit.own == "%" and setting.rules.most is None and value > 1:
         raise ValueProblemError("must be at most 100%")
-    return _bounded(setting.rules, value)
+    return _bounded(setting.rules, value, unit.write)
 
 
 def _whole(exact: Fraction, unit: Unit) -> int:
@@ -112,14 +113,16 @@ def _number(wanted: type, given: Any) -> float:
     return value
 
 
-def _bounded(rules: SettingRules, value: float) -> float:
+def _bounded(
+    rules: SettingRules, value: float, text: Callable[[float], str] = "{:g}".format
+) -> float:
     if rules.above is not None and value <= rules.above:
-        raise ValueProblemError(f"must be above {rules.above:g}")
+        raise ValueProblemError(f"must be above {text(rules.above)}")
     if value < rules.least:
-        raise ValueProblemError(f"must be at least {rules.least:g}")
+        raise ValueProblemError(f"must be at least {text(rules.least)}")
     most = MAX_WHOLE_NUMBER if rules.most is None and isinstance(value, int) else rules.most
     if most is not None and value > most:
-        raise ValueProblemError(f"must be at most {most:g}")
+        raise ValueProblemError(f"must be at most {text(most)}")
     return value
 
 
@@ -181,7 +184,9 @@ def _below(
     path: KeyPath, section: Any, settings: tuple[Setting, ...]
 ) -> Iterator[tuple[KeyPath, Any, tuple[Setting, ...]]]:
     values = tuple(
-        setting for setting in settings if setting.section is None and setting.sections is None
+        setting
+        for setting in settings
+        if setting.section is None and setting.sections is None and not setting.rules.chosen_by
     )
     if values:
         yield path, section, values
@@ -191,6 +196,10 @@ def _below(
             yield from _below((*path, setting.key), value, settings_of(type(value)))
         elif setting.sections is not None:
             yield from _each((*path, setting.key), value, setting.rules.without)
+        elif setting.rules.chosen_by and value:
+            chosen = setting.rules.among[getattr(section, setting.rules.chosen_by)]
+            changed = tuple(known for known in settings_of(chosen) if known.name in value)
+            yield (*path, setting.key), replace(chosen(), **value), changed
 
 
 def _each(

@@ -33,6 +33,10 @@ def day_of(at_s: float) -> int:
     return int(at_s // DAY_S)
 
 
+_LAST_YEAR = 9999
+"""The last year of a date in Python."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Month:
     """A calendar month."""
@@ -41,7 +45,7 @@ class Month:
     month: int
 
     def __post_init__(self) -> None:
-        if not (1970 <= self.year <= 9998 and 1 <= self.month <= 12):
+        if not (1970 <= self.year <= _LAST_YEAR and 1 <= self.month <= 12):
             raise ValueError(f"a month must look like 2026-05 (got {self.year}-{self.month})")
 
     @property
@@ -74,7 +78,8 @@ def parse_month(text: str) -> Month:
     year, dash, month = text.partition("-")
     if not (dash and year.isascii() and year.isdigit() and month.isascii() and month.isdigit()):
         raise ValueError(f"a month must look like 2026-05 (got {text!r})")
-    if len(year) > 4 or len(month) > 2:
+    # The month after it must be a month, too: a statement ends where that begins.
+    if len(year) > 4 or len(month) > 2 or int(year) >= _LAST_YEAR:
         raise ValueError(f"a month must look like 2026-05 (got {text!r})")
     return Month(int(year), int(month))
 

@@ -16,7 +16,7 @@ from merkatd.base.clock import Threads
 from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudMode
-from merkatd.daemon.backends import client_of, hypervisors_of
+from merkatd.daemon.backends import client_of, hypervisors_of, power_of
 from merkatd.daemon.errors import StartError
 from merkatd.daemon.interfaces import open_interfaces, open_metrics, services_of_daemon
 from merkatd.daemon.interpreter import GarbageCollections, shorten_switch_interval
@@ -30,7 +30,10 @@ from merkatd.daemon.single_instance import (
     lock_state_directory,
     make_leadership,
 )
+from merkatd.daemon.strategy_needs import refuse_unfilled_needs
 from merkatd.database import Database, decision_basis
+from merkatd.embedded.cloud_file import ClockMaker
+from merkatd.embedded.model.event_clock import ScaledClock
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import end_of_removed as groups_of_removed
 from merkatd.opennebula import OpenNebulaCloud
@@ -41,7 +44,10 @@ from merkatd.opennebula.hook_events import Events
 from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.placement import strategy_named
 from merkatd.placement.registry import warm_up
+from merkatd.platforms.declared_applications import DeclaredApplications
+from merkatd.platforms.job_recorder import JobRecorder
 from merkatd.platforms.manager import Manager
+from merkatd.platforms.strategy_wishes import scale_platforms
 from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_removed
 from merkatd.scheduler.context import PeriodContext, all_proposals
 from merkatd.scheduler.leadership import Leadership
@@ -78,14 +84,17 @@ class RunningDaemon:
         await self._closing.close()
 
 
-async def start(reactor: Any, config: Config, *, paused: bool = False) -> RunningDaemon:
+async def start(
+    reactor: Any, config: Config, *, paused: bool = False, make_clock: ClockMaker = ScaledClock
+) -> RunningDaemon:
     """Build the daemon and start its first period; on failure, close all parts.
 
     With `paused` the daemon starts no period until the administrator orders it to resume.
+    `make_clock` makes the clock of an embedded cloud.
     """
     closing = OpenParts(reactor)
     try:
-        daemon = await _built(reactor, config, closing)
+        daemon = await _built(reactor, config, closing, make_clock)
         closing.add("the switch interval", shorten_switch_interval())
         garbage = GarbageCollections()
         garbage.start()
@@ -100,7 +109,9 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Runnin
     return daemon
 
 
-async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDaemon:
+async def _built(
+    reactor: Any, config: Config, closing: OpenParts, make_clock: ClockMaker
+) -> RunningDaemon:
     config.state_directory.mkdir(parents=True, exist_ok=True)
     closing.add("the state directory's lock", lock_state_directory(config.state_directory))
     workers = Threads(reactor, _WORKERS, name="workers")
@@ -108,7 +119,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
     leaders: list[Leadership] = []
     calls = Calls()
     ours = partial(ensure_leading, leaders)
-    client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
+    client, clock, now = client_of(reactor, config, workers, closing, ours, calls, make_clock)
     rng = np.random.default_rng()
     database = await Database.open(
         config.database_url,
@@ -119,7 +130,13 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
     )
     closing.add("the database", lambda: ensureDeferred(database.close()))
     loads: dict[str, CallStatistics] = {"opennebula": calls, "database": database}
-    cloud = OpenNebulaCloud(client, clock, workers, now=now)
+    cloud = OpenNebulaCloud(
+        client,
+        clock,
+        workers,
+        now=now,
+        power=power_of(reactor, config, client, closing),
+    )
     world = PeriodContext(
         cloud=cloud,
         hypervisors=hypervisors_of(
@@ -141,6 +158,7 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
         missing_users=partial(missing_users, client),
         endings=(platforms_of_removed, groups_of_removed),
     )
+    await refuse_unfilled_needs(world)
     for market in world.markets:
         await workers.run(partial(warm_up, strategy_named(market.strategy)))
     leading = make_leadership(reactor, config, database, client)
@@ -149,9 +167,18 @@ async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDae
     manager = Manager(world, processes, rng, leading, handed)
     keeper = Keeper(world, rng)
     proposals = all_proposals(manager.proposals, keeper.proposals)
-    scheduler = Scheduler(replace(world, proposals=proposals), leading)
-    scheduler.listen(manager.send_news)
-    scheduler.listen(RoomRecorder(scheduler).announced)
+    declared = DeclaredApplications(processes.readings)
+    tables, scale = declared.tables, scale_platforms
+    scheduler = Scheduler(
+        replace(world, proposals=proposals, applications=tables, scale=scale), leading
+    )
+    for listener in (
+        manager.send_news,
+        declared.after_period,
+        JobRecorder(declared, lambda: scheduler.world, leading).after_period,
+        RoomRecorder(scheduler).announced,
+    ):
+        scheduler.listen(listener)
     closing.add("the controllers", lambda: ensureDeferred(manager.close()))
     services = services_of_daemon(reactor, config, scheduler, manager, keeper, client.call, closing)
     port: Any = listen(reactor, config.control_socket, DaemonQuestions(services))

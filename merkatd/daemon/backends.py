@@ -17,19 +17,32 @@ from merkatd.daemon.errors import StartError
 from merkatd.daemon.safe_files import read_or_create
 from merkatd.daemon.shutdown import OpenParts
 from merkatd.embedded.cloud import EmbeddedCloud
-from merkatd.embedded.cloud_file import CloudDescription, HostGroup, clock_of, open_cloud
+from merkatd.embedded.cloud_file import (
+    ClockMaker,
+    CloudDescription,
+    HostGroup,
+    clock_of,
+    open_cloud,
+)
 from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.event_clock import ScaledClock
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.rpc_server import serve
 from merkatd.embedded.state_file import SqliteStore
 from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
 from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, LibvirtMissingError
+from merkatd.hypervisor.power_commands import PowerCommands
+from merkatd.hypervisor.simulated_hosts import EmbeddedPower
 from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
 from merkatd.opennebula.rpc.credentials import Credentials, LoginError, login_from
 from merkatd.opennebula.rpc.transport import LeaderOnlyTransport
 from merkatd.scheduler.base.ports import HypervisorPort
+from merkatd.scheduler.base.power_port import PowerPort
 
 _log = Logger()
+
+_SWITCHED_AT_ONCE = 16
+"""The number of hosts whose commands run at once."""
 
 
 def transport_to_cloud(
@@ -55,6 +68,7 @@ def client_of(
     closing: OpenParts,
     certain: Callable[[], Awaitable[None]],
     calls: Calls,
+    make_clock: ClockMaker = ScaledClock,
 ) -> tuple[Client, Clock, Callable[[], float]]:
     """Return a client of the cloud, the cloud's clock, and a function that gives its wall time."""
     if config.cloud.kind is CloudKind.OPENNEBULA:
@@ -63,14 +77,25 @@ def client_of(
         guarded = LeaderOnlyTransport(calls.through(transport), certain)
         return _speaking(guarded, _login(config.auth_file), reactor, config), reactor, time.time
     store = SqliteStore(config.state_directory / "cloud.db")
-    clock = clock_of(config.cloud.speed, store, reactor)
+    clock = clock_of(config.cloud.speed, store, reactor, make_clock)
     auth = config.state_directory / "one_auth"
     read_or_create(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
     login = _login(auth)
-    size = HostSize(config.cloud.host_cores * 100, config.cloud.host_memory_mib)
+    size = HostSize(
+        cpu=config.cloud.host_cores * 100,
+        memory_mib=config.cloud.host_memory_mib,
+        link_mbit_s=config.cloud.host_link_mbit_s,
+        idle_watts=config.cloud.host_idle_watts,
+        full_watts=config.cloud.host_full_watts,
+    )
     plan = CloudDescription(hosts=(HostGroup(config.cloud.hosts, size),))
     cloud: EmbeddedCloud = open_cloud(
-        clock, plan, login.session.partition(":")[2], config.cloud.seed, store
+        clock,
+        plan,
+        login.session.partition(":")[2],
+        config.cloud.seed,
+        store,
+        host_start_s=config.cloud.host_start_s,
     )
     closing.add("the embedded cloud", cloud.close)
     server = serve(cloud, reactor)
@@ -100,6 +125,18 @@ def _login(path: Path) -> Credentials:
         return login_from(path)
     except LoginError as error:
         raise StartError(str(error)) from None
+
+
+def power_of(reactor: Any, config: Config, client: Client, closing: OpenParts) -> PowerPort | None:
+    """Return the port that switches hosts off and on; None if no host may be switched."""
+    if not config.power.hosts:
+        return None
+    if config.cloud.kind is CloudKind.EMBEDDED:
+        return EmbeddedPower(client, config.power.hosts)
+    # A command may take long: each host that has its turn gets a thread.
+    threads = Threads(reactor, _SWITCHED_AT_ONCE, name="power")
+    closing.add("the commands for hosts", threads.stop)
+    return PowerCommands(config.power, threads)
 
 
 def hypervisors_of(

@@ -54,9 +54,9 @@ def rules_of(config: Config) -> dict[str, Any]:
         "rhythm": config.period,
         "acting": config.acting,
         "markets": config.priced_markets(),
-        "strategies": config.strategies,
         "limits": config.limits,
         "money": config.money,
+        "failures": config.failures,
     }
 
 

@@ -3,6 +3,14 @@
 A row of `strategy_memories` is the memory after a market's last decision. It belongs to one version
 of one strategy: another strategy or version begins without a memory. The seed never changes, so a
 period's decision draws the same random numbers whenever it is made.
+
+# Note [Memory of modes that watch]
+
+In modes dry and shadow no decision is carried out. What their strategies remember is stored beside
+the memory of the modes that act, in rows of their own (`watches`), and never read by those. A
+strategy that begins to watch starts from the memory of the last decision that acted. Example: mode
+on stores memory 8 of market `gold`. Two periods in mode dry read 8 and 9, and store 9 and 10. Mode
+on then reads 8, and the rows of mode dry end with its first decision.
 """
 
 import json
@@ -23,6 +31,7 @@ class StrategyMemoryColumns(TypedColumns):
     """The columns of `strategy_memories`."""
 
     market: Named[str] = Column(sa.String(64), primary_key=True)
+    watches: Named[bool] = Column(sa.Boolean(), primary_key=True)
     strategy: Named[str] = Column(sa.String(64))
     version: Named[int] = Column(sa.Integer())
     period: Named[int] = Column(sa.Integer())
@@ -43,7 +52,7 @@ _ALL = sa.select(
     STRATEGY_MEMORIES.c.strategy,
     STRATEGY_MEMORIES.c.version,
     STRATEGY_MEMORIES.c.data,
-)
+).order_by(STRATEGY_MEMORIES.c.watches)
 _DELETE = sa.delete(STRATEGY_MEMORIES)
 _INSERT = sa.insert(STRATEGY_MEMORIES)
 _SEED = sa.select(sa.func.max(DECISION_SEEDS.c.seed))
@@ -58,26 +67,38 @@ class MemoryOwner(NamedTuple):
 
 
 def memories(
-    connection: sa.Connection, owners: Iterable[MemoryOwner]
+    connection: sa.Connection, owners: Iterable[MemoryOwner], *, watches: bool = False
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the memories of these strategies by market, without those that have none."""
+    """Return the memories of these strategies by market, without those that have none.
+
+    See Note [Memory of modes that watch].
+    """
     wanted = set(owners)
+    rows = _ALL if watches else _ALL.where(~STRATEGY_MEMORIES.c.watches)
+    # A row of a mode that watches comes behind that of one that acts, and replaces it.
     return {
         market: _memory(data)
-        for market, strategy, version, data in connection.execute(_ALL)
+        for market, strategy, version, data in connection.execute(rows)
         if MemoryOwner(market, strategy, version) in wanted
     }
 
 
 def keep(
-    connection: sa.Connection, period: int, after: Mapping[MemoryOwner, Mapping[str, Any]]
+    connection: sa.Connection,
+    period: int,
+    after: Mapping[MemoryOwner, Mapping[str, Any]],
+    *,
+    watches: bool = False,
 ) -> None:
-    """Store the memories after a period's decision in place of all earlier ones."""
-    connection.execute(_DELETE)
+    """Store the memories after a period's decision in place of all earlier ones.
+
+    Where a mode watches, the memories of modes that act stay.
+    """
+    connection.execute(_DELETE.where(STRATEGY_MEMORIES.c.watches) if watches else _DELETE)
     rows = [
-        {**owner._asdict(), "period": period, "data": _data(memory)}
+        {**owner._asdict(), "watches": watches, "period": period, "data": _data(memory)}
         for owner, memory in after.items()
-        if memory
+        if memory or watches  # An empty one stands before that of the mode that acts.
     ]
     if rows:
         connection.execute(_INSERT, rows)

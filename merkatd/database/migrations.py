@@ -23,6 +23,7 @@ from merkatd.database.decision_basis import DECISION_SEEDS, STRATEGY_MEMORIES
 from merkatd.database.fleets.fleet_store import MEMBERS
 from merkatd.database.fleets.group_store import VM_GROUPS
 from merkatd.database.fleets.group_vm_store import GROUP_VMS
+from merkatd.database.fleets.job_run_store import JOB_RUNS, JOB_SAMPLES
 from merkatd.database.fleets.platform_store import DOINGS, PLATFORMS
 from merkatd.database.ledger.account_store import ACCOUNTS
 from merkatd.database.ledger.budget_store import BUDGETS
@@ -44,6 +45,8 @@ from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.plan_store import PLANS
 from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
 from merkatd.database.scheduler.step_store import STEPS
+from merkatd.database.use_sample_store import USE_SAMPLES
+from merkatd.database.vm_history_store import VM_HISTORIES
 
 __all__ = [
     "METADATA",
@@ -64,6 +67,8 @@ TABLES = (
     ENTRIES,
     GROUPS,
     GROUP_VMS,
+    JOB_RUNS,
+    JOB_SAMPLES,
     LEASES,
     LIMIT_ORDERS,
     LIMIT_ORDER_VMS,
@@ -84,7 +89,9 @@ TABLES = (
     TENANTS,
     TRANSACTIONS,
     USES,
+    USE_SAMPLES,
     VM_GROUPS,
+    VM_HISTORIES,
     WORDS,
 )
 

@@ -52,7 +52,7 @@ from merkatd.database.scheduler.step_store import OUTSTANDING, STEPS
 BATCH = 5_000
 """Approximate maximum number of rows of a table that one transaction deletes."""
 _ROWS = 50
-"""Assumed number of rows per period or day in a table."""
+"""Assumed number of rows per day in a table, and the least per period."""
 _AS_AN_ACCOUNT = 10
 """Rows that take as long as an account, whose entries are moved to its owner one by one."""
 
@@ -78,6 +78,8 @@ KEPT: Mapping[str, RetentionTimes] = {
     "decision_seeds": RetentionTimes.PRESENT,
     "details": RetentionTimes.DETAILS,
     "entries": RetentionTimes.HISTORY,
+    "job_runs": RetentionTimes.HISTORY,
+    "job_samples": RetentionTimes.PRESENT,
     "leases": RetentionTimes.PRESENT,
     "limit_order_vms": RetentionTimes.PRESENT,
     "limit_orders": RetentionTimes.PRESENT,
@@ -99,9 +101,11 @@ KEPT: Mapping[str, RetentionTimes] = {
     "tenant_groups": RetentionTimes.PRESENT,
     "tenants": RetentionTimes.PRESENT,
     "transactions": RetentionTimes.HISTORY,
+    "use_samples": RetentionTimes.PRESENT,
     "uses": RetentionTimes.HISTORY,
     "vm_group_vms": RetentionTimes.DETAILS,
     "vm_groups": RetentionTimes.HISTORY,
+    "vm_histories": RetentionTimes.PRESENT,
 }
 """The retention time of each table."""
 
@@ -145,8 +149,16 @@ def _drop(
 def _drop_periods(
     connection: sa.Connection, table: sa.Table[Any], old: sa.ColumnElement[bool], most: int
 ) -> int:
-    """Delete the old rows of some periods; return their approximate number."""
-    return _ROWS * _drop(connection, table, "period", old, max(most // _ROWS, 1))
+    """Delete the old rows of the first periods; return their approximate number.
+
+    A large site has thousands of steps in a period, so whole periods are deleted one by one.
+    """
+    column, dropped = table.c.period, 0
+    first = sa.select(column).where(old).order_by(column).limit(1)
+    while dropped < most and (period := connection.scalar(first)) is not None:
+        result = connection.execute(sa.delete(table).where(column == period, old))
+        dropped += max(result.rowcount, _ROWS)
+    return dropped
 
 
 def _delete_allocations(connection: sa.Connection, horizon: Horizon, most: int) -> int:

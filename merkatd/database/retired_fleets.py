@@ -11,6 +11,7 @@ from merkatd.database.base.schema import chunks
 from merkatd.database.fleets.fleet_store import MEMBERS
 from merkatd.database.fleets.group_store import VM_GROUPS
 from merkatd.database.fleets.group_vm_store import GROUP_VMS
+from merkatd.database.fleets.job_run_store import JOB_RUNS, JOB_SAMPLES
 from merkatd.database.fleets.platform_store import DOINGS, OVER, PLATFORMS
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.budget_store import BUDGETS
@@ -60,7 +61,7 @@ def _keys(
 def drop_platforms(
     connection: sa.Connection, before_s: float, unused_before_s: float, most: int
 ) -> int:
-    """Delete ended platforms with their VMs and actions; sooner if they never had a VM."""
+    """Delete ended platforms with all their rows; sooner if they never had a VM."""
     ended_s = PLATFORMS.c.since_s
     unused = PLATFORMS.c.id.not_in(sa.select(MEMBERS.c.platform)) & (ended_s < unused_before_s)
     old = PLATFORMS.c.state.in_(OVER) & ((ended_s < before_s) | unused)
@@ -73,6 +74,8 @@ def drop_platforms(
     for some in chunks(ids):
         connection.execute(sa.delete(DOINGS).where(DOINGS.c.platform.in_(some)))
         connection.execute(sa.delete(MEMBERS).where(MEMBERS.c.platform.in_(some)))
+        connection.execute(sa.delete(JOB_SAMPLES).where(JOB_SAMPLES.c.platform.in_(some)))
+        connection.execute(sa.delete(JOB_RUNS).where(JOB_RUNS.c.platform.in_(some)))
         connection.execute(sa.delete(PLATFORMS).where(PLATFORMS.c.id.in_(some)))
     return len(ids)
 

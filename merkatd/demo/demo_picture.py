@@ -9,7 +9,7 @@ from merkatd.cluster import ACTIVE, Deploy, Migrate, OnHost, Step, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of, row_of
 from merkatd.demo.demo_script import Character
 from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
-from merkatd.demo.display_state import (
+from merkatd.demo.screen.display_state import (
     DisplayedDecision,
     DisplayedHost,
     DisplayedTenant,
@@ -47,6 +47,7 @@ def hosts(latest: Announcement, cast: Cast) -> tuple[DisplayedHost, ...]:
                     (
                         VmBar(
                             vm=int(vms.id[at]),
+                            name=vms.name[at],
                             tenant=cast.get(int(vms.owner[at]), NO_TENANT),
                             cpu=float(given[at, CPU]),
                             memory=float(given[at, MEMORY]),
@@ -206,8 +207,8 @@ def tenant_row(
     if player.now is None:
         return common
     now, cores = player.now, cores_of(latest, player.user)
-    whole = player.tenant.character is Character.WHOLE  # a limit, which no VM has alone
-    bid = None if whole else bid_of(latest, player.user)
+    # A limit is of all VMs together: no VM has it alone.
+    bid = None if player.states_orders else bid_of(latest, player.user)
     return replace(
         common,
         standing=standing(now, now_min, cores),
@@ -255,6 +256,8 @@ _MANNERS = {
     Character.WHOLE: "all or nothing: a limit order",
 }
 """The name of a tenant's work on the web page, by the tenant's character."""
+_STEADY = "steady: never changes its bid"
+"""The name for a tenant with a limit order, if the market takes none."""
 
 
 def goals(
@@ -275,7 +278,9 @@ def goals(
     shown_goals = []
     for player in players:
         current, cores = player.now, cores_of(latest, player.user)
-        name = _MANNERS[player.tenant.character]
+        whole = player.tenant.character is Character.WHOLE
+        bids = whole and not player.states_orders
+        name = _STEADY if bids else _MANNERS[player.tenant.character]
         if player.past:
             shown_goals.append(_ended_goal(name, player.user, player.past[-1], at_s))
         if current is None:

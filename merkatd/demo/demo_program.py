@@ -12,25 +12,28 @@ from twisted.python.failure import Failure
 
 from merkatd.api.control.control_client import ControlError
 from merkatd.daemon.assembly import StartError
-from merkatd.demo.coloured_text import bare, painted
-from merkatd.demo.demo_run import Demo
-from merkatd.demo.demo_site import DemoOptions, DemoSite
-from merkatd.demo.display_state import DisplayedDecision, DisplayState
+from merkatd.demo.demo_options import DemoOptions
+from merkatd.demo.demo_run import Demo, Watcher
+from merkatd.demo.demo_site import DemoSite
 from merkatd.demo.real_guests import GuestsError
-from merkatd.demo.terminal_frame import frame
-from merkatd.demo.terminal_screen import Log, Terminal
+from merkatd.demo.screen.coloured_text import bare, painted
+from merkatd.demo.screen.display_state import DisplayedDecision, DisplayState
+from merkatd.demo.screen.terminal_colours import Colours, colours_of
+from merkatd.demo.screen.terminal_frame import frame
+from merkatd.demo.screen.terminal_screen import Log, Terminal
 
 
 class LiveScreen:
     """A display that draws frames on a terminal."""
 
-    def __init__(self, terminal: Terminal, *, colours: bool) -> None:
+    def __init__(self, terminal: Terminal, colours: Colours) -> None:
         self._terminal = terminal
-        self._drawn = painted if colours else bare
+        self._colours = colours
+        self._drawn = bare if colours is Colours.NONE else painted
 
     def show(self, state: DisplayState, _decisions: list[DisplayedDecision]) -> None:
         """Draw the state at the terminal's size."""
-        lines = frame(state, *self._terminal.size())
+        lines = frame(state, *self._terminal.size(), self._colours)
         self._terminal.draw([self._drawn(line) for line in lines])
 
 
@@ -39,17 +42,21 @@ def show(reactor: Any, options: DemoOptions, output: TextIO, *, plain: bool) -> 
     with ExitStack() as stack:
         site = stack.enter_context(DemoSite(options))
         command = f"{_program()} status --config {site.configuration}"
+        watcher: Watcher
         if plain:
-            log = Log(output)
+            watcher = log = Log(output)
             log.begin(command)
-            demo = Demo(reactor, site, options, log, command)
         else:
             terminal = stack.enter_context(Terminal(output, sys.stdin))
-            live = LiveScreen(terminal, colours="NO_COLOR" not in os.environ)
-            demo = Demo(reactor, site, options, live, command)
+            watcher = LiveScreen(terminal, colours_of(os.environ))
+        demo = Demo(reactor, site, options, watcher, command)
         ending = _run(reactor, demo)
+    if demo.is_compiling:
+        # The compiler's thread can't be interrupted, and must not run while Python ends.
+        output.flush()
+        os._exit(0)
     if ending.failure is None:
-        output.write("\n".join(ending.lines) + "\n")
+        output.write("".join(f"{line}\n" for line in ending.lines))
         return 0
     _complain(ending.failure)
     return 1
@@ -97,6 +104,8 @@ def _run(reactor: Any, demo: Demo) -> _Ending:
 
 
 def _end_when_the_terminal_does(reactor: Any) -> None:
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return  # started with nohup
     signal.signal(signal.SIGHUP, lambda *_: reactor.callFromThread(reactor.stop))
 
 

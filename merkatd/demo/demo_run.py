@@ -1,101 +1,44 @@
-"""The run of a demo, and its summary."""
+"""The run of a demo."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
-from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred, gatherResults
+from twisted.internet.task import LoopingCall
 
-from merkatd.base.clock import Inline
+from merkatd.base.clock import Inline, Threads
 from merkatd.currency import MICRO
 from merkatd.daemon.assembly import RunningDaemon, start
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.demo import demo_picture
-from merkatd.demo.coloured_text import wrapped
+from merkatd.demo.demo_options import DemoOptions
+from merkatd.demo.demo_pace import DemoPace, is_compiling
 from merkatd.demo.demo_picture import goals
 from merkatd.demo.demo_script import CAST
-from merkatd.demo.demo_site import DemoOptions, DemoSite
-from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
-from merkatd.demo.display_state import DisplayedDecision, DisplayState
+from merkatd.demo.demo_site import DemoSite
+from merkatd.demo.demo_summary import TenantSummary, account, summary
+from merkatd.demo.demo_tenant import ScriptPlayer
+from merkatd.demo.process_family import Family
 from merkatd.demo.real_guests import RealGuests
+from merkatd.demo.screen.coloured_text import wrapped
+from merkatd.demo.screen.display_state import DisplayedDecision, DisplayState
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.rpc.errors import OneError
+from merkatd.placement import strategy_named
+from merkatd.placement.registry import warm_up
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.base.goals import Goal
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantSummary:
-    """The results of a tenant."""
-
-    name: str
-    character: str
-    done: float
-    """The work done, in core-minutes."""
-    kept: int
-    missed: int
-    under_way: str
-    """The state of the running application, empty without one."""
-    spent: float
-
-    @property
-    def price(self) -> float:
-        """Return the credits per core-hour, memory included."""
-        return self.spent / self.done * 60.0 if self.done > 0 else 0.0
-
-
-def account(player: ScriptPlayer, now_min: float, spent: float) -> TenantSummary:
-    """Return the results of a tenant."""
-    kept = sum(application.kept for application in player.past)
-    return TenantSummary(
-        name=player.tenant.name,
-        character=str(player.tenant.character),
-        done=sum(sum(application.vms.values()) for application in player.applications),
-        kept=kept,
-        missed=len(player.past) - kept,
-        under_way=_under_way(player.now, now_min),
-        spent=spent,
-    )
-
-
-def _under_way(now: RunningErrand | None, now_min: float) -> str:
-    if now is None:
-        return ""
-    left = now.deadline_min - now_min
-    when = f"{left:.0f} min left" if left >= 0 else f"{-left:.0f} min late"
-    return f"{now.done:.0%}, {when}"
-
-
-def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> list[str]:
-    """Return the summary of a demo, in lines of at most 80 columns."""
-    head = f"{'tenant':14} {'core-hours':>10} {'kept':>4} {'missed':>6} {'credits':>8}"
-    lines = [
-        f"{minutes:.0f} minutes of the cloud's time, {periods} periods. Results of each tenant:",
-        "",
-        f"{'':14} {'':>10}   deadlines",
-        f"{head} {'a core-hour':>11}  under way",
-    ]
-    lines += [
-        f"{account.name:5} {account.character:8} {account.done / 60:10.1f} {account.kept:4}"
-        f" {account.missed:6} {account.spent:8.0f} {account.price:11.1f}"
-        f"  {account.under_way}".rstrip()
-        for account in accounts
-    ]
-    spent = sum(account.spent for account in accounts)
-    done = sum(account.done for account in accounts) / 60
-    price = spent / done if done > 0 else 0.0
-    kept = sum(account.kept for account in accounts)
-    missed = sum(account.missed for account in accounts)
-    lines.append(f"{'all':14} {done:10.1f} {kept:4} {missed:6} {spent:8.0f} {price:11.1f}")
-    return lines
-
+Result = TypeVar("Result")
 
 TICK_S = 0.25
 """The real time between two actions of the tenants, after which the screen is drawn, in seconds."""
-_CALL_LIMIT_S = 10.0
+_CALL_LIMIT_S = 60.0
+"""The time limit of a tenant's call, also on a busy machine."""
 _MOST_ORDER_LINES = 10
 """The most lines of the summary about limit orders."""
 _PASSWORD = "demo"  # noqa: S105 - of users of a cloud that exists for a minute
@@ -131,12 +74,20 @@ class Demo:
         self._players: list[ScriptPlayer] = []
         self._balances: Mapping[int, float] = {}
         self._real: RealGuests | None = None
-        self._ending_s = 0.0
+        scale = options.scale
+        self._pace = DemoPace(options.seconds, options.cloud_speed, scale.minute_s, TICK_S)
         self._began_s = 0.0
+        self._doing = ""
+        self._ordered = Deferred[None]()
+        self.is_compiling = False
+        """Whether a thread still compiles although the demo has ended."""
+        self._family = Family()
 
     def end(self) -> None:
         """End the demo soon."""
         self._ended = True
+        if not self._ordered.called:
+            self._ordered.callback(None)
         if self._latest is None:
             self._say("ending", "waiting for the startup to finish")
         if self._sleeping is not None and not self._sleeping.called:
@@ -144,23 +95,35 @@ class Demo:
 
     async def play(self) -> list[str]:
         """Run the whole demo; return the summary."""
-        self._ending_s = self._reactor.seconds() + self._options.seconds
-        self._say(
-            "starting", "the first start compiles the strategy, which takes about ten seconds"
-        )
         scale = self._options.scale
         if scale.real is not None:
             place = self._site.path
             self._real = RealGuests(self._reactor, scale.real, scale.minute_s, place)
             self._say("real guests", f"{scale.real.words}, on {scale.real.address}")
         try:
-            return await self._with_daemon()
+            if is_compiling():
+                await self._during(
+                    "compiling the strategy, which can take minutes and is needed only once",
+                    self._compile(),
+                )
+            return [] if self._ended else await self._with_daemon()
         finally:
             if self._real is not None:
                 await self._real.close()
 
+    async def _compile(self) -> None:
+        """Compile the strategy in a thread, until that is done or an order ends the demo."""
+        threads = Threads(self._reactor, 1, name="compiler")
+        work = threads.run(partial(warm_up, strategy_named(self._options.strategy)))
+        self._ordered = Deferred()
+        await DeferredList([work, self._ordered], fireOnOneCallback=True, fireOnOneErrback=True)
+        self.is_compiling = not work.called
+        threads.stop()
+
     async def _with_daemon(self) -> list[str]:
-        daemon = await start(self._reactor, self._site.config)
+        starting = start(self._reactor, self._site.config, make_clock=self._pace.make_clock)
+        daemon = await self._during("starting the daemon and its cloud", starting)
+        daemon.scheduler.count(self._pace.period_ended)
         if daemon.page is not None:
             user, _, password = self._site.administrator.partition(":")
             self._page = f"{daemon.page.address} as {user}, {password}"
@@ -175,6 +138,26 @@ class Demo:
             await transport.close()
             await daemon.stop()
 
+    async def _during(self, doing: str, work: Awaitable[Result]) -> Result:
+        """Show what the demo does before its time begins, and for how long, until it is done."""
+        began_s = self._reactor.seconds()
+        self._say("starting", doing)
+
+        def show() -> None:
+            self._doing = f"{doing}: {self._reactor.seconds() - began_s:.0f} s"
+            self._show_start()
+
+        ticks = LoopingCall(show)
+        ticks.clock = self._reactor
+        # If the display fails, the next time it shows something raises the error again.
+        ticks.start(TICK_S).addErrback(lambda _failure: None)
+        try:
+            return await work
+        finally:
+            self._doing = ""
+            if ticks.running:
+                ticks.stop()
+
     async def _with_tenants(
         self, daemon: RunningDaemon, transport: HttpTransport, ours: HttpTransport
     ) -> list[str]:
@@ -185,22 +168,30 @@ class Demo:
         for tenant in CAST:
             user = await administrator.call("one.user.allocate", tenant.name, _PASSWORD, "core", [])
             client = login(f"{tenant.name}:{_PASSWORD}")
-            options = self._options
-            market = Client(
-                ours, f"{tenant.name}:{_PASSWORD}", self._reactor, timeout_s=_CALL_LIMIT_S
-            )
+            options, session = self._options, f"{tenant.name}:{_PASSWORD}"
+            market = Client(ours, session, self._reactor, timeout_s=_CALL_LIMIT_S)
             self._players.append(
                 ScriptPlayer(
-                    tenant, user, client, options.seed, options.hosts, options.scale, market
+                    tenant,
+                    user,
+                    client,
+                    options.seed,
+                    options.hosts,
+                    options.scale,
+                    market,
+                    takes_orders=options.takes_orders,
                 )
             )
         world = daemon.scheduler.world
         self._began_s = world.now()
-        self._ending_s = self._reactor.seconds() + self._options.seconds
+        self._pace.begin(self._began_s)
         daemon.scheduler.listen(self._announced)
-        while not self._ended and self._reactor.seconds() < self._ending_s:
+        while not self._ended and (left_s := self._pace.left_s(world.now())) > 0:
             await self._turn(daemon, administrator)
-            await self._sleep(min(TICK_S, max(self._ending_s - self._reactor.seconds(), 0.0)))
+            self._pace.turn_ended()
+            await self._sleep(min(TICK_S, left_s))
+            if self._family.has_lost_a_member():
+                self.end()
         now_min = self._now_min(daemon)
         await self._read_balances(daemon)
         lines = summary(self._accounts(now_min), now_min, len(self._prices))
@@ -211,12 +202,17 @@ class Demo:
         self._decisions.append(
             DisplayedDecision(period=0, tenant=demo_picture.NO_TENANT, what=what, why=why)
         )
-        left_s = self._options.seconds
-        newest = demo_picture.newest(self._decisions)
-        self._watcher.show(
-            DisplayState(command=self._command, page=self._page, left_s=left_s, decisions=newest),
-            self._decisions,
+        self._show_start()
+
+    def _show_start(self) -> None:
+        state = DisplayState(
+            command=self._command,
+            page=self._page,
+            doing=self._doing,
+            left_s=self._options.seconds,
+            decisions=demo_picture.newest(self._decisions),
         )
+        self._watcher.show(state, self._decisions)
 
     # -- one turn -----------------------------------------------------------------------------
 
@@ -290,7 +286,8 @@ class Demo:
         running, pending = (0, 0) if latest is None else demo_picture.counts(latest)
         return DisplayState(
             period=0 if latest is None else latest.period,
-            left_s=self._ending_s - self._reactor.seconds(),
+            left_s=self._pace.left_s(daemon.scheduler.world.now()),
+            speed_part=self._pace.speed_part,
             command=self._command,
             page=self._page,
             paused=daemon.scheduler.paused,

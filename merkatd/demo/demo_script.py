@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from merkatd.demo.guest_domains import GuestKind
+from merkatd.demo.demo_options import SIMULATED, DemoScale
 
 MOST_TIMES = 12.0
 """The largest bid of a tenant, as a multiple of its first bid."""
@@ -95,51 +95,6 @@ _RULES: Mapping[Character, Callable[[float, BidPace], float]] = MappingProxyType
 )
 
 
-_USUAL_CORES = 8
-_REAL_MEMORY_MIB = 2048
-"""The memory of a host with real guests, of which the demo's guests use almost nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """The sizes of hosts and VMs; work scales with the cores, relative to hosts of eight cores."""
-
-    host_cores: int = _USUAL_CORES
-    host_memory_mib: int = 16_384
-    memory_use_part: float = 0.375
-    """The part of its memory that a simulated guest uses."""
-    minute_s: float = 60.0
-    """The cloud's seconds in a minute of the script."""
-    real: GuestKind | None = None
-    """The kind of real guests, None for simulated guests."""
-
-    @property
-    def work_part(self) -> float:
-        """Return the factor for the script's work."""
-        return self.host_cores / _USUAL_CORES
-
-    @property
-    def vcpus(self) -> int:
-        """Return the virtual CPUs of each VM: half of a host's cores."""
-        return max(1, self.host_cores // 2)
-
-    @property
-    def memory_mib(self) -> int:
-        """Return the memory of each VM: a quarter of a host's; an eighth if guests are real.
-
-        Real guests have no balloon, so the daemon can't take memory from them.
-        """
-        return self.host_memory_mib // (4 if self.real is None else 8)
-
-
-SIMULATED = Scale()
-
-
-def of_this_machine(kind: GuestKind, cores: int, minute_s: float) -> Scale:
-    """Return the scale for real guests on this machine, which run in real time."""
-    return Scale(host_cores=cores, host_memory_mib=_REAL_MEMORY_MIB, minute_s=minute_s, real=kind)
-
-
 ROUND_MIN = 32.0
 """The time from the start of a round to the start of the next, in minutes."""
 USUAL_HOSTS = 4
@@ -211,7 +166,7 @@ CAST = (
 
 
 def errand(
-    tenant: ScriptedTenant, number: int, seed: int, hosts: int, scale: Scale = SIMULATED
+    tenant: ScriptedTenant, number: int, seed: int, hosts: int, scale: DemoScale = SIMULATED
 ) -> ScriptedWork:
     """Return the tenant's application in round `number` (from 0); the same seed gives the same."""
     part = CAST.index(tenant)
@@ -227,7 +182,7 @@ def errand(
     )
 
 
-def vm_template(name: str, work: float, bid: float, scale: Scale = SIMULATED) -> str:
+def vm_template(name: str, work: float, bid: float, scale: DemoScale = SIMULATED) -> str:
     """Return the template of a VM, for one.vm.allocate."""
     return "\n".join(
         (
@@ -241,7 +196,7 @@ def vm_template(name: str, work: float, bid: float, scale: Scale = SIMULATED) ->
     )
 
 
-def _simulated(work: float, scale: Scale) -> str:
+def _simulated(work: float, scale: DemoScale) -> str:
     """Return the behaviour of a simulated guest, for the embedded cloud."""
     use_mib = round(scale.memory_mib * scale.memory_use_part)
     seconds = work * scale.minute_s

@@ -1,7 +1,6 @@
 """The temporary directory of a demo, with its configuration and its log."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -10,7 +9,7 @@ from twisted.logger import LogBeginner, globalLogBeginner, textFileLogObserver
 
 from merkatd.config.configuration import Config
 from merkatd.config.loader import load
-from merkatd.demo.demo_script import SIMULATED, Scale
+from merkatd.demo.demo_options import DemoOptions
 
 _CONFIGURATION = """\
 # The configuration of a demo, which removes it at its end.
@@ -27,6 +26,8 @@ host_memory = "{memory_mib}MiB"
 seed = {seed}
 speed = {speed:.6f}
 call_limit = "5m"
+[market.default]
+strategy = "{strategy}"
 [money]
 starting_credits = {credits:.1f}
 """
@@ -36,29 +37,6 @@ kind = "libvirt"
 uri = "{address}"
 """
 _SETTLE_PART = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoOptions:
-    """The options of a demo."""
-
-    seconds: float = 60.0
-    seed: int = 1
-    speed: float = 60.0
-    """The cloud's seconds per real second; a period takes 60 of the cloud's."""
-    hosts: int = 4
-    scale: Scale = SIMULATED
-
-    @property
-    def cloud_speed(self) -> float:
-        """Return the speed of the cloud's time; with real guests it is real time."""
-        return self.speed if self.scale.real is None else 1.0
-
-    @property
-    def starting_credits(self) -> float:
-        """Return more credits than a tenant can spend, but few enough to make spending visible."""
-        minutes = self.seconds * self.cloud_speed / self.scale.minute_s
-        return max(5_000.0, round(150 * minutes * self.hosts / 4, -3))
 
 
 def _until_closed(log: TextIO) -> Any:
@@ -83,6 +61,7 @@ def _configured(options: DemoOptions, directory: Path) -> str:
         memory_mib=scale.host_memory_mib,
         seed=options.seed,
         speed=options.cloud_speed,
+        strategy=options.strategy,
         credits=options.starting_credits,
     )
     return text if scale.real is None else text + _REAL.format(address=scale.real.address)

@@ -1,13 +1,12 @@
 """A scripted tenant: it creates VMs, watches them, changes its bid and ends them, by XML-RPC."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from merkatd.demo.demo_options import SIMULATED, DemoScale
 from merkatd.demo.demo_script import (
-    SIMULATED,
     BidPace,
     Character,
-    Scale,
     ScriptedTenant,
     ScriptedWork,
     bid_template,
@@ -77,10 +76,15 @@ class ScriptPlayer:
         client: Client,
         seed: int,
         hosts: int,
-        scale: Scale = SIMULATED,
+        scale: DemoScale = SIMULATED,
         market: Client | None = None,
+        *,
+        takes_orders: bool = True,
     ) -> None:
-        """`market` calls Merkat itself; only a tenant with a limit order needs it."""
+        """`market` calls Merkat itself; only a tenant with a limit order needs it.
+
+        Without `takes_orders` the market takes none, and each VM of this tenant bids its part.
+        """
         self.tenant = tenant
         self.user = user
         self.past: list[RunningErrand] = []
@@ -90,6 +94,7 @@ class ScriptPlayer:
         self._seed = seed
         self._hosts = hosts
         self._scale = scale
+        self.states_orders = takes_orders and tenant.character is Character.WHOLE
         self._made = 0
         self._bid_min = 0.0
 
@@ -101,7 +106,10 @@ class ScriptPlayer:
     @property
     def next_errand(self) -> ScriptedWork:
         """Return its next application."""
-        return errand(self.tenant, len(self.past), self._seed, self._hosts, self._scale)
+        work = errand(self.tenant, len(self.past), self._seed, self._hosts, self._scale)
+        if self.tenant.character is Character.WHOLE and not self.states_orders:
+            return replace(work, bid=float(max(round(work.bid / work.vms), 1)))
+        return work
 
     async def act(self, now_min: float, work_done: Mapping[int, float], tell: Notify) -> None:
         """Carry out the due actions; `work_done` has core-minutes by VM, from the VMs' logs."""
@@ -120,7 +128,7 @@ class ScriptPlayer:
             return
         self.now = RunningErrand(wanted, wanted.bid)
         self._bid_min = now_min
-        whole = self.tenant.character is Character.WHOLE
+        whole = self.states_orders
         bids = "and wants all of them to run, or none" if whole else f"and bids {wanted.bid:g}"
         tell(
             f"arrives with {wanted.vms} VMs {bids}",
@@ -147,7 +155,7 @@ class ScriptPlayer:
                 await self._client.action("terminate-hard", vm)
                 now.alive.discard(vm)
         if now.alive:
-            if self.tenant.character is Character.WHOLE:
+            if self.states_orders:
                 await self._state_order(now, tell)
             else:
                 await self._bid_anew(now, now_min, tell)

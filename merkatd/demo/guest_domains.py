@@ -6,8 +6,8 @@ their guests follow that state, as a driver would. Pure.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
+from merkatd.demo.demo_options import GuestKind
 from merkatd.embedded.model.vm_states import EXECUTING, FAILURES, Lcm, OneVmState
 from merkatd.opennebula.pools.vm_pool import VmRow
 
@@ -32,30 +32,6 @@ _BOOT_CODE = bytes.fromhex(
     "0f00687c0000"  # their size and place
 )
 """A guest without an operating system: each of its virtual CPUs runs an endless loop."""
-
-
-class GuestKind(StrEnum):
-    """The kind of guests."""
-
-    KVM = "kvm"
-    QEMU = "qemu"
-    LXC = "lxc"
-
-    @property
-    def address(self) -> str:
-        """Return the libvirt address of this machine for this kind."""
-        return "lxc:///system" if self is GuestKind.LXC else "qemu:///system"
-
-    @property
-    def words(self) -> str:
-        """Return the description that the demo shows."""
-        match self:
-            case GuestKind.KVM:
-                return "virtual machines (KVM)"
-            case GuestKind.QEMU:
-                return "virtual machines emulated by QEMU, because KVM is not available here"
-            case GuestKind.LXC:
-                return "containers, because libvirtd here runs no virtual machines"
 
 
 NAMES = "one-"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from merkatd.base.clock import Threads
+from merkatd.demo.demo_options import GuestKind
 from merkatd.demo.demo_tenant import Notify, ScriptPlayer
 from merkatd.demo.guest_domains import (
     NAMES,
     Change,
     End,
-    GuestKind,
     MoveGuest,
     StartGuest,
     changes,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from twisted.logger import Logger
 
 from merkatd.embedded.machines.faults import FaultKind, Faults, FaultVerdict
+from merkatd.embedded.machines.host_failures import HostFailures
 from merkatd.embedded.machines.host_simulation import HostSimulation
 from merkatd.embedded.machines.lifecycle import Lifecycle
+from merkatd.embedded.machines.power_meter import PowerMeter
 from merkatd.embedded.machines.usage_samples import Monitoring
 from merkatd.embedded.methods.call import METHODS, Answer, MethodCall, OneMethod, Plain, check_types
 from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
-from merkatd.embedded.methods.host_calls import new_host
+from merkatd.embedded.methods.host_calls import description, new_host
 from merkatd.embedded.methods.user_calls import new_user
 from merkatd.embedded.model.access import DEFAULT_RULES, authenticate
 from merkatd.embedded.model.errors import (
@@ -27,7 +29,7 @@ from merkatd.embedded.model.errors import (
 from merkatd.embedded.model.records import AclRule, Datastore, UserGroup, Vm
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.template_text import Template
-from merkatd.embedded.model.vm_states import Lcm, OneHostState
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.embedded.model.world import World
 from merkatd.embedded.render.render_cache import RenderCache
 
@@ -101,7 +103,12 @@ class EmbeddedCloud:
         self.host_size = host_size or HostSize()
         self.lifecycle = Lifecycle(self.world)
         self.guests = HostSimulation(self.world, self.lifecycle)
-        self.monitoring = Monitoring(self.world, self.guests)
+        self.power = PowerMeter(self.world, self.host_size)
+        self.guests.divided = self.power.load
+        self.failures = HostFailures(
+            self.world, self.lifecycle, self.guests, self.power, self.world.settings.host_start_s
+        )
+        self.monitoring = Monitoring(self.world, self.guests, self.power)
         self.cache = RenderCache(self.world)
         self.faults = Faults(fault_rng)
         self.store: Store | None = None
@@ -131,19 +138,17 @@ class EmbeddedCloud:
     def add_hosts(
         self, number: int, size: HostSize | None = None, cluster: int = 0, prefix: str = "host"
     ) -> list[Host]:
-        """Add hosts of one size."""
+        """Add hosts of one size, and describe their places and their power in their templates."""
         size = size or self.host_size
         home = self.world.clusters.rows[cluster]
-        return [
-            new_host(
-                self.world,
-                f"{prefix}{self.world.hosts.next_id:03d}",
-                home,
-                size.cpu,
-                size.memory_mib,
-            )
-            for _ in range(number)
-        ]
+        hosts = []
+        for _ in range(number):
+            name = f"{prefix}{self.world.hosts.next_id:03d}"
+            host = new_host(self.world, name, home, size.cpu, size.memory_mib)
+            host.template = host.template.plus(description(host, home, size))
+            self.world.changed("host", host.id)
+            hosts.append(host)
+        return hosts
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -209,27 +214,11 @@ class EmbeddedCloud:
 
     def host_down(self, host_id: int, *, crash: bool = True) -> None:
         """Let a host fail: it dies with its guests, or only its monitoring is lost."""
-        host = self.world.hosts.rows[host_id]
-        host.prev_state, host.state = host.state, OneHostState.ERROR
-        if crash:
-            self.guests.crash(host_id)
-            host.alive = False
-        self.world.changed("host", host_id)
-        for vm in self._settled_on(host_id):
-            self.lifecycle.lose(vm)
+        self.failures.host_down(self.world.hosts.rows[host_id], crash=crash)
 
     def host_up(self, host_id: int) -> None:
         """Let a host return; guests that died with it are found powered off."""
-        host = self.world.hosts.rows[host_id]
-        survived, host.alive = host.alive, True
-        host.prev_state, host.state = host.state, OneHostState.MONITORED
-        self.world.changed("host", host_id)
-        for vm in self._settled_on(host_id):
-            self.lifecycle.find(vm, alive=survived)
-
-    def _settled_on(self, host_id: int) -> list[Vm]:
-        vms = (self.world.vms.get(vm_id) for vm_id in self.world.hosts.rows[host_id].vms)
-        return [vm for vm in vms if vm is not None and vm.history[-1].host == host_id]
+        self.failures.host_up(self.world.hosts.rows[host_id])
 
     def _fails(self, vm: Vm, lcm: Lcm) -> bool:
         if lcm is Lcm.MIGRATE and not self.guests.can_arrive(vm):

@@ -6,6 +6,7 @@ import json
 import re
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
 from merkatd.embedded.methods.user_calls import new_group, new_user
 from merkatd.embedded.model import template_text
 from merkatd.embedded.model.event_clock import ScaledClock
-from merkatd.embedded.model.settings import EmbeddedSettings, HostSize
+from merkatd.embedded.model.settings import HOST_START_S, EmbeddedSettings, HostSize
 from merkatd.embedded.model.template_text import Template
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def build(cloud: EmbeddedCloud, plan: CloudDescription) -> None:
         home = _named(cloud, "clusters", hosts.cluster)
         for host in cloud.add_hosts(hosts.count, hosts.size, home, hosts.prefix):
             host.template = host.template.plus(hosts.template.attributes)
+            cloud.world.changed("host", host.id)
 
 
 def _named(cloud: EmbeddedCloud, what: str, name: str) -> int:
@@ -175,10 +177,16 @@ _EVENTS_PER_TURN = 100
 
 
 def open_cloud(
-    clock: Clock, plan: CloudDescription, password: str, seed: int, store: SqliteStore | None
+    clock: Clock,
+    plan: CloudDescription,
+    password: str,
+    seed: int,
+    store: SqliteStore | None,
+    *,
+    host_start_s: float = HOST_START_S,
 ) -> EmbeddedCloud:
     """Restore the cloud in the store, or build a new cloud that the store follows."""
-    settings = EmbeddedSettings(events_per_turn=_EVENTS_PER_TURN)
+    settings = EmbeddedSettings(events_per_turn=_EVENTS_PER_TURN, host_start_s=host_start_s)
     cloud = EmbeddedCloud(clock, np.random.default_rng(_seed(seed, store)), settings)
     if store is not None and not store.empty:
         store.restore(cloud)
@@ -191,7 +199,13 @@ def open_cloud(
     return cloud
 
 
-def clock_of(speed: float, store: SqliteStore | None, reactor: Clock) -> ScaledClock:
+ClockMaker = Callable[[Clock, float, float], Clock]
+"""Returns a world's clock from the reactor, the world's speed and the world's time now."""
+
+
+def clock_of(
+    speed: float, store: SqliteStore | None, reactor: Clock, make: ClockMaker = ScaledClock
+) -> Clock:
     """Return the world's clock: it ran on while the process was down, and never jumps back."""
     wall_s = world_s = time.time()
     if store is not None:
@@ -200,7 +214,7 @@ def clock_of(speed: float, store: SqliteStore | None, reactor: Clock) -> ScaledC
         )
         world_s = old_world_s + max(wall_s - old_wall_s, 0.0) * old_speed
         store.set_fact("clock", json.dumps([wall_s, world_s, speed]))
-    return ScaledClock(reactor, speed, world_s)
+    return make(reactor, speed, world_s)
 
 
 def _seed(seed: int, store: SqliteStore | None) -> list[int]:

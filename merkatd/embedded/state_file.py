@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from merkatd.base.decoder import from_plain, to_plain
 from merkatd.embedded.machines.guest_simulation import SimulatedGuest
+from merkatd.embedded.machines.host_failures import FailedDomain
+from merkatd.embedded.machines.power_meter import PowerRecord
 from merkatd.embedded.model.records import (
     AclRule,
     Cluster,
@@ -31,10 +33,12 @@ _KINDS: dict[str, type] = {
     "acl": AclRule,
     "cluster": Cluster,
     "datastore": Datastore,
+    "domain": FailedDomain,
     "group": UserGroup,
     "guest": SimulatedGuest,
     "host": Host,
     "image": Image,
+    "power": PowerRecord,
     "template": VmTemplate,
     "user": User,
     "vm": Vm,
@@ -47,6 +51,23 @@ class StateError(Exception):
     """A state file that this version can't read."""
 
 
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return the database with its tables. Raise sqlite3.Error."""
+    database = sqlite3.connect(path, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = OFF")
+        database.executescript(
+            "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+            "CREATE TABLE IF NOT EXISTS objects (kind TEXT, id INTEGER, body TEXT,"
+            " PRIMARY KEY (kind, id)) WITHOUT ROWID;"
+        )
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
 class SqliteStore:
     """A store with one row per object, rewritten on change, and one transaction per call.
 
@@ -55,14 +76,13 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.executescript(
-            "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
-            "CREATE TABLE IF NOT EXISTS objects (kind TEXT, id INTEGER, body TEXT,"
-            " PRIMARY KEY (kind, id)) WITHOUT ROWID;"
-        )
+        try:
+            self._database = _opened(path)
+        except sqlite3.Error as error:
+            raise StateError(
+                f"{path}: {error}; the state must be a file of `merkatd embedded`, or a new file in"
+                " a folder that can be written"
+            ) from None
         self._cloud: EmbeddedCloud | None = None
         self._stale: dict[tuple[str, int], None] = {}
         stored = self.fact("format", str(FORMAT))
@@ -97,6 +117,10 @@ class SqliteStore:
             record: Any = from_plain(_KINDS[kind], body)
             if kind == "guest":
                 cloud.guests.restore(record)
+            elif kind == "power":
+                cloud.power.rows[record.id] = record
+            elif kind == "domain":
+                cloud.failures.failed[record.id] = record
             else:
                 tables[kind].add(record)
         for table in cloud.world.tables:
@@ -104,6 +128,7 @@ class SqliteStore:
         cloud.requests = int(self.fact("requests", "0"))
         self.follow(cloud)
         cloud.lifecycle.resume_all()
+        cloud.failures.resume_all()
         # Overdue events run before the first call: otherwise it would see them half done.
         cloud.world.agenda.catch_up()
 
@@ -120,6 +145,8 @@ class SqliteStore:
             return
         rows: dict[str, dict[int, Any]] = {table.kind: table.rows for table in cloud.world.tables}
         rows["guest"] = cloud.guests.guests
+        rows["power"] = cloud.power.rows
+        rows["domain"] = cloud.failures.failed
         run = self._database.execute
         run("BEGIN IMMEDIATE")
         for kind, oid in self._stale:

@@ -81,7 +81,7 @@ async def _shown(where: str, source: TemplateSource, ask: Ask, owner: int) -> Vm
     try:
         wanted = source.template_id
         if wanted is None:
-            wanted = await _id_of(source.template_name or "", ask, owner)
+            wanted = await template_id_of(source.template_name or "", ask, owner)
         shown = only_child(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
         return VmTemplate.of(_attribute(row) for row in children(shown)["TEMPLATE"])
     except (OneError, BrokenError, LookupError, CloudUnreachableError) as error:
@@ -94,8 +94,10 @@ def _attribute(row: Element) -> Attribute:
     return row.tag, row.text or ""
 
 
-async def _id_of(name: str, ask: Ask, owner: int) -> int:
+async def template_id_of(name: str, ask: Ask, owner: int = CALLER) -> int:
     """Return the id of the template with this name: the owner's, oneadmin's, or another user's.
+
+    Raise LookupError, OneError or CloudUnreachableError.
 
     The pools are read apart. Otherwise any user could block a name with a template that all users
     may use, or all names with a long one.

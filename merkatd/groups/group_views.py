@@ -97,6 +97,21 @@ class LatestVms:
         names = {} if self._latest is None else self._latest.seen.observation.group_name
         return names.get(group)
 
+    def without_hosts(self, market: str) -> str:
+        """Return why no VM of this market can run, an empty text if it has a host."""
+        if self._latest is None:
+            return ""
+        snapshot = self._latest.seen.snapshot
+        names = list(snapshot.markets.name)
+        if market not in names:
+            return f"market {market} is not configured: its VMs get no host"
+        if bool((snapshot.hosts.market == names.index(market)).any()):
+            return ""
+        return (
+            f"market {market} has no host: the clusters that its configuration names are empty or"
+            " do not exist"
+        )
+
     def use(self, vms: Sequence[int]) -> tuple[int, float]:
         """Return how many of these VMs run, and the sum of their CPU allocations."""
         if self._latest is None:
@@ -155,7 +170,7 @@ def summary(group: GroupRow, vms: Sequence[int], sights: LatestVms) -> GroupSumm
         cpu=cpu,
         cost_at_most=group.spending_rate * cpu / UNITS_PER_CORE,
         state="ending" if group.ending else "active",
-        why=group.why,
+        why=group.why or sights.without_hosts(group.market),
         created_s=group.created_s,
     )
 

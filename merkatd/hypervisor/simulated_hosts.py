@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import reduce
 from itertools import islice
 from typing import Any
@@ -225,6 +226,7 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUs
     here = host == _ints([vms.get(vm, NO_HOST) for vm in vm_id.tolist()])
     vm_ids = vm_id[here]
     used_mib = _numbers(tables, "used_mib")[here]
+    dirty_mib_s = _numbers(tables, "dirty_mib_s")[here]
     pins = {int(vm): _cores(pins) for table in tables for vm, pins in table["pins"].items()}
     there = set(vm_ids.tolist())
     return GuestUse(
@@ -247,6 +249,7 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUs
             },
         ),
         run=_whole(tables, "run")[here],
+        dirty_mib_s=None if np.isnan(dirty_mib_s).all() else dirty_mib_s,
     )
 
 
@@ -268,3 +271,31 @@ def _cores(pins: Sequence[Sequence[int]]) -> Cores:
 
 def _ints(values: Sequence[int]) -> Ints:
     return np.array(values, dtype=np.int64)
+
+
+class EmbeddedPower:
+    """Switches the hosts of the embedded cloud; implements `PowerPort`."""
+
+    def __init__(self, client: Client, patterns: Collection[str]) -> None:
+        """`patterns` are of the names of hosts that may be switched off."""
+        self._client = client
+        self._patterns = tuple(patterns)
+
+    def serves(self, host: str) -> bool:
+        """Return whether a pattern matches the host's name."""
+        return any(fnmatchcase(host, pattern) for pattern in self._patterns)
+
+    async def sleep(self, host: int, name: str) -> str:
+        """Switch a host off; return why it failed, "" if it did not."""
+        return await self._switched("embedded.host.sleep", host, name)
+
+    async def wake(self, host: int, name: str) -> str:
+        """Switch a host on; return why it failed, "" if it did not."""
+        return await self._switched("embedded.host.wake", host, name)
+
+    async def _switched(self, method: str, host: int, name: str) -> str:
+        try:
+            await self._client.call(method, host, about=f"host {name}")
+        except OneError as error:
+            return str(error)
+        return ""

@@ -25,6 +25,7 @@ from merkatd.ledger.budgets import (
 from merkatd.ledger.debts import of_owners as debts_of
 from merkatd.ledger.errors import LedgerError, NotFoundError
 from merkatd.ledger.ledger import Ledger
+from merkatd.ledger.month_totals import MonthTotal
 from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
 from merkatd.ledger.reservations import release, reserve
 from merkatd.ledger.retirement import RetirementResult, holding, retire
@@ -55,6 +56,7 @@ __all__ = [
     "LedgerError",
     "MoneySettings",
     "Month",
+    "MonthTotal",
     "NotFoundError",
     "Note",
     "NoteKind",

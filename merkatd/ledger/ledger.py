@@ -1,6 +1,6 @@
 """Ledger: the accounts for code that must not block; each call is one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.ledger.note_store import recent as recent_notes
 from merkatd.ledger import budgets, renewals, statements, tenants
 from merkatd.ledger.bills import void_period
+from merkatd.ledger.month_totals import MonthTotal, month_totals
 from merkatd.ledger.tenants import TenantAccount
 
 Result = TypeVar("Result")
@@ -141,6 +142,12 @@ class Ledger:
     async def statement(self, owner: int, month: Month) -> Statement:
         """Return a tenant's month, up to now if it has not ended."""
         return await self._database.read(lambda c: statements.statement(c, owner, month))
+
+    async def month_totals(
+        self, months: Sequence[Month], owner: int | None = None
+    ) -> tuple[MonthTotal, ...]:
+        """Return the totals of each month by tenant, of one tenant if `owner` is given."""
+        return await self._database.read(lambda c: month_totals(c, months, owner))
 
     async def balance(self, account: int) -> int:
         """Return the balance of an account."""

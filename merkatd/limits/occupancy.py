@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import (
-    BIDDING,
     ON_HOST,
     Bools,
     Deploy,
@@ -94,9 +93,9 @@ def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
                 resumed[snapshot.vm_row(vm)] = step
     runs = (vms.state == VmState.RUNNING) | ((vms.state == VmState.BUSY) & vms.stays)
     running = runs & _serves(snapshot, now)
-    starting = (vms.state == VmState.PENDING) & (now == NO_HOST)
+    starting = vms.waiting & (now == NO_HOST)
     limited = (vms.market != NO_MARKET) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Occupancy(now, then, limited, is_one_of(vms.state, BIDDING), arrival, resumed)
+    return Occupancy(now, then, limited, vms.bidding, arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:

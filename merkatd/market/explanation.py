@@ -16,7 +16,6 @@ from enum import StrEnum
 import numpy as np
 
 from merkatd.cluster import (
-    BIDDING,
     Decision,
     Deploy,
     Ints,
@@ -123,7 +122,7 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | N
     first = view.first(place != NO_HOST).allocation
     on_host = view.on_hosts(place)
     vm = int(rows[0])
-    asks = snapshot.vms.state[row] in BIDDING
+    asks = bool(snapshot.vms.bidding[row])
     parts = tuple(
         _part(
             view,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from merkatd.cluster import BIDDING, ON_HOST, Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster import ON_HOST, Bools, Floats, HostState, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.market.price import PriceRule
 from merkatd.market.share import Share, share
@@ -140,10 +140,10 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
     here = local[vms.host]
     member = vms.market != NO_MARKET
     on_host = is_one_of(vms.state, ON_HOST) & (here != NO_HOST)
-    pending = (vms.state == VmState.PENDING) & (vms.market == market)
+    pending = vms.waiting & (vms.market == market)
     rows = np.flatnonzero(member & (on_host | pending))
 
-    bids = is_one_of(vms.state[rows], BIDDING)[:, np.newaxis]
+    bids = vms.bidding[rows, np.newaxis]
     bid, floor, size = (of.take(rows, axis=0) for of in (vms.bid, vms.floor, vms.cap))
     floor = np.minimum(floor, size)
     reserve = _reserve(snapshot, market)

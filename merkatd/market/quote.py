@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from merkatd.cluster import BIDDING, Bools, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
+from merkatd.cluster import Bools, Floats, Ints, Snapshot
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.claim_prices import ClaimPrices, Claims, PricedClaim
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.market_view import market_view, total_of
@@ -160,7 +160,7 @@ class Quotes:
             priced_rows=np.stack(counted, axis=2),
             sizes=view.size,
             bound=view.reserve,
-            bidding=is_one_of(snapshot.vms.state[view.vms], BIDDING).tolist(),
+            bidding=snapshot.vms.bidding[view.vms].tolist(),
             holds=np.zeros_like(view.floor) if holds is None else holds[view.vms],
             claims=None if claims is None else ClaimPrices.of(view, at, claims),
         )

@@ -1,6 +1,7 @@
 """The adapter through which the daemon observes an OpenNebula cloud and acts on it."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from xml.sax.saxutils import escape
 
@@ -8,8 +9,10 @@ from twisted.logger import Logger
 
 from merkatd.base.clock import Clock, Executor
 from merkatd.base.deferreds import in_parallel
-from merkatd.cluster import Create, Deploy, Step
+from merkatd.cluster import Create, Deploy, Sleep, Step, Wake
 from merkatd.opennebula.current_state import VmChecks
+from merkatd.opennebula.host_power import HostSwitch, NoPower
+from merkatd.opennebula.host_traits import TraitWarnings
 from merkatd.opennebula.observation_builder import Destination, LatestPools, Pools, observed_once
 from merkatd.opennebula.owner_tokens import Owners
 from merkatd.opennebula.pools.estate_reader import SitePools
@@ -29,6 +32,7 @@ from merkatd.scheduler.base.ports import (
     ReplyKind,
     StepReply,
 )
+from merkatd.scheduler.base.power_port import PowerPort
 
 _log = Logger()
 
@@ -50,11 +54,15 @@ class OpenNebulaCloud:
         *,
         page_rows: int = 1000,
         now: Callable[[], float] | None = None,
+        power: PowerPort | None = None,
     ) -> None:
         """Parse pools on `executor`, and request VMs in pages of `page_rows`.
 
-        `now` returns the time of the wall clock; `clock` is monotonic.
+        `now` returns the time of the wall clock; `clock` is monotonic. `power` switches
+        hosts off and on.
         """
+        self._power = HostSwitch(client, power or NoPower(), clock)
+        self._warnings = TraitWarnings()
         self._client = client
         self._now = now or clock.seconds
         self._clock = clock
@@ -74,6 +82,7 @@ class OpenNebulaCloud:
 
     async def observe(self) -> Observation:
         """Read all pools. Raise CloudUnreachableError, also if the user may not read them."""
+        going = self._power.going()
         try:
             pools = await self._pools()
         except OneError as error:
@@ -85,7 +94,16 @@ class OpenNebulaCloud:
         observation, shown = await self._executor.run(put_together)
         self._new_vms.observed(shown)
         self._shown, self._messages = shown, dict(shown.messages)
-        return observation
+        self._power.note(shown.marked, going)
+        traits = observation.host_traits
+        if traits is not None:
+            self._warnings.log(traits.problems, shown.host_names)
+            traits = replace(
+                traits,
+                can_sleep=self._power.which(observation.host_name),
+                asleep=traits.asleep & self._power.unchanged(observation.host_id),
+            )
+        return replace(observation, host_traits=traits)
 
     async def histories(self, vms: Collection[int], since_s: float) -> Histories:
         """Read the history records of these VMs. Raise CloudUnreachableError."""
@@ -96,6 +114,9 @@ class OpenNebulaCloud:
         try:
             if isinstance(step, Create):
                 return await create(self._client, self._owners, self._new_vms, self._shown, step)
+            if isinstance(step, Sleep | Wake):
+                names = {} if self._shown is None else self._shown.host_names
+                return await self._power.send(step, names.get(step.host), self._now())
             if sendable(step):
                 return await send(self._client, self._glances, step, self._destination(step))
         except WrongStateError as error:
@@ -104,7 +125,7 @@ class OpenNebulaCloud:
             return StepReply(ReplyKind.REFUSED, str(error))
         except BrokenError as error:
             raise CloudUnreachableError(
-                f"an answer about VM {step.vm} is not XML: {error}"
+                f"an answer about {step.target} is not XML: {error}"
             ) from error
         return StepReply(ReplyKind.REFUSED, f"{step.kind} is not a step of a cloud")
 
@@ -129,18 +150,23 @@ class OpenNebulaCloud:
             self._messages[vm] = message
 
     async def run_scheduled(self) -> None:
-        """Run users' scheduled actions if the server leaves that to its scheduler."""
-        if self._shown is None or not self._shown.scheduled:
+        """Run users' scheduled actions if the server leaves that to its scheduler.
+
+        Hosts that do not sleep lose their marks of sleep.
+        """
+        if self._shown is None:
             return
         try:
-            await run_due_actions(self._client, self._shown.scheduled, self._now())
+            await self._power.remove_outlived_marks(self._shown.host_names)
+            if self._shown.scheduled:
+                await run_due_actions(self._client, self._shown.scheduled, self._now())
         except CloudUnreachableError as error:
             _log.warn("Scheduled actions wait for the next period: {why}", why=str(error))
 
     async def _pools(self) -> Pools:
         read, done, load = await in_parallel([self._vms(), self._done(), self._load()])
         # Read the hosts last: their VM lists are then the newest source of where a VM is.
-        hosts, known = await in_parallel([self._hosts(), self._estate.read()])
+        hosts, known = await in_parallel([self._hosts(), self._estate.read(read.vms.values())])
         return Pools(list(read.vms.values()), done, read.ailing, hosts, load, known)
 
     async def _vms(self) -> PoolReading:

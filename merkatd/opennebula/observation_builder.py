@@ -5,13 +5,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, VmState
 from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.constraints import LET_ONED_CHOOSE, Feasibility, judge_feasibility
+from merkatd.opennebula.host_traits import host_traits_of
+from merkatd.opennebula.pools.constraint_facts import SiteFacts
 from merkatd.opennebula.pools.estate_pools import AUTOMATION
 from merkatd.opennebula.pools.estate_reader import EstateReading
 from merkatd.opennebula.pools.host_pool import HostLoad, HostRow, with_facts
@@ -19,7 +21,8 @@ from merkatd.opennebula.pools.one_states import TROUBLED, StateMeaning, host_sta
 from merkatd.opennebula.pools.unread_vms import located
 from merkatd.opennebula.pools.vm_pool import KEY, VmRow
 from merkatd.opennebula.scheduled_actions import Scheduled
-from merkatd.scheduler.base.ports import Observation, Records
+from merkatd.opennebula.sleep_marks import MarkedState, marked_states, sleeps_quietly
+from merkatd.scheduler.base.ports import Observation, OwnedKey, Records
 from merkatd.scheduler.base.settings import FURTHER
 
 _UNITS_PER_CORE = 100
@@ -30,7 +33,7 @@ _FREED_AT_ONCE = 1000
 _BALANCES = frozenset({"partial", "full"})
 """The cluster automation levels at which OneDRS migrates VMs by itself."""
 _BY_ID = attrgetter("id")
-_NONE_CREATED: Mapping[str, int] = {}
+_NONE_CREATED: Mapping[OwnedKey, int] = {}
 _GOODS = {f"MERKAT_{name.upper()}": name for name in FURTHER}
 
 
@@ -62,10 +65,10 @@ class LatestPools:
 
     newest: int
     """The highest VM id of the observation."""
-    keys: Mapping[str, int]
-    """VM ids by creation key."""
-    written_keys: AbstractSet[str]
-    """The creation keys in VMs' texts."""
+    keys: Mapping[OwnedKey, int]
+    """VM ids by creation key and owner."""
+    written_keys: AbstractSet[OwnedKey]
+    """The creation keys in VMs' texts, each with the VM's owner."""
     ailing: AbstractSet[int]
     """VMs that exist and can't be read."""
     messages: Mapping[int, str]
@@ -73,6 +76,9 @@ class LatestPools:
     judged: Feasibility
     vm_rows: Mapping[int, int]
     host_rows: Mapping[int, int]
+    host_names: Mapping[int, str]
+    marked: Mapping[int, MarkedState] = field(default_factory=dict)
+    """The states of hosts with a mark of sleep, by id."""
     scheduled: Sequence[Scheduled] = ()
 
     def destination(self, vm: int, host: int) -> Destination:
@@ -94,11 +100,11 @@ def observed(
     pools: Pools,
     at_s: float,
     before: LatestPools | None = None,
-    created: Mapping[str, int] = _NONE_CREATED,
+    created: Mapping[OwnedKey, int] = _NONE_CREATED,
 ) -> AdapterObservation:
     """Build an observation; `before` is the data kept from the previous one.
 
-    `created` are VMs by key that exist even if their texts don't show the key.
+    `created` are VMs by key and owner that exist even if their texts don't show the key.
     """
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
@@ -122,6 +128,8 @@ def observed(
             judged=judged,
             vm_rows={vm.id: row for row, vm in enumerate(vms)},
             host_rows={host.id: row for row, host in enumerate(hosts)},
+            host_names={host.id: host.name for host in hosts},
+            marked=marked_states(hosts),
             scheduled=[
                 Scheduled(vm.id, vm.owner, vm.made_s, vm.actions) for vm in vms if vm.actions
             ],
@@ -133,7 +141,7 @@ def observed_once(
     pools: Pools,
     at_s: float,
     before: LatestPools | None = None,
-    created: Mapping[str, int] = _NONE_CREATED,
+    created: Mapping[OwnedKey, int] = _NONE_CREATED,
 ) -> AdapterObservation:
     """Build an observation and free the VMs of `pools` in portions.
 
@@ -188,13 +196,16 @@ def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
     return hosts_of_vm
 
 
-def _keys(vms: Sequence[VmRow], done: Sequence[VmRow]) -> Mapping[str, int]:
-    """Return the VM of each key: if a key was copied into other VMs' templates, the first VM."""
-    vm_of_key: dict[str, int] = {}
+def _keys(vms: Sequence[VmRow], done: Sequence[VmRow]) -> Mapping[OwnedKey, int]:
+    """Return the first VM with each key, by key and owner.
+
+    Users may copy a key into other VMs' templates. Only a copy in a VM of the same owner counts.
+    """
+    vm_of_key: dict[OwnedKey, int] = {}
     for vm in sorted((*vms, *done), key=lambda vm: vm.id):
         key = vm.attributes.get(KEY)
         if key:
-            vm_of_key.setdefault(key, vm.id)
+            vm_of_key.setdefault((key, vm.owner), vm.id)
     return vm_of_key
 
 
@@ -203,13 +214,15 @@ def _observation(
     vms: Sequence[VmRow],
     hosts: Sequence[HostRow],
     places: Sequence[_Place],
-    keys: Mapping[str, int],
+    keys: Mapping[OwnedKey, int],
     messages: Mapping[int, str],
     judged: Feasibility,
     at_s: float,
 ) -> Observation:
     estate = pools.known.estate
     load = [pools.load.get(host.id, _NEVER) for host in hosts]
+    # Users that are not read would look removed.
+    users = () if estate.users_in_part else estate.users.values()
     return Observation(
         at_s=at_s,
         host_id=_ints(host.id for host in hosts),
@@ -245,8 +258,8 @@ def _observation(
         by_record={vm.id: vm.by_record for vm in vms if vm.by_record},
         cluster_name=estate.clusters,
         group_name=estate.group_names,
-        owner_name={user.id: user.name for user in estate.users.values()},
-        owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
+        owner_name={user.id: user.name for user in users},
+        owner_group={user.id: user.groups[0] for user in users if user.groups},
         host_trouble={host.id: why for host in hosts if (why := trouble(host)) is not None},
         balanced_clusters=frozenset(
             cluster
@@ -260,13 +273,34 @@ def _observation(
         ),
         ended={vm.id: vm.record for vm in pools.done},
         host_goods={host.id: goods for host in hosts if (goods := _goods(host.facts.values))},
+        host_traits=host_traits_of(hosts, estate.clusters),
+        **_disks(vms, estate),
     )
+
+
+def _disks(vms: Sequence[VmRow], estate: SiteFacts) -> dict[str, Any]:
+    """Return the size of each VM's disks, and whether its host shares their storage with others.
+
+    Disks that stay in their image datastore are shared. Without a host, or if the datastore is
+    hidden from the daemon, disks count as shared.
+    """
+    local = {store.id for store in estate.datastores if not store.shared}
+    shared = np.ones(len(vms), dtype=bool)
+    if local:
+        for row, vm in enumerate(vms):
+            is_local = vm.stay is not None and vm.stay.datastore in local
+            shared[row] = not (is_local and vm.wants.system_mib)
+    sizes_mib = (vm.wants.disk_mib for vm in vms)
+    return {
+        "vm_disk_mib": np.fromiter(sizes_mib, dtype=np.float64, count=len(vms)),
+        "vm_shared_disk": shared,
+    }
 
 
 def trouble(host: HostRow) -> str | None:
     """Return the state and error of a host that OpenNebula can't monitor, None if it can."""
     name = TROUBLED.get(host.state)
-    if name is None:
+    if name is None or sleeps_quietly(host):
         return None
     error = " ".join((host.facts.values.get("ERROR") or [""])[-1].split())[:_LONGEST_ERROR]
     return f"{name}: {error}" if error else name

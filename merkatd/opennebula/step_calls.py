@@ -1,6 +1,6 @@
 """Steps as calls of oned: sent only in a suitable VM state; VMs are created once only."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +25,7 @@ from merkatd.opennebula.pools.pool_reader import VmReader
 from merkatd.opennebula.pools.vm_pool import KEY, VmRow, read_vm
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneForbiddenError, OneMissingError
-from merkatd.scheduler.base.ports import ReplyKind, StepReply
+from merkatd.scheduler.base.ports import OwnedKey, ReplyKind, StepReply
 from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1
@@ -40,6 +40,13 @@ _EXISTS = "the VM exists already"
 # period, without end. An owner can also delete the key. So the adapter keeps the id that OpenNebula
 # answered to the creation: a VM that exists counts as created, whatever its texts say. After a
 # restart of the daemon such a VM may be created once more.
+#
+# Note [Copied keys]
+#
+# A user can read the key of its new VM, and can write it into each VM that it may manage, also into
+# older VMs of other users. The daemon once gave such a VM to the owner of the new VM, who got its
+# disks or had to pay for it. So a key counts only in a VM of the owner for whom the VM is created,
+# or in a VM of the daemon's own account, which creates VMs if OpenNebula gives it no token.
 
 
 class GuardedError(Exception):
@@ -58,38 +65,47 @@ class NewVms:
         self._client = client
         self._reader = reader
         self._since: LatestPools | None = None
-        self._ids: dict[str, int] | None = None
-        self._answered: dict[str, int] = {}
-        """The created VMs by key, as OpenNebula answered (Note [Created VMs without their key])."""
+        self._ids: dict[OwnedKey, int] | None = None
+        self._answered: dict[OwnedKey, int] = {}
+        """The created VMs by key and owner, as OpenNebula answered
+        (Note [Created VMs without their key])."""
 
-    async def with_key(self, shown: LatestPools | None, key: str) -> VmRow | None:
-        """Return the oldest VM with this key, even if it is DONE; None without one.
+    async def with_key(
+        self, shown: LatestPools | None, key: str, owners: Sequence[int]
+    ) -> VmRow | None:
+        """Return the oldest VM with this key of the first of these owners that has one.
 
-        Ids ascend: a VM whose key is not in the observation is newer than all its VMs.
+        The VM may be DONE. Return None if no owner has one. Ids ascend: a VM whose key is not in
+        the observation is newer than all its VMs.
         """
-        vm = None if shown is None else shown.keys.get(key)
-        if vm is None:
-            vm = (await self._newer(shown)).get(key)
-        there = None if vm is None else read_vm(await self._client.vm(vm))
-        return there if there is not None and there.attributes.get(KEY) == key else None
+        for owner in owners:
+            vm = None if shown is None else shown.keys.get((key, owner))
+            if vm is None:
+                vm = (await self._newer(shown)).get((key, owner))
+            there = None if vm is None else read_vm(await self._client.vm(vm))
+            if there is None or there.attributes.get(KEY) != key:
+                continue
+            if there.owner in owners:  # the VM may have another owner since the observation
+                return there
+        return None
 
-    async def _newer(self, shown: LatestPools | None) -> dict[str, int]:
+    async def _newer(self, shown: LatestPools | None) -> dict[OwnedKey, int]:
         if self._ids is None or self._since is not shown:
             vms = await self._reader.newer(-1 if shown is None else shown.newest)
-            created = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
+            created = {(vm.attributes.get(KEY, ""), vm.owner): vm.id for vm in _newest_first(vms)}
             # Another creation may have read the VMs, and created some, in the meantime.
             known = self._ids if self._since is shown else None
             self._since, self._ids = shown, created | (known or {})
         return self._ids
 
-    def made(self, key: str, vm: int) -> None:
-        """Record that a VM was created with this key."""
-        self._answered[key] = vm
+    def made(self, key: str, owner: int, vm: int) -> None:
+        """Record that a VM was created with this key for this owner."""
+        self._answered[key, owner] = vm
         if self._ids is not None:
-            self._ids[key] = vm
+            self._ids[key, owner] = vm
 
-    def answered(self) -> dict[str, int]:
-        """Return the created VMs by key that no observation has shown with their key."""
+    def answered(self) -> dict[OwnedKey, int]:
+        """Return the created VMs by key and owner that no observation has shown with their key."""
         return dict(self._answered)
 
     def observed(self, shown: LatestPools) -> None:
@@ -115,24 +131,27 @@ async def create(
 ) -> StepReply:
     """Create the VM, or finish the creation that an earlier attempt began."""
     try:
-        existing = await new.with_key(shown, step.key)
-        reply = await _create(client, owners, existing, await owners.read(step.owner, shown), step)
+        own = owner_of(await client.user(_OWN)).id
+        # See Note [Copied keys].
+        existing = await new.with_key(shown, step.key, list(dict.fromkeys((step.owner, own))))
+        owner = await owners.read(step.owner, shown)
+        reply = await _create(client, owners, existing, owner, own, step)
     except Exception:
         new.forget()
         raise
     if reply.vm is not None:
-        new.made(step.key, reply.vm)
+        new.made(step.key, step.owner, reply.vm)
     return reply
 
 
 async def _create(
-    client: Client, owners: Owners, existing: VmRow | None, owner: Owner, step: Create
+    client: Client, owners: Owners, existing: VmRow | None, owner: Owner, own: int, step: Create
 ) -> StepReply:
+    """Create the VM; an `existing` VM belongs to the owner, or to the daemon's `own` account."""
     if existing is not None and existing.owner == owner.id:
         return StepReply(ReplyKind.ACCEPTED, _EXISTS, existing.id)
-    own = owner_of(await client.user(_OWN)).id
     if existing is not None and existing.state != DONE:
-        await _hand_over(client, existing.id, owner, is_ours=existing.owner == own)
+        await _hand_over(client, existing.id, owner)
         return StepReply(ReplyKind.ACCEPTED, _EXISTS, existing.id)
     template = with_key(step.template, step.key)
     if owner.id == own:
@@ -155,12 +174,12 @@ async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
         except ParseError as error:
             raise GuardedError(str(error)) from None
     vm = await client.allocate(text_)
-    await _hand_over(client, vm, owner, is_ours=True)
+    await _hand_over(client, vm, owner)
     return vm
 
 
-async def _hand_over(client: Client, vm: int, owner: Owner, *, is_ours: bool) -> None:
-    """Give a VM to its owner. If OpenNebula refuses that, end a VM of the daemon's own account.
+async def _hand_over(client: Client, vm: int, owner: Owner) -> None:
+    """Give a VM of the daemon's own account to its owner. If OpenNebula refuses that, end the VM.
 
     OpenNebula refuses it beyond the owner's quota. The VM would then run in the daemon's name, and
     its owner would pay nothing for it. After any other error, the next attempt finds the VM.
@@ -168,8 +187,7 @@ async def _hand_over(client: Client, vm: int, owner: Owner, *, is_ours: bool) ->
     try:
         await client.chown(vm, owner.id, owner.group)
     except (OneForbiddenError, OneMissingError):
-        if is_ours:
-            await client.action("terminate-hard", vm)
+        await client.action("terminate-hard", vm)
         raise
 
 
@@ -199,7 +217,7 @@ def with_key(template: str, key: str) -> str:
 async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -> StepReply:
     """Read the VM's state, and send the step if the state allows it."""
     vm = await glances.at(step.vm)
-    if not _TAKES[step.kind](vm):
+    if not (_takes_move(step, vm) if isinstance(step, Migrate) else _TAKES[step.kind](vm)):
         words = f"it is {state_meaning(vm.state, vm.life).words}"
         return StepReply(ReplyKind.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
     if isinstance(step, Migrate):
@@ -236,6 +254,10 @@ def _runs(vm: VmCheck) -> bool:
     return (vm.state, vm.life) == RUNNING
 
 
+def _takes_move(step: Migrate, vm: VmCheck) -> bool:
+    return _runs(vm) or (not step.live and vm.state in {SUSPENDED, POWEROFF})
+
+
 def _waits(vm: VmCheck) -> bool:
     return (vm.state, vm.life) == PENDING
 
@@ -270,7 +292,6 @@ def _nics(to: Destination) -> str:
 _TAKES: Mapping[str, Callable[[VmCheck], bool]] = MappingProxyType(
     {
         Deploy.kind: _waits,
-        Migrate.kind: _runs,
         Suspend.kind: _runs,
         Resume.kind: _resumes,
         Stop.kind: _stops,
@@ -285,7 +306,7 @@ _ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = Mapp
         Deploy.kind: lambda client, step, to: client.deploy(
             step.vm, step.host, to.datastore, _nics(to)
         ),
-        Migrate.kind: lambda client, step, _: client.migrate(step.vm, step.host),
+        Migrate.kind: lambda client, step, _: client.migrate(step.vm, step.host, live=step.live),
         Suspend.kind: lambda client, step, _: client.action("suspend", step.vm),
         Resume.kind: lambda client, step, _: client.action("resume", step.vm),
         Stop.kind: lambda client, step, _: client.action("stop", step.vm),

@@ -1,5 +1,6 @@
 """Placement strategies: pure functions with one signature, from a snapshot to a decision."""
 
-from merkatd.placement.registry import STRATEGIES, StrategyEntry, strategy_named
+from merkatd.placement.contract import StrategyEntry
+from merkatd.placement.registry import STRATEGIES, strategy_named
 
 __all__ = ["STRATEGIES", "StrategyEntry", "strategy_named"]

@@ -1,102 +1,115 @@
 """The strategies by name, and the warm-up of their compiled code."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Floats, Orders, Snapshot
+from merkatd.cluster import Orders
 from merkatd.cluster.columns import NO_ROW
 from merkatd.cluster.snapshot_json import loads
-from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.base.repeatable_random import repeatable_random
-from merkatd.placement.base.strategy import Strategy
+from merkatd.placement.base.host_shares import LARGEST_LACK
+from merkatd.placement.baselines.best_fit_market import best_fit
+from merkatd.placement.baselines.easy_queue import easy
+from merkatd.placement.baselines.edf_queue import edf
+from merkatd.placement.baselines.fcfs_queue import fcfs
+from merkatd.placement.baselines.ffd_sum_market import ffd_sum
+from merkatd.placement.baselines.first_fit_market import first_fit
+from merkatd.placement.baselines.random_fit_market import random_fit
+from merkatd.placement.baselines.size_fitting import Baseline, BaselineSettings, baseline
+from merkatd.placement.baselines.worst_fit_market import worst_fit
+from merkatd.placement.contract import UNLIMITED_MOVES, Charge, MoveLimits, StrategyEntry
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.cpu_use import limited_to_use, with_leftovers
-from merkatd.placement.market.orders.order_clearing import decide_with_orders
+from merkatd.placement.made_up_needs import with_needs
+from merkatd.placement.market.orders.order_clearing import clearing_orders
+from merkatd.placement.pack.pack import PackSettings, pack
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
 
 DEFAULT = "tabu"
 
+BASELINES: Mapping[str, tuple[Baseline, str]] = {
+    "first-fit": (first_fit, "each new VM on the first host with room for its size"),
+    "best-fit": (best_fit, "each new VM on the fullest host with room for its size"),
+    "worst-fit": (worst_fit, "each new VM on the emptiest host with room for its size"),
+    "random-fit": (random_fit, "each new VM on any host with room for its size"),
+    "ffd-sum": (ffd_sum, "the largest new VM first, on the first of the largest hosts with room"),
+    "fcfs": (fcfs, "in order of arrival; a VM without room keeps later ones waiting"),
+    "easy": (easy, "in order of arrival; VMs that do not delay the first that waits pass it"),
+    "edf": (edf, "the new VM whose job has the earliest deadline first"),
+}
+"""By name: strategies that know no bids, for comparisons. Bids divide the hosts."""
+_PART_OF_VMS = MoveLimits(
+    most=lambda settings, vms: settings.m_max(vms),
+    settings=frozenset({"m_max_part", "m_max_least"}),
+)
 
-@dataclass(frozen=True, slots=True)
-class StrategyEntry:
-    """A strategy and its default settings."""
-
-    name: str
-    summary: str
-    settings: Any
-    strategy: Strategy[Any]
-    by_use: bool = False
-    """Whether markets of this strategy charge for used CPU, at each group's spending rate, instead
-    of for allocated CPU."""
-    harm: Callable[[Any], int] = lambda _settings: SUM_OF_SHORTFALLS
-    """Function from the settings to the measure of harm for halves of plans."""
-    as_planned: bool = False
-    """Whether half of a plan may do as much harm as the whole plan (the plan has another goal)."""
-    version: int = 1
-    """The version of the strategy's memory; a strategy never gets that of another version."""
-    scene: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot
-    """Function to the cloud as the strategy sees it; whole and partial plans are judged by it."""
-    shares: Callable[[Snapshot, Decision], Floats] = lambda _snapshot, decision: (
-        decision.allocations
-    )
-    """Function to the allocations that the market gives VMs in that scene."""
-
-    def decide(
-        self,
-        snapshot: Snapshot,
-        settings: Any = None,
-        memory: Mapping[str, Any] | None = None,
-        random: np.random.Generator | None = None,
-    ) -> Decision:
-        """Run the strategy; the same arguments give the same decision.
-
-        The settings are the strategy's defaults if `settings` is None, and the random numbers those
-        of the snapshot's period in an unnamed market if `random` is None.
-        """
-        chosen = self.settings if settings is None else settings
-        drawn = repeatable_random(0, snapshot.period, "") if random is None else random
-        if not (snapshot.vms.order != NO_ROW).any():
-            return self.strategy(snapshot, chosen, memory or {}, drawn)
-        return decide_with_orders(
-            snapshot,
-            chosen.pricing,
-            lambda seen: self.strategy(seen, chosen, memory or {}, drawn),
-        )
-
-
-STRATEGIES: Mapping[str, StrategyEntry] = {
+_ENTRIES = {
     entry.name: entry
     for entry in (
         StrategyEntry(
             "tabu",
             "least shortfall weighed by bids, few migrations, even loads (the default)",
-            TabuSettings(),
-            tabu,
+            TabuSettings,
+            clearing_orders(tabu),
+            moves=replace(
+                _PART_OF_VMS,
+                hold_s=lambda settings: settings.hold_s,
+                settings=_PART_OF_VMS.settings | {"hold_s"},
+            ),
             harm=harm_of,
         ),
         StrategyEntry(
             "paper",
             "Algorithm 1 of the Merkat paper, exactly",
-            MarketSettings(),
-            paper,
+            MarketSettings,
+            clearing_orders(paper),
+            moves=_PART_OF_VMS,
             harm=lambda _settings: LARGEST_LACK,
         ),
         StrategyEntry(
             "groups",
             "VMs in groups of equal price, a group a host, regrouped only when requests change",
-            GroupSettings(),
-            groups,
-            by_use=True,
+            GroupSettings,
+            clearing_orders(groups),
+            moves=UNLIMITED_MOVES,
+            charges=Charge.USE,
             as_planned=True,
             scene=limited_to_use,
             shares=with_leftovers,
         ),
+        StrategyEntry(
+            "pack",
+            "new VMs on the fullest host that has room, no migrations for gain",
+            PackSettings,
+            clearing_orders(pack),
+            moves=MoveLimits(
+                most=lambda settings, _vms: settings.m_max, settings=frozenset({"m_max"})
+            ),
+        ),
+        *(
+            StrategyEntry(
+                name,
+                f"baseline: {what}",
+                BaselineSettings,
+                clearing_orders(baseline(place)),
+                moves=MoveLimits(
+                    most=lambda settings, _vms: settings.m_max, settings=frozenset({"m_max"})
+                ),
+            )
+            for name, (place, what) in BASELINES.items()
+        ),
     )
 }
+STRATEGIES: Mapping[str, StrategyEntry] = _ENTRIES
+
+
+def add_strategy(entry: StrategyEntry) -> None:
+    """Add a strategy to those of this process. Raise ValueError if its name is taken."""
+    if entry.name in _ENTRIES:
+        raise ValueError(f"there is already a strategy {entry.name!r}")
+    _ENTRIES[entry.name] = entry
 
 
 def strategy_named(name: str) -> StrategyEntry:
@@ -117,12 +130,15 @@ _VM = '{"id": %d, "host": %s, "state": "%s", "market": "m", "bid": {"cpu": %d}, 
 
 
 def warm_up(entry: StrategyEntry) -> None:
-    """Run the strategy on small clouds that exercise all of its compiled code."""
+    """Run the strategy on small clouds that exercise all of its compiled code.
+
+    The clouds have made-up values in the parts that the strategy needs.
+    """
     for hosts, vms in ((2, 4), (8, 24)):
         rows = [_VM % (at, '"0"', "running", 1 + at % 3) for at in range(vms)]
         rows.append(_VM % (vms, "null", "pending", 2))
         text = _SMALL % (",".join(_HOST % (at, at) for at in range(hosts)), ",".join(rows))
-        snapshot = loads(text)
+        snapshot = with_needs(loads(text), entry.needs)
         entry.decide(snapshot)
         # One order starts beside its VM that runs, and the other one fits on no hosts.
         order = np.full(vms + 1, NO_ROW)

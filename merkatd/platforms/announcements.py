@@ -103,7 +103,7 @@ def attended_platforms(
 
     def look(platform: PlatformRow) -> ControlledPlatform | None:
         template = parsed(platform.template)
-        if not _needs_controller(platform, template):
+        if not _needs_processes(platform, template):
             return None
         budget = None if platform.account is None else held.get(platform.account)
         order = orders.get(platform.id)
@@ -117,14 +117,14 @@ def attended_platforms(
     return {platform: news for platform, news in news_of_platform.items() if news is not None}
 
 
-def _needs_controller(platform: PlatformRow, template: PlatformTemplate) -> bool:
-    """Return whether a platform's controller must run now.
+def _needs_processes(platform: PlatformRow, template: PlatformTemplate) -> bool:
+    """Return whether a platform's controller, or its monitors without one, must run now.
 
     While a patient platform waits for its order there is nothing to control. But a controller that
     failed must work again before its order can run.
     """
     if template.controller == NO_CONTROLLER:
-        return False
+        return template.processes > 0
     if template.controller != PATIENT:
         return True
     state = PlatformState(platform.state)

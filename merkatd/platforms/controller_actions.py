@@ -8,6 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from merkatd import ledger
+from merkatd.base.quantities import credits_text
 from merkatd.currency import MICRO
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS
@@ -37,7 +38,7 @@ from merkatd.protocol.platform_messages import (
     WorkDone,
 )
 from merkatd.scheduler.base.settings import RESOURCES
-from merkatd.scheduler.observation.bidders import MAX_AMOUNT
+from merkatd.scheduler.traits.template_values import MAX_AMOUNT
 
 CONTROLLER: Final = "controller"
 _LONGEST = 2_000
@@ -159,11 +160,11 @@ def _limit(
     has = 0.0 if budget is None else budget.balance / MICRO
     if not 0 < action.limit <= has * (1 + 1e-9):
         raise ControllerActionError(
-            f"a limit must be above 0 and at most {has:g} credits, its balance (got"
+            f"a limit must be above 0 and at most {credits_text(has)} credits, its balance (got"
             f" {action.limit!r})"
         )
     limit_order_store.change(connection, replace(order, limit=action.limit))
-    text = action.reason or f"at most {action.limit:.4g} credits per period"
+    text = action.reason or f"at most {credits_text(action.limit)} credits a period"
     platform_store.replace_action(connection, _doing(platform, action_id, "limit", text, at_s))
 
 
@@ -180,6 +181,10 @@ def _report(
     )
     if not all(isfinite(number) for number in numbers if number is not None):
         raise ControllerActionError("the numbers of a report must be finite")
+    if action.done is not None and not 0 <= action.done <= 1:
+        raise ControllerActionError(f"done must be from 0 to 1 (got {action.done:g})")
+    if action.work_left_s is not None and action.work_left_s < 0:
+        raise ControllerActionError(f"work_left_s must be at least 0 (got {action.work_left_s:g})")
     report = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
     platform_store.change(connection, platform.id, report=report)
     platform_store.replace_action(

@@ -204,7 +204,7 @@ class Manager:
 
     async def fitting(self, text: str) -> CheckedTemplate:
         """Parse a template, and check it against this site. Raise TemplateError."""
-        return await self._world.executor.run(partial(check_template, text, self._offered()))
+        return await self._world.executor.run(partial(check_template, text, self.offered()))
 
     async def submit(
         self,
@@ -250,13 +250,19 @@ class Manager:
         submission = await self._world.executor.run(read)
         return lambda connection: tenant_orders.submit(connection, submission, money, at_s)
 
-    def _offered(self) -> SiteOffer:
+    def offered(self) -> SiteOffer:
+        """Return what this site offers to templates."""
         world = self._world
         return SiteOffer(
             kinds=self._controllers.kinds(),
             markets=[market.name for market in world.markets],
             order_markets=[market.name for market in world.markets if takes_orders(market)],
             goods=world.goods.resources,
+            free_markets=[market.name for market in world.markets if market.is_free],
+            own_markets={
+                market.name: market.strategy for market in world.markets if market.states_amounts
+            },
+            now_s=world.now(),
         )
 
     async def update(self, platform: int, new: Update, who: str, tell: Told[Result]) -> Result:

@@ -17,6 +17,7 @@ from merkatd.database.ledger.entry_store import TransactionKind
 from merkatd.database.scheduler import limit_order_store, period_store, price_store
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import vms_now
+from merkatd.platforms.application_texts import declaration_text, state_text
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
 from merkatd.platforms.lifecycle.funds import usable_by_all
 from merkatd.platforms.lifecycle.platform_orders import capacities
@@ -130,6 +131,10 @@ class PlatformDetails(PlatformSummary):
     limit_to_start: float | None
     """The least limit with which its order would run now, if hosts have room; None if it runs, or
     if no limit is enough."""
+    declares: str | None
+    """What its template declares of its application, in short; None if it declares nothing."""
+    declared_state: str | None
+    """The state of the declared application in the latest period."""
     outlook: str
     """The decision at these prices if it were to start now."""
     takes: str
@@ -152,6 +157,7 @@ def platform_view(
 ) -> PlatformDetails:
     """Return the full view of a platform."""
     template = parsed(platform.template)
+    terms, at = template.application, None if latest is None else latest.seen.snapshot
     newest = period_store.newest_decided(connection)
     prices = None if newest is None else price_store.load_prices(connection, newest)
     outlook = tenant_orders.outlook(
@@ -162,7 +168,7 @@ def platform_view(
         context.money.replenishment_s,
         context.markets,
         context.believed.now(context),
-        None if latest is None else capacities(latest.seen.snapshot, context.markets),
+        None if at is None else capacities(at, context.markets),
     )
     judged = outlook.judged
     order = limit_order_store.of_platforms(connection, platform.id).get(platform.id)
@@ -187,6 +193,8 @@ def platform_view(
         limit_to_start=None
         if latest is None or outlook.limit is None or (stated is not None and stated.runs)
         else _limit_to_start(connection, platform, context, latest),
+        declares=None if terms is None else declaration_text(connection, terms, platform),
+        declared_state=None if terms is None else state_text(terms, platform.account, at),
         outlook=str(judged.answer),
         takes="" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
         vms=[
@@ -239,6 +247,8 @@ def partial_view(
         limit=None,
         order_cost=None,
         limit_to_start=None,
+        declares=None,
+        declared_state=None,
         outlook=str(StartAnswer.WAIT),
         takes="",
         vms=[

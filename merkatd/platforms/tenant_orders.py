@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.base.quantities import amount_text, utc_text
+from merkatd.base.quantities import credits_text, utc_text
 from merkatd.currency import micro
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import platform_store
@@ -14,9 +14,10 @@ from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.fleets.vm_template_source import vm_template
 from merkatd.fleets.vm_template_text import Ask, TemplateError, canonical, size, template_problem
 from merkatd.ledger import LedgerError, NotFoundError
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
 from merkatd.platforms.lifecycle.platform_orders import reserve_of
-from merkatd.platforms.lifecycle.platform_template import PlatformTemplate, TemplateTime
+from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import record_transition
 from merkatd.platforms.rules.lifecycle_events import (
@@ -182,8 +183,8 @@ def update(
             at_s,
         )
         changes.append(
-            f"budget {amount_text(changed.initial / ledger.MICRO)}, replenishment"
-            f" {amount_text(changed.replenishment / ledger.MICRO)}"
+            f"budget {credits_text(changed.initial / ledger.MICRO)}, replenishment"
+            f" {credits_text(changed.replenishment / ledger.MICRO)}"
         )
     if not changes:
         raise OrderError(
@@ -203,8 +204,8 @@ def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> 
         raise OrderError(f"platform {platform} is {row.state}")
     platform_store.change(connection, platform, held=True)
     if PlatformState(row.state) in WAITING:
-        _note(connection, row, at_s, who, "hold", "its tenant paused it before its start")
-    event = LifecycleEvent(event=Event.SUSPEND, why="its tenant suspended it")
+        _note(connection, row, at_s, who, "hold", f"{who} paused it before its start")
+    event = LifecycleEvent(event=Event.SUSPEND, why=f"{who} suspended it")
     record_transition(connection, row, event, at_s, who)
     return require_platform(connection, platform)
 
@@ -217,9 +218,9 @@ def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> P
     row = require_platform(connection, platform)
     if row.held and PlatformState(row.state) in WAITING:
         platform_store.change(connection, platform, held=False)
-        _note(connection, row, at_s, who, "release", "its tenant ended the pause before its start")
+        _note(connection, row, at_s, who, "release", f"{who} ended the pause before its start")
         return require_platform(connection, platform)
-    event = LifecycleEvent(event=Event.RESUME, why="its tenant resumed it")
+    event = LifecycleEvent(event=Event.RESUME, why=f"{who} resumed it")
     if record_transition(connection, row, event, at_s, who).state == row.state:
         raise OrderError(f"platform {platform} is {row.state}: there is nothing to resume")
     platform_store.change(connection, platform, held=False)
@@ -232,7 +233,7 @@ def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> Pla
     if PlatformState(row.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {row.state}")
     event = LifecycleEvent(
-        event=Event.STOP, why="its tenant stopped it", ending=PlatformState.CANCELLED
+        event=Event.STOP, why=f"{who} stopped it", ending=PlatformState.CANCELLED
     )
     record_transition(connection, row, event, at_s, who)
     return require_platform(connection, platform)
@@ -284,6 +285,7 @@ def outlook(
         prices=None if prices is None else prices.get(market.name),
         capacity=None if capacity is None else capacity.get(market.name),
         reserve=reserve_of(market, ALL_GOODS),
+        free=market.is_free,
     )
     over = PlatformState(platform.state) in {*ENDS, PlatformState.STOPPING}
     verdict = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
@@ -335,9 +337,8 @@ def canonical_vm_templates(template: PlatformTemplate, given: Mapping[str, str])
 
 
 def _credits(template: PlatformTemplate) -> str:
-    budget = template.budget
-    replenishment = amount_text(budget.replenishment)
-    return f"{amount_text(budget.credits)} credits, replenishment {replenishment}"
+    refill = credits_text(template.budget.replenishment)
+    return f"{credits_text(template.budget.credits)} credits, replenishment {refill}"
 
 
 def _note(

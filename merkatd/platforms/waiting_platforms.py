@@ -110,6 +110,7 @@ class _AfterPeriod:
             interval_s=context.rhythm.interval_s,
             prices=self._prices.get(market.name),
             capacity=self._capacities.get(market.name),
+            free=market.is_free,
         )
         return start_outlook(platform.state, terms, offer, held=platform.held)
 

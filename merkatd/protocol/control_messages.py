@@ -12,5 +12,12 @@ KINDS = (
     "pin",
     "balloon",
     "throttle",
+    "sleep",
+    "wake",
 )
+ANY_ORDER = "order"
+ORDER_KINDS = ("pause", "resume", "drain", "undrain", "mode", ANY_ORDER)
+"""The kinds of administrators' orders; the last means all of them."""
+ON_HOSTS = ("sleep", "wake")
+"""The kinds of steps on hosts instead of VMs."""
 STATES = ("planned", "sent", "confirmed", "refused", "expired")

@@ -16,6 +16,7 @@ CONTROLLERS: Mapping[str, str] = {
 }
 MONITORS: Mapping[str, str] = {
     "queue": "controllers.monitors.queue_monitor:QueueMonitor",
+    "requests": "controllers.monitors.requests_monitor:Requests",
     "steps": "controllers.monitors.steps_monitor:Steps",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)

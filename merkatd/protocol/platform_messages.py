@@ -89,7 +89,7 @@ class ProgressReport:
     done: float | None = None
     """The finished part of the work, from 0 to 1."""
     work_left_s: float | None = None
-    """The least time for the rest of the work, in seconds."""
+    """The least time for the rest of the work, in seconds; at least 0."""
     text: str = ""
     """A summary for people."""
 
@@ -282,6 +282,20 @@ class Kinds:
     """The limit of processes for all platforms of one tenant; None for no limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class MonitorReading:
+    """The newest measurements of a cluster's monitor."""
+
+    age_s: float
+    """The seconds since the daemon received them."""
+    values: Mapping[str, float]
+    """By name, of those in `measurement_names`."""
+
+
+Readings = Mapping[str, MonitorReading]
+"""The newest measurements of a platform's monitors, by cluster."""
+
+
 class ActionReceiver(Protocol):
     """The manager's interface for the classes that run controllers."""
 
@@ -321,6 +335,9 @@ class Controllers(Protocol):
 
         The standing and the market of each platform that runs must be among the arguments.
         """
+
+    def readings(self, platform: int) -> Readings:
+        """Return the newest measurements of the platform's monitors; any thread may call it."""
 
     def tidy(self, kept: AbstractSet[int]) -> int:
         """Remove the files of all platforms except `kept`; return the number of those platforms.

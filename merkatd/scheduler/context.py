@@ -1,16 +1,17 @@
 """The context of the period: all ports, settings and shared state."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import sqlalchemy as sa
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredSemaphore
 
 from merkatd.base.clock import Clock, Executor
-from merkatd.cluster import HostState, Step
+from merkatd.cluster import HostState, Scale, Step
+from merkatd.cluster.applications import NO_APPLICATIONS, ApplicationTables
 from merkatd.cluster.columns import is_one_of
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.transactions import Transactions
@@ -27,8 +28,12 @@ from merkatd.scheduler.base.ports import (
     StepReply,
 )
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules, Rhythm
-from merkatd.scheduler.base.troubles import Troubles
+from merkatd.scheduler.base.traits import FailureSettings
+from merkatd.scheduler.base.troubles import FailedMarkets, Troubles
 from merkatd.scheduler.observation.observed import Observed, RecentUse
+
+_SWITCHED = 16
+"""The most hosts that are switched at the same time."""
 
 
 class DrainedHosts:
@@ -40,13 +45,23 @@ class DrainedHosts:
         self._drained = drained
 
     async def observe(self) -> Observation:
-        """Observe the cloud and mark drained hosts. Raise CloudUnreachableError."""
+        """Observe the cloud and mark drained hosts. Raise CloudUnreachableError.
+
+        They are neither switched off nor on: an administrator needs them as they are.
+        """
         seen = await self._cloud.observe()
-        reached = seen.host_state != int(HostState.OFF)
-        leaving = is_one_of(seen.host_id, self._drained()) & reached
-        if not leaving.any():
+        drained = is_one_of(seen.host_id, self._drained())
+        if not drained.any():
             return seen
-        return replace(seen, host_state=np.where(leaving, int(HostState.DRAINED), seen.host_state))
+        leaving = drained & (seen.host_state != int(HostState.OFF))
+        traits = seen.host_traits
+        return replace(
+            seen,
+            host_state=np.where(leaving, int(HostState.DRAINED), seen.host_state),
+            host_traits=None
+            if traits is None
+            else replace(traits, can_sleep=traits.can_sleep & ~drained),
+        )
 
     async def histories(self, vms: Collection[int], since_s: float) -> Histories:
         """Read the history records of these VMs."""
@@ -92,6 +107,20 @@ async def _all_exist(_users: Collection[int]) -> frozenset[int]:
     return frozenset()
 
 
+def _not_scaled(
+    _connection: sa.Connection,
+    _markets: Sequence[MarketRules],
+    wishes: Sequence[Scale],
+    _period: int,
+    _at_s: float,
+) -> Sequence[str]:
+    return ["no application can be scaled here"] * len(wishes)
+
+
+async def _no_applications(_database: Transactions) -> ApplicationTables:
+    return NO_APPLICATIONS
+
+
 async def _no_proposals(_database: Transactions, _seen: "Observed") -> Sequence[Step]:
     return ()
 
@@ -121,20 +150,23 @@ class PeriodContext:
     acting: ActingSettings = field(default_factory=ActingSettings)
     goods: GoodsSettings = field(default_factory=GoodsSettings)
     markets: Sequence[MarketRules] = (MarketRules(),)
-    strategies: Mapping[str, Any] = field(default_factory=dict)
-    """Settings by strategy name, if they differ from the defaults."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     money: MoneySettings = field(default_factory=MoneySettings)
+    failures: FailureSettings = field(default_factory=FailureSettings)
+    """The failures to expect, which OpenNebula does not know."""
     handing: bool = False
     """Whether OpenNebula carries out deployments and migrations, at its driver's request."""
     recent: RecentUse = field(default_factory=RecentUse)
     troubles: Troubles = field(default_factory=Troubles)
+    failed_markets: FailedMarkets = field(default_factory=FailedMarkets)
     believed: BelievedTime = field(default_factory=BelievedTime)
     """The time that decides deadlines."""
     early: EarlyPeriods = field(default_factory=EarlyPeriods)
     """Starts the next period early."""
     in_flight: dict[str, Deferred[None]] = field(default_factory=dict)
     """The requests that have not ended, of earlier periods too, by the ids of their steps."""
+    switching: DeferredSemaphore = field(default_factory=lambda: DeferredSemaphore(_SWITCHED))
+    """The turns of steps that switch hosts off and on, of all periods."""
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError if another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason
@@ -151,6 +183,15 @@ class PeriodContext:
     endings: Sequence[Ending] = ()
     """Work on a removed user's other belongings. Each function ends one kind, given the user's id
     and the time, and returns a description of the remaining ones."""
+    scale: Callable[
+        [sa.Connection, Sequence[MarketRules], Sequence[Scale], int, float], Sequence[str]
+    ] = _not_scaled
+    """Changes the numbers of applications' VMs as strategies wish, in the transaction that stores
+    their decision. Arguments: the markets, the wishes, the period and the time. Returns for each
+    wish why it is not carried out, "" if it is."""
+    applications: Callable[[Transactions], Awaitable[ApplicationTables]] = _no_applications
+    """Returns what the applications of living platforms declare, by the ids that `vms.application`
+    holds; also those without VMs, which a snapshot leaves out."""
     proposals: Callable[[Transactions, "Observed"], Awaitable[Sequence[Step]]] = _no_proposals
     """Proposes steps besides the decided ones; each source stores its own state in the period's
     database."""

@@ -111,11 +111,11 @@ class Scheduler:
         ensureDeferred(self._for(asking))
         return await asking.answer
 
-    async def order(self, what: Order, who: str, host: int | None = None) -> bool:
-        """Store an order, which applies until further notice; return whether it is new."""
+    async def order(self, what: Order, who: str, host: int | None = None, by: str = "") -> bool:
+        """Store an order with its origin, `by`; return whether it is new."""
         at_s = self.world.now()
         new = await self.world.database.run(
-            lambda c: order_store.record_order(c, what, at_s, who, host)
+            lambda c: order_store.record_order(c, what, at_s, who, host, by)
         )
         if what is Order.RESUME:
             new, self._held = new or self._held, False

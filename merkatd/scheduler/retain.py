@@ -13,8 +13,9 @@ EVERY = 60
 """The number of periods between two runs."""
 MOST_EARLY = 12
 """The number of periods in an interval whose details are kept for the whole time of retention."""
-_BATCHES = 50
-"""The most transactions in a run; a table that has grown for years needs several runs."""
+_BATCHES = 2 * EVERY
+"""The most transactions in a run: two for each new period, as one may have very many steps. A table
+that has grown for years needs several runs."""
 
 _log = Logger()
 

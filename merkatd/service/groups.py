@@ -16,8 +16,8 @@ from merkatd.groups.group_orders import Edit, GroupRight, permits, require_group
 from merkatd.groups.group_views import GroupDetails, GroupSummary
 from merkatd.ledger import NotFoundError
 from merkatd.scheduler.base.troubles import TroubleKind
-from merkatd.scheduler.observation import bidders
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.traits.template_values import MAX_AMOUNT
 from merkatd.service.base.arguments import LONGEST_NAME
 from merkatd.service.base.callers import Caller, CallerRights
 from merkatd.service.base.errors import (
@@ -29,7 +29,7 @@ from merkatd.service.base.errors import (
 from merkatd.service.base.ledger_errors import ledger_errors_translated
 
 __all__ = ["Edit", "GroupDetails", "GroupRequest", "GroupService", "GroupSummary"]
-MOST_RATE = bidders.MAX_AMOUNT
+MOST_RATE = MAX_AMOUNT
 MOST_VMS = group_orders.MOST_VMS
 LONGEST_TEMPLATE = 32_768
 _ADMIN_BITS = 0o111
@@ -83,8 +83,7 @@ class GroupService:
 
     async def group(self, caller: Caller, group: int) -> GroupDetails:
         """Return a group and its VMs."""
-        await self.require_used(caller, group)
-        return await self._shown(group)
+        return await self._shown(await self._permitted(caller, group, GroupRight.USE))
 
     async def create(self, caller: Caller, request: GroupRequest) -> GroupDetails:
         """Create a group of the caller, and return it."""
@@ -103,23 +102,23 @@ class GroupService:
                 nvm=request.nvm,
             )
         self._scheduler.wake_for(caller.uid)
-        return await self._shown(new.id)
+        return await self._shown(new)
 
     async def edit(self, caller: Caller, group: int, change: Edit) -> GroupDetails:
         """Change the spending rate or the number of VMs of a group, and return it."""
         await self.require_managed(caller, group)
         with ledger_errors_translated():
-            await self._keeper.edit(group, change)
+            changed = await self._keeper.edit(group, change)
         self._scheduler.wake_for(caller.uid)
-        return await self._shown(group)
+        return await self._shown(changed)
 
     async def delete(self, caller: Caller, group: int) -> GroupDetails:
         """End a group and its VMs, and return it."""
         await self.require_managed(caller, group)
         with ledger_errors_translated():
-            await self._keeper.delete(group)
+            ending = await self._keeper.delete(group)
         self._scheduler.wake_for(caller.uid)
-        return await self._shown(group)
+        return await self._shown(ending)
 
     async def rename(self, caller: Caller, group: int, name: str) -> GroupDetails:
         """Rename a group, and return it."""
@@ -145,7 +144,7 @@ class GroupService:
 
         Only an administrator can change the owner, or choose a group that is not its own.
         """
-        await self.require_managed(caller, group)
+        row = await self._permitted(caller, group, GroupRight.MANAGE)
         foreign = user_group is not None and user_group not in caller.identity.groups
         if not caller.is_admin and (owner is not None or foreign):
             raise _denied(caller, GroupRight.ADMIN, group)
@@ -156,7 +155,7 @@ class GroupService:
                 "user, user_group: must be ids from 0 up, or -1 for unchanged"
             )
         if not given:
-            return await self._shown(group)
+            return await self._shown(row)
         changed = await self._changed(group, **given)
         self._scheduler.wake_for(caller.uid)
         return changed
@@ -173,21 +172,21 @@ class GroupService:
             raise _denied(caller, right, group)
         return row
 
-    async def _shown(self, group: int) -> GroupDetails:
+    async def _shown(self, row: GroupRow) -> GroupDetails:
+        """Return the view of a row as it was read or stored: the group may have ended since."""
         latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
-        with ledger_errors_translated():
-            details = await self._scheduler.world.database.read(
-                lambda c: group_views.group_view(c, require_group(c, group, lock=False), latest)
-            )
-        why = troubles.why(TroubleKind.GROUP, group)
+        details = await self._scheduler.world.database.read(
+            lambda c: group_views.group_view(c, row, latest)
+        )
+        why = troubles.why(TroubleKind.GROUP, row.id)
         if why is None:
             return details
         return replace(details, why=f"the daemon fails to manage it: {why}")
 
     async def _changed(self, group: int, **values: int | str) -> GroupDetails:
         with ledger_errors_translated():
-            await self._keeper.change(group, **values)
-        return await self._shown(group)
+            changed = await self._keeper.change(group, **values)
+        return await self._shown(changed)
 
     def _market(self, wanted: str | None) -> str:
         """Return the market for a group's spending rate."""

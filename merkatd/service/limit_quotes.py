@@ -24,9 +24,9 @@ from merkatd.market.odds.limit_odds import (
     rounded_up,
 )
 from merkatd.platforms.order_quotes import limit_to_start
-from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.terms.ordered_vms import takes_orders
+from merkatd.scheduler.traits.template_values import MAX_AMOUNT
 from merkatd.service.base.arguments import checked_amount, one_of
 from merkatd.service.base.callers import USE, Caller, CallerRights
 from merkatd.service.base.errors import InvalidRequestError

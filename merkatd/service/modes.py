@@ -115,7 +115,7 @@ class ModeService:
         """Set the mode from the next period on; return whether this changed it."""
         require_admin(caller, "ADMIN MODE")
         wanted = one_of({"to": mode}, "to", _MODES)
-        changed = await self._scheduler.order(Order(f"mode {wanted}"), by)
+        changed = await self._scheduler.order(Order(f"mode {wanted}"), by, by=caller.origin)
         self._scheduler.wake()
         return changed
 

@@ -14,8 +14,8 @@ from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.fleets.vm_template_text import CALLER, TemplateError
 from merkatd.platforms import platform_views
-from merkatd.platforms.lifecycle import template_reader
-from merkatd.platforms.lifecycle.platform_template import PlatformTemplate, TemplateTime
+from merkatd.platforms.declarations.template_time import TemplateTime, moment_of_text
+from merkatd.platforms.lifecycle.platform_template import NO_CONTROLLER, PlatformTemplate
 from merkatd.platforms.lifecycle.template_checks import CheckedTemplate
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.platform_views import (
@@ -103,6 +103,19 @@ class PlatformService:
             return stored
 
         return await self._with_template(caller, owner, text, done)
+
+    async def problems(self, text: str) -> Sequence[str]:
+        """Return all problems of a template on this site; the prices and credits do not matter."""
+        try:
+            await self._manager.fitting(text)
+        except TemplateError as error:
+            return error.problems
+        return ()
+
+    def offer(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the kinds of controllers and the markets that a template can name."""
+        offered = self._manager.offered()
+        return (*offered.kinds.controllers, NO_CONTROLLER), offered.markets
 
     async def try_submit(self, caller: Caller, owner: int, text: str) -> PlatformDetails:
         """Return the result of `submit`, and store nothing."""
@@ -220,6 +233,6 @@ def deadline_of(value: Any) -> TemplateTime | None:
     if value is None:
         return None
     try:
-        return template_reader.moment_of_text(value)
+        return moment_of_text(value)
     except ValueError as error:
         raise InvalidRequestError(f"deadline: {quoted_value(value)}: {error}") from None

@@ -25,7 +25,6 @@ from merkatd.service.market.explanations import ExplanationService
 from merkatd.service.market.limit_view import LimitService
 from merkatd.service.market.listings import ListingService
 from merkatd.service.market.past_periods import PastPeriods
-from merkatd.service.market.plans import PlanService
 from merkatd.service.market.prices import PriceService
 from merkatd.service.market.quotes import QuoteService
 from merkatd.service.market.stated_orders import LimitOrderService
@@ -33,6 +32,11 @@ from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeService
 from merkatd.service.platform_quotes import PlatformQuoteService
 from merkatd.service.platforms import PlatformService
+from merkatd.service.reports.dry_runs import PlanService
+from merkatd.service.reports.tenant_reports import TenantReports
+from merkatd.service.reports.what_if import WhatIfService
+from merkatd.service.strategies import StrategyService
+from merkatd.service.vm_creation import VmCreationService
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, kw_only=True)
@@ -61,6 +65,10 @@ class DaemonServices:
     prices: PriceService
     quotes: QuoteService
     steps: StepHistory
+    creation: VmCreationService
+    strategies: StrategyService
+    tenant_reports: TenantReports
+    what_if: WhatIfService
     platforms: PlatformService | None = None
     """None if the daemon does not support platforms."""
     platform_quotes: PlatformQuoteService | None = None
@@ -142,6 +150,10 @@ def services_of(
         prices=PriceService(scheduler, views),
         quotes=QuoteService(rights),
         steps=StepHistory(scheduler, rights),
+        creation=VmCreationService(scheduler, rights),
+        strategies=StrategyService(scheduler),
+        tenant_reports=TenantReports(ledger, world.now, lambda: names_of(scheduler)),
+        what_if=WhatIfService(scheduler, views),
         platforms=platforms,
         platform_quotes=None
         if platforms is None

@@ -46,6 +46,7 @@ class _Parser:
     def _attribute(self) -> Attribute:
         name = xml_name(self._take(TemplateTokenKind.VARIABLE))
         if self._has(TemplateTokenKind.EQUAL_EMPTY):
+            self._count_value()
             return name, ""
         self._take(TemplateTokenKind.EQUAL)
         if self._has(TemplateTokenKind.OPEN):
@@ -55,6 +56,7 @@ class _Parser:
     def _vector(self) -> Vector:
         pairs: dict[str, str] = {}
         if self._has(TemplateTokenKind.CLOSE):
+            self._count_value()
             return ()
         while True:
             name = self._take(TemplateTokenKind.VARIABLE).upper()
@@ -70,10 +72,14 @@ class _Parser:
         if CDATA_END in text:
             # OpenNebula reads such a value if it spans several lines, but then can't store it.
             raise ParseError(_NO_CDATA)
+        self._count_value()
+        return text
+
+    def _count_value(self) -> None:
+        """Count a value, also an empty one. Raise ParseError if there are too many."""
         self._values += 1
         if self._most is not None and self._values > self._most:
             raise ParseError(f"Parse error: the template has more than {self._most} values")
-        return text
 
     def _has(self, kind: TemplateTokenKind) -> bool:
         """Return whether the next token is of this kind; if so, consume it."""

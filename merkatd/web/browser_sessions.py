@@ -35,6 +35,8 @@ class _StoredSession:
     sealed: bytes
     until_s: float
     idle_until_s: float
+    said: tuple[str, str] = ("", "")
+    """A page's address, and the sentence that it shows once."""
 
     def over(self, now_s: float) -> bool:
         return now_s >= min(self.until_s, self.idle_until_s)
@@ -97,6 +99,21 @@ class BrowserSessions:
         """Return whether the session has not ended."""
         kept = self._kept.get(session.name)
         return kept is not None and not kept.over(self._seconds())
+
+    def say(self, session: BrowserSession, path: str, text: str) -> None:
+        """Keep what an order of the session did, until it opens the page at this path."""
+        kept = self._kept.get(session.name)
+        if kept is not None:
+            kept.said = (path, text)
+
+    def said(self, session: BrowserSession, path: str) -> str:
+        """Return what `say` kept for the page at this path, once; "" if there is nothing."""
+        kept = self._kept.get(session.name)
+        if kept is None or kept.said[0] != path:
+            return ""
+        _, text = kept.said
+        kept.said = ("", "")
+        return text
 
     def end(self, session: BrowserSession) -> None:
         """End the session: the visitor signs out."""

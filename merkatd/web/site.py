@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
 from secrets import compare_digest
+from urllib.parse import urlencode
 
 from twisted.logger import Logger
 
@@ -19,7 +20,7 @@ from merkatd.web.base.error_statuses import status_of, text_of
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
 from merkatd.web.base.goals import Goals
 from merkatd.web.base.live_updates import Listener, Listeners
-from merkatd.web.base.period_memory import Past
+from merkatd.web.base.long_memory import LongPast
 from merkatd.web.base.responses import (
     LOOK_AGAIN,
     BrowserRequest,
@@ -29,7 +30,7 @@ from merkatd.web.base.responses import (
     page,
     redirect,
 )
-from merkatd.web.base.routes import PageRequest, Route, find
+from merkatd.web.base.routes import LONGEST_ADDRESS, PageRequest, Route, find, local_address
 from merkatd.web.base.stored_answers import NotStoredError, PageRead, StoredAnswers
 from merkatd.web.browser_sessions import BrowserSession, BrowserSessions
 from merkatd.web.layout.page_frame import SIGN_IN, not_now, sign_in_page, wrong_page
@@ -37,9 +38,9 @@ from merkatd.web.layout.page_frame import SIGN_IN, not_now, sign_in_page, wrong_
 ASSETS = "/files/"
 LIVE = "/live"
 SIGN_OUT = "/sign-out"
-MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 256
+MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 3 * LONGEST_ADDRESS + 256
 """The largest sign-in form, in bytes: a character of the name and password has up to four bytes,
-and the form encodes each byte with three."""
+and the form encodes each byte with three; so it does with the address to return to."""
 _VMS_OF_A_CALL = 500
 """The VMs of a visitor for which a page counts as another call: a page about 5,000 VMs takes up to
 40 ms of the event loop's thread."""
@@ -67,14 +68,14 @@ class WebSite:
     ) -> None:
         self._house = dispatch.house
         # Pages have an admission of their own, so that hanging calls of tenants don't delay them.
-        self._admission = dispatch.admission.apart()
+        self._admission = dispatch.admission.apart("web page")
         self._sessions = sessions
         self._listeners = listeners
         self._recall = recall
         self._cookie = cookie
         self._more = "; Secure" if secure else ""
         self.goals = Goals()
-        self.past = Past()
+        self.past = LongPast()
 
     async def visit(self, asked: BrowserRequest) -> PageResponse | LiveResponse:
         """Return the answer to any request; a form is parsed only after its sender is admitted."""
@@ -166,6 +167,9 @@ class WebSite:
     ) -> PageResponse | LiveResponse:
         if route.admin:
             require_admin(caller, route.path)
+        said = ""
+        if (asked.method, asked.by_hand) == ("GET", True):
+            said = self._sessions.said(session, asked.path)
         reading = self._recall.reading(visitor=caller.identity.uid)
         prepared = await self._prepared(reading)
         if prepared is not None and not caller.is_admin:
@@ -181,6 +185,7 @@ class WebSite:
             id=id_,
             prepared=prepared,
             reading=reading,
+            said=said,
         )
         try:
             answer = await route.function(here)
@@ -190,6 +195,7 @@ class WebSite:
             self._admission.count_more(caller.uid, len(answer.body) / _BYTES_OF_A_CALL)
         if route.changes and isinstance(answer, PageResponse) and answer.status == _DONE:
             self._listeners.changed(caller.uid, admin=caller.is_admin)
+            self._sessions.say(session, dict(answer.headers).get("Location", ""), answer.said)
         return answer
 
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
@@ -218,7 +224,8 @@ class WebSite:
 
     async def _sign_in(self, asked: BrowserRequest) -> PageResponse:
         if asked.method != "POST":
-            return sign_in_page()
+            return sign_in_page(to=local_address(asked.query.field("to")))
+        to = local_address(asked.field("to"))
         login = f"{asked.field('user')}:{asked.field('password')}"
 
         async def who(caller: Caller) -> Identity:
@@ -227,10 +234,10 @@ class WebSite:
         try:
             user = await self._admission.admitted(login, asked.address, who)
         except Exception as error:  # noqa: BLE001 - as above
-            return sign_in_page(_sentence(error), asked.field("user"), status_of(error))
+            return sign_in_page(_sentence(error), asked.field("user"), status_of(error), to)
         _log.info("User {name} signed in to the web page", name=user.name)
         token = self._sessions.begin(login, user.uid, instead_of=asked.cookie)
-        return self._with_cookie(redirect("/"), token)
+        return self._with_cookie(redirect(to), token)
 
     def _error_response(
         self, asked: BrowserRequest, session: BrowserSession, error: Exception
@@ -274,9 +281,11 @@ def _too_long(asked: BrowserRequest, most: int) -> PageResponse | None:
 
 
 def _sign_in_first(asked: BrowserRequest) -> PageResponse:
-    """Redirect people to the sign-in page; return an error to requests by scripts."""
+    """Redirect people to the sign-in page, which returns; return an error to scripts."""
     if asked.by_hand and asked.path != LIVE and asked.method in {"GET", "HEAD"}:
-        return redirect(SIGN_IN)
+        query = asked.query.text
+        to = local_address(f"{asked.path}?{query}" if query else asked.path)
+        return redirect(SIGN_IN if to == "/" else f"{SIGN_IN}?{urlencode({'to': to})}")
     return page("Sign in first.", HTTPStatus.UNAUTHORIZED)
 
 

@@ -18,7 +18,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.web.base.form_reader import MOST_LONG_BYTES, Form, decoded
 from merkatd.web.base.goals import Goals
 from merkatd.web.base.live_updates import Listener, Listeners
-from merkatd.web.base.period_memory import PeriodRecorder
+from merkatd.web.base.period_recorder import PeriodRecorder
 from merkatd.web.base.responses import HEADERS, BrowserRequest, LiveResponse, PageResponse
 from merkatd.web.base.served_names import OwnHosts, certificate_names, host_name
 from merkatd.web.base.stored_answers import StoredAnswers

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
-Row = Mapping[str, float]
-"""Results of a run, by name."""
+Row = Mapping[str, Any]
+"""Results of a run, by name: numbers, and whatever else the experiment's own report shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,8 @@ class ExperimentOptions:
     """Whether to make fewer and smaller runs, as a test rather than a comparison."""
     scenario: Path | None = None
     """Scenario file; None for an experiment of the paper."""
+    inputs: tuple[Path, ...] = ()
+    """Further files that the rows depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,14 @@ class Experiment:
     report: Callable[[Rows, ExperimentOptions], ExperimentReport]
     runs: str = ""
     """Name of the stored runs, if several experiments share them."""
+    seeds: int = 4
+    """The number of seeds unless the command line has another one."""
+    partial: bool = False
+    """Whether the report can do without some of the runs."""
+    inputs: tuple[Path, ...] = ()
+    """Files that the rows depend on, besides those of the options."""
+    write: Callable[[Rows, Path], Sequence[str]] = lambda _rows, _folder: ()
+    """Function that writes further files into a folder and returns lines about them."""
 
 
 def values(rows: Rows, name: str, system: str, level: float) -> list[float]:

@@ -12,7 +12,7 @@ from merkatd.cluster.columns import is_one_of
 from merkatd.currency.solvency import affordable_parts
 from merkatd.market.price import charges
 from merkatd.placement.base.repeatable_random import repeatable_random
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing, with_pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.platforms.rules.first_bids import reference_price
 from merkatd.platforms.rules.start_conditions import MarketOffer
@@ -38,7 +38,7 @@ class PaperMarket:
         self._reserve = dict(zip(RESOURCES, (cloud.reserve_cpu, cloud.reserve_memory), strict=True))
         # The paper's rule to the letter: its figures count every bid in full.
         pricing = Pricing(rule=cloud.rule, reserve=self._reserve, whole_bids=True)
-        self._settings = type(self._entry.settings)(pricing=pricing)
+        self._settings = with_pricing(self._entry.defaults, pricing)
         self._memory: Mapping[str, Any] = {}
         self._past: deque[Floats] = deque(maxlen=_PAST_INTERVALS)
         self._past_s = self._moved_s = -inf

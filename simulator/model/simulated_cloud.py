@@ -4,10 +4,11 @@ The default costs are the measurements of the utility-placement paper (its Table
 constant cost; the cost of other operations is proportional to the memory.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from merkatd.market.price import PriceRule
-from merkatd.placement.registry import strategy_named
+from merkatd.placement.contract import Allocation, Charge
+from merkatd.placement.registry import STRATEGIES, strategy_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,11 @@ class SimulatedCloud:
 
     def __post_init__(self) -> None:
         strategy_named(self.strategy)
+        if self.strategy not in strategies_with_prices():
+            raise ValueError(
+                f"strategy {self.strategy!r} can't be simulated with platforms that bid: it sells"
+                f" no shares for prices; expected one of {', '.join(strategies_with_prices())}"
+            )
 
     @property
     def cores(self) -> int:
@@ -83,6 +89,17 @@ class SimulatedCloud:
     def units(self) -> float:
         """Return the CPU of all nodes together, in units."""
         return self.nodes * self.cpu
+
+
+def strategies_with_prices() -> tuple[str, ...]:
+    """Return the strategies that divide hosts by bids, for prices: platforms can bid there."""
+    return tuple(
+        entry.name
+        for entry in STRATEGIES.values()
+        if entry.allocates is Allocation.SHARES
+        and entry.charges is not Charge.NONE
+        and any(setting.name == "pricing" for setting in fields(entry.settings))
+    )
 
 
 HPC2N = SimulatedCloud(nodes=120, cpu=200.0, memory_mib=2048.0)

@@ -33,6 +33,11 @@ class DecidedPeriod:
     """[vms, resources]: credits per interval."""
     bid: Floats
     """[vms, resources]"""
+    allocation: Floats
+    """[vms, resources]"""
+    market: Ints
+    price: Floats
+    """[markets, resources]"""
     placed: Bools
     rests: Bools
     orders: Mapping[str, Any]
@@ -47,6 +52,9 @@ class DecidedPeriod:
             "runs": look.runs,
             "placed": self.placed,
             "bid": self.bid,
+            "allocation": self.allocation,
+            "market": self.market,
+            "price": self.price,
             "seen_s": np.array([look.at_s]),
             **self.orders,
         }
@@ -75,6 +83,9 @@ def decided_period(
         owner=owner,
         cost=np.nan_to_num(orders.get("order_cost", np.zeros_like(seen.vms.bid))),
         bid=seen.vms.bid,
+        allocation=decision.allocations,
+        market=seen.vms.market,
+        price=decision.prices,
         placed=(state == VmState.PENDING) & given,
         rests=state == VmState.POWERED_OFF,
         orders={**orders, **room_columns(seen, decision, owner, last.room, interval_s)},

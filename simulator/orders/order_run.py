@@ -15,7 +15,7 @@ from merkatd.cluster import Create, Decision, Migrate, Plan, Snapshot, Step, Ter
 from merkatd.cluster.left_out import with_fewer_migrations, without_places
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.repeatable_random import repeatable_random
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing, with_pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.platforms.rules.awaited_starts import WAITS, Awaited, times_ahead
 from merkatd.platforms.rules.early_starts import EarlyStarts
@@ -99,7 +99,7 @@ class OrderRun:
         self.market = MarketRules(name=_NAME, strategy=cloud.strategy, pricing=pricing)
         self.observed = ObservedCloud(cloud, self.market, self.vms)
         self.entry = strategy_named(cloud.strategy)
-        self.settings = type(self.entry.settings)(pricing=pricing)
+        self.settings = with_pricing(self.entry.defaults, pricing)
         self.strategy_memory: Mapping[str, Any] = {}
         self.timer = PeriodTimer(self.clock, rhythm, self._period)
         self.early, self.early_starts = EarlyPeriods(), EarlyStarts()

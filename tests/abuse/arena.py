@@ -17,7 +17,7 @@ from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.counting import CountingSite, Outcome
 from tests.platforms.site import template

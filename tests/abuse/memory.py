@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.platforms.site import Site

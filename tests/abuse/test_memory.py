@@ -5,7 +5,7 @@ import pytest
 from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.test_resting import memory_vm
 from tests.platforms.site import Site

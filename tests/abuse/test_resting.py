@@ -14,7 +14,7 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import debts_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Quotes
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
 from tests.lengths import SOAK, shorten

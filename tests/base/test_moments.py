@@ -18,10 +18,8 @@ from merkatd.base.quantities import (
 )
 from merkatd.base.toml_reader import duration
 from merkatd.fleets.vm_template_text import TemplateError
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.declarations.template_time import TemplateTime, moment, moment_of_text
 from merkatd.platforms.lifecycle.template_reader import (
-    moment,
-    moment_of_text,
     read_stored,
     read_template,
 )

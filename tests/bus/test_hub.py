@@ -8,12 +8,13 @@ import pytest
 
 from merkatd.bus.platform_sessions import PlatformChannel
 from merkatd.protocol.bus_messages import Measured, Remember
-from merkatd.protocol.platform_messages import ActionOutcome, SetBids
+from merkatd.protocol.platform_messages import ActionOutcome, SetBids, VmNow
 from merkatd.protocol.wire_format import Packed, topic_of
 from tests.bus.raw import Raw, await_subscription, readable
 from tests.bus.rig import (
     CONTROLLER,
     MONITOR,
+    PATIENCE_S,
     Site,
     assignment,
     market,
@@ -109,6 +110,48 @@ def test_a_monitors_measurement_reaches_its_controller() -> None:
         measured = Measured(cluster="workers", at_s=5.0, values={"iteration_s": 2.5})
         await monitor.ask(measured)
         assert await soon(anext(controller.news())) == measured
+
+    on_site(story)
+
+
+def test_the_daemon_keeps_the_newest_measurements_that_it_reads() -> None:
+    """Others, of unknown clusters, and numbers that can't be true are not kept."""
+
+    async def story(site: Site) -> None:
+        monitor = await site.join(1, MONITOR)
+        assert site.hub.readings(1) == site.hub.readings(77) == {}
+        for values in ({"arrivals_per_s": 1.0}, {"response_s": 0.5, "done": -1.0, "p99_s": 2.0}):
+            await monitor.ask(Measured(cluster="workers", at_s=5.0, values=values))
+        await monitor.ask(Measured(cluster="elsewhere", at_s=5.0, values={"done": 1.0}))
+        (reading,) = site.hub.readings(1).values()
+        assert reading.values == {"response_s": 0.5}
+        assert 0 <= reading.age_s < PATIENCE_S
+        huge = {"response_s": 1e300, "arrivals_per_s": 0.0}
+        await monitor.ask(Measured(cluster="workers", at_s=5.0, values=huge))
+        assert site.hub.readings(1)["workers"].values == {"arrivals_per_s": 0.0}
+        site.hub.dismiss(1)
+        assert site.hub.readings(1) == {}
+
+    on_site(story)
+
+
+def test_the_daemon_keeps_iterations_of_the_clusters_own_vms_only() -> None:
+    """A monitor can't fill its memory with VMs that it invents, nor speak for other clusters."""
+
+    async def story(site: Site) -> None:
+        monitor = await site.join(1, MONITOR)
+        made = {f"made/{vm}": 7.0 for vm in range(90, 130)} | {"made/": 1.0, "made/x": 1.0}
+        measured = Measured(cluster="workers", at_s=5.0, values=made)
+        await monitor.ask(measured)
+        assert site.hub.readings(1)["workers"].values == {}
+        other = VmNow(vm=102, cluster="other", state="running", bid={}, allocation={})
+        site.hub.announce([market()], [news(vms=(*news().vms, other))])
+        await until(lambda: site.hub._desks[1].standing is not None, "the news")
+        await monitor.ask(measured)
+        assert site.hub.readings(1)["workers"].values == {"made/101": 7.0}
+        made["made/101"] = -1.0
+        await monitor.ask(Measured(cluster="workers", at_s=5.0, values=made))
+        assert site.hub.readings(1)["workers"].values == {}
 
     on_site(story)
 

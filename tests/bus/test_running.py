@@ -56,6 +56,15 @@ class Blind(Monitor):
 """
 
 
+COUNTING = """
+from controllers.monitors.monitor import Monitor
+
+class Counting(Monitor):
+    async def look(self):
+        return 1.0, {"arrivals_per_s": 3.0}
+"""
+
+
 class House:
     """Processes whose clock the test advances."""
 
@@ -132,6 +141,22 @@ def test_a_controller_that_always_fails_is_given_up(tmp_path: Path) -> None:
         assert text.count("RuntimeError: a bug of mine") == 3
 
     in_house(tmp_path, story, failing=FAILING)
+
+
+def test_without_a_controller_only_monitors_run(tmp_path: Path) -> None:
+    """They measure a declared application, and the daemon keeps what they measure."""
+
+    async def story(house: House) -> None:
+        assert house.processes.readings(1) == {}
+        await house.do(house.processes.start(watched(assignment(1, "none"), "counting")))
+        await until(lambda: house.processes.readings(1), "a measurement")
+        assert list(house.processes.supervisor.pids) == ["1/monitor-0"]
+        (reading,) = house.processes.readings(1).values()
+        assert reading.values == {"arrivals_per_s": 3.0}
+        await house.do(house.processes.stop(1, 5.0))
+        assert not house.processes.readings(1)
+
+    in_house(tmp_path, story, counting=COUNTING)
 
 
 def away(*_: object) -> None:

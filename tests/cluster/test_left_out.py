@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Migrate, Plan, Resume, Snapshot, Stop, VmState
+from merkatd.cluster import Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.cluster.left_out import (
     waiting_with,
     with_their_orders,
-    without_arrivals,
     without_places,
 )
 from tests.clouds import cloud, hosts_table, vms_table
@@ -25,16 +24,9 @@ def two_orders() -> Snapshot:
 def test_all_that_wait_in_an_order_are_left_out_together() -> None:
     """Those that run stay, and may not be moved if they are left out themselves."""
     snapshot = without_places(two_orders(), {1, 4, 5})
-    absent, pending, running = VmState.ABSENT, VmState.PENDING, VmState.RUNNING
-    assert snapshot.vms.state.tolist() == [
-        absent,
-        absent,
-        running,
-        pending,
-        absent,
-        running,
-        pending,
-    ]
+    assert snapshot.vms.state.tolist() == two_orders().vms.state.tolist()
+    assert snapshot.vms.waiting.tolist() == [False, False, False, True, False, False, True]
+    assert snapshot.vms.bidding.tolist() == [False, False, True, True, False, True, True]
     assert snapshot.vms.movable.tolist() == [False, False, True, True, False, False, True]
 
 
@@ -54,17 +46,3 @@ def test_a_vm_that_runs_leaves_out_no_others() -> None:
         1: "no room",
         5: "busy",
     }
-
-
-def test_steps_that_depend_on_an_arrival_are_dropped_with_it() -> None:
-    """Also in a chain; other steps of these VMs stay."""
-    comes = Migrate(period=1, vm=0, reason="", source=1, host=0)
-    starts = Deploy(period=1, vm=1, reason="", host=0)
-    needs = Migrate(period=1, vm=2, reason="", source=0, host=1, after=(comes.id,))
-    chained = Deploy(period=1, vm=3, reason="", host=1, after=(needs.id,))
-    other = Migrate(period=1, vm=4, reason="", source=0, host=1)
-    resumed = Resume(period=1, vm=0, reason="")
-    stopped = Stop(period=1, vm=1, reason="")
-    plan = Plan((resumed, stopped, comes, starts, needs, chained, other))
-    assert without_arrivals(plan, {0, 1}).steps == (resumed, stopped, other)
-    assert without_arrivals(plan, {2}).steps == (resumed, stopped, comes, starts, other)

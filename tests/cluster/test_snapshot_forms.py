@@ -1,5 +1,6 @@
 """A snapshot survives both of its forms, and errors name the invalid part."""
 
+import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Snapshot
-from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
 from merkatd.cluster.snapshot import SnapshotError, UsageHistory
 from merkatd.cluster.snapshot_json import dumps, loads
 from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from tests.clouds import cloud, hosts_table, tangled, vms_table
+from tests.cluster.complete_snapshot import complete
 from tests.lengths import shorten
 
 MINIMAL: dict[str, Any] = {
@@ -26,53 +27,6 @@ MINIMAL: dict[str, Any] = {
     "hosts": [{"id": 4, "name": "node", "market": "m", "capacity": {"cpu": 100}}],
     "vms": [{"id": 7, "host": "node", "market": "m", "bid": {"cpu": 1}, "cap": {"cpu": 50}}],
 }
-
-
-def complete() -> Snapshot:
-    """Return a snapshot with a value in every table and column."""
-    return cloud(
-        hosts_table(
-            np.full((2, 2), 100.0),
-            domains={"power": np.array([[1, -1], [2, 1]]), "network": np.array([[5, 6], [7, -1]])},
-            topology=np.array([[0, 1], [0, 2]]),
-            link_mbps=np.array([1000.0, np.nan]),
-            used=np.array([[1.0, 2.0], [np.nan, np.nan]]),
-        ),
-        vms_table(
-            [0, -1], np.ones((2, 2)), np.full((2, 2), 50.0), moved_at_s=np.array([3.0, np.nan])
-        ),
-        jobs=Jobs(
-            application=np.array([1, 2]),
-            submitted_s=np.array([0.0, 1.0]),
-            started_s=np.array([np.nan, 2.0]),
-            goal_s=np.array([9.0, 8.0]),
-            work_done=np.array([0.0, 0.5]),
-        ),
-        stages=Stages(
-            job=np.array([0, 0, 1]),
-            work=np.array([1.0, 2.0, 3.0]),
-            least_speed=np.zeros(3),
-            greatest_speed=np.ones(3),
-            memory_mib=np.full(3, 64.0),
-        ),
-        services=Services(
-            application=np.array([3]),
-            response_goal_s=np.array([0.1]),
-            arrivals_per_s=np.array([50.0]),
-            work_per_request=np.array([0.01]),
-        ),
-        replicated=Replicated(
-            application=np.array([4]),
-            needed=np.array([3]),
-            run_time_s=np.array([60.0]),
-            reliability=np.array([0.99]),
-        ),
-        history=UsageHistory(
-            at_s=np.array([1.0, 2.0]),
-            vms=np.array([[[1.0, 2.0], [np.nan, np.nan]]] * 2),
-            hosts=np.ones((2, 2, 2)),
-        ),
-    )
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -95,6 +49,40 @@ def test_a_handwritten_cloud_needs_only_the_essential_keys() -> None:
     assert snapshot.vms.host.tolist() == [0]
     assert snapshot.vms.movable.tolist() == [True]
     assert np.isnan(snapshot.vms.held).all()
+    assert snapshot.vms.shared_disk.tolist() == [True]
+    for column in (snapshot.vms.started_s, snapshot.vms.disk_mib, snapshot.hosts.idle_watts):
+        assert np.isnan(column).all()
+    assert snapshot.failure_rates.kind == ()
+
+
+def without(compact: bytes, prefixes: tuple[str, ...]) -> bytes:
+    """Return a compact snapshot without the arrays whose names begin so."""
+    with np.load(io.BytesIO(compact)) as archive:
+        kept = {name: archive[name] for name in archive.files if not name.startswith(prefixes)}
+    out = io.BytesIO()
+    np.savez_compressed(out, **kept)
+    return out.getvalue()
+
+
+def test_compact_files_without_later_columns_are_read() -> None:
+    """Files from before these columns, and from before whole tables, get the defaults."""
+    later = ("hosts.idle_watts", "hosts.full_watts", "vms.started_s", "vms.disk_mib")
+    old = without(to_npz(complete()), (*later, "vms.shared_disk", "failure_rates.", "orders."))
+    snapshot = from_npz(old)
+    assert np.isnan(snapshot.hosts.full_watts).all()
+    assert np.isnan(snapshot.vms.started_s).all()
+    assert snapshot.vms.shared_disk.tolist() == [True, True]
+    assert (len(snapshot.failure_rates), len(snapshot.orders)) == (0, 0)
+    assert dumps(loads(dumps(snapshot))) == dumps(snapshot)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["hosts.", "services.", "vms.bid", "failure_rates.kind", "jobs.goal_s"]
+)
+def test_compact_files_without_necessary_columns_are_rejected(prefix: str) -> None:
+    """A table of which a part is missing is damaged, and so is a file without a first table."""
+    with pytest.raises(SnapshotError):
+        from_npz(without(to_npz(complete()), (prefix,)))
 
 
 def test_rows_may_be_in_any_order() -> None:
@@ -116,7 +104,10 @@ def changed(table: str, **values: Any) -> str:
         ("", "line 1, column 1"),
         ("[]", "not a snapshot"),
         ('{"merkat_snapshot": 2}', "the version must be 1 (got 2)"),
-        (json.dumps(MINIMAL | {"x": 1}), "snapshot: unknown key 'x': expected one of history,"),
+        (
+            json.dumps(MINIMAL | {"x": 1}),
+            "snapshot: unknown key 'x': expected one of failure_rates, history,",
+        ),
         (json.dumps(MINIMAL | {"resources": []}), "resources"),
         (json.dumps(MINIMAL | {"period": -1}), "(got -1)"),
         (json.dumps(MINIMAL | {"vms": {}}), "vms: must be a list of objects (got {})"),
@@ -139,6 +130,12 @@ def changed(table: str, **values: Any) -> str:
         ('{"merkat_snapshot": 1, "now_s": NaN}', "NaN is not a JSON number"),
         ('{"merkat_snapshot": 1, "now_s": 1, "now_s": 2}', "(got 'now_s' twice)"),
         ("[" * 100_000, "nested too deeply"),
+        (changed("vms", disk_mib="much"), "vms 7, disk_mib: must be a number (got 'much')"),
+        (changed("vms", shared_disk=None), "vms 7, shared_disk: must be true or false (got None)"),
+        (
+            json.dumps(MINIMAL | {"failure_rates": [{"kind": "host", "per_year": 1}] * 2}),
+            "failure_rates.kind: names must be unique (got 'host' twice)",
+        ),
         (
             json.dumps(MINIMAL | {"hosts": MINIMAL["hosts"] * 2}),
             "hosts.id, row 1: must be greater than the id before (got 4)",

@@ -1,7 +1,8 @@
 """A daemon in virtual time that answers commands, and the commands' output."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,24 @@ class Daemon:
         return self.ask(Path(), question, arguments)
 
 
+@contextmanager
+def competing(monkeypatch: pytest.MonkeyPatch, **bids: float) -> Iterator[Daemon]:
+    """Yield a daemon after four periods; each named tenant has two VMs that bid this much."""
+    made = Daemon()
+    frontend = made.frontend
+    for name, bid in bids.items():
+        login = frontend.user(name)
+        for number in range(2):
+            frontend.vm(bid, owner=login, VCPU=4, NAME=f"{name}-{number}")
+    made.period(4)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
+    yield made
+    frontend.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
-    """CommandResult | The result of a command."""
+    """The result of a command."""
 
     code: int
     out: str

@@ -33,7 +33,7 @@ def settled() -> Iterator[Daemon]:
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     """Yield such a daemon after two periods, for one test; commands use it."""
     made = contended(2)
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     yield made
     made.frontend.close()
 
@@ -48,5 +48,5 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def asked(settled: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Return a shell whose commands use the settled daemon."""
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", settled.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", settled.ask)
     return shell

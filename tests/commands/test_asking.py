@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.cluster.snapshot_json import dumps, loads
-from merkatd.cluster.snapshot_npz import from_npz
+from merkatd.cluster.snapshot_json import dumps, loads_with_decision
+from merkatd.cluster.snapshot_npz import from_npz_with_decision
 from merkatd.database.scheduler import bid_store, journal, period_store
 from tests.commands.asking import Daemon, Shell
 
@@ -30,7 +30,7 @@ class TestExplain:
             " is 11.1 % of the 9 that 2 VMs bid there for 400"
         )
         assert "Why there    host000 had the least load of all hosts" in out
-        assert "cpu: floor 0, cap 400, price 0.0225, costs 1 a period" in out
+        assert "cpu: floor 0, cap 400, 135 credits per core-hour, costs 1 a period" in out
         assert "memory: floor 588.8, cap 2,048" in out
 
     def test_a_pending_vm_has_its_reason_in_the_first_line(self, asked: Shell) -> None:
@@ -152,8 +152,10 @@ class TestPrice:
         shell.ok("bid web-4 --cpu 9.5")
         daemon.period()
         row = json.loads(shell.ok("price -j -f RESOURCE=cpu").out)[0]
-        assert row["price"] == pytest.approx((1 + 3 + 4 + 2 + 9.5) / 800)
-        assert row["before"] == row["least"] == pytest.approx(18 / 800)
+        per_core_hour = 100 * 60  # a price is of a hundredth of a core and a minute
+        assert row["price"] == pytest.approx(per_core_hour * (1 + 3 + 4 + 2 + 9.5) / 800)
+        assert row["unit"] == "core-hour"
+        assert row["before"] == row["least"] == pytest.approx(per_core_hour * 18 / 800)
         assert row["most"] == row["price"]
         assert shell.ok("price -l TREND --no-header -f RESOURCE=cpu").out.strip() == "▁▁▁▁█"
         history = json.loads(shell.ok("price --history 2 -j").out)
@@ -215,7 +217,7 @@ class TestDaemon:
         assert shell.ok("pause").out.startswith("Paused")
         assert daemon.frontend.scheduler.paused
         assert "PAUSED" in shell.ok("top --once").out
-        assert "paused             true" in shell.ok("status").out
+        assert "It is paused: no period starts" in shell.ok("status").out
         assert shell.ok("resume").out.startswith("Resumed: ")
         assert not daemon.frontend.scheduler.paused
 
@@ -225,13 +227,15 @@ class TestDaemon:
         """It is saved in both forms and to standard output, and `plan` reads each."""
         latest = settled.frontend.scheduler.latest
         assert latest is not None
-        text = dumps(latest.seen.snapshot)
+        basis = latest.decided.basis.to_json()
+        text = dumps(latest.seen.snapshot, basis)
         plain, compact = tmp_path / "a.json", tmp_path / "a.npz"
         assert "period 4, 2 hosts, 6 VMs" in asked.ok(f"snapshot save {plain}").out
         asked.ok(f"snapshot save {compact}")
         assert plain.read_text() == text
-        assert dumps(from_npz(compact.read_bytes())) == text
-        assert dumps(loads(asked.ok("snapshot save -").out)) == text
+        assert plain.stat().st_mode & 0o077 == 0, "the seed in it is secret"
+        assert dumps(*from_npz_with_decision(compact.read_bytes())) == text
+        assert dumps(*loads_with_decision(asked.ok("snapshot save -").out)) == text
         for file in (plain, compact):
             assert asked.ok(f"plan --snapshot {file}").out.startswith("Period 4, strategy tabu")
 
@@ -240,8 +244,8 @@ class TestDaemon:
     ) -> None:
         """Commands without data yet say that no period has ended."""
         new = Daemon()
-        monkeypatch.setattr("merkatd.commands.ask_daemon.ask", new.ask)
-        assert "period             -" in shell.ok("status").out
+        monkeypatch.setattr("merkatd.commands.socket_door.ask", new.ask)
+        assert "No period has ended yet." in shell.ok("status").out
         assert "No period has ended yet." in shell.ok("top --once").out
         assert shell.ok("plan").out.startswith("Period 1, ")
         assert shell.ok("log").out.startswith("PERIOD")

@@ -15,7 +15,7 @@ from tests.commands.asking import Daemon, Shell
 VIEWS = {
     "list hosts": (2, "ID"),
     "list vms": (6, "ID"),
-    "list applications": (1, "APPLICATION"),
+    "list applications": (1, "NAME"),
     "price": (2, "MARKET"),
     "price --history 3": (3, "PERIOD"),
     "log --limit 7": (7, "PERIOD"),
@@ -23,10 +23,22 @@ VIEWS = {
     "bid web-0": (2, "RESOURCE"),
     "quote web-0": (2, "RESOURCE"),
     "status": (1, "PERIOD"),
+    "report": (1, "MONTH"),
+    "share": (1, "USER"),
+    "capacity": (2, "HOST"),
+    "whatif --more host000": (6, "ID"),
     "plan": (0, "KIND"),
 }
 SHOWS_ROWS = [command for command in model_of(parser()).commands if command.tables]
-WHOLE = {"explain web-0", "bid web-0", "quote web-0", "status", "plan"}
+WHOLE = {
+    "explain web-0",
+    "bid web-0",
+    "quote web-0",
+    "status",
+    "plan",
+    "capacity",
+    "whatif --more host000",
+}
 """Their JSON is the whole answer, an object."""
 
 

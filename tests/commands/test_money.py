@@ -117,6 +117,10 @@ class TestBudget:
         shell.ok(f"budget {opened.application} --amount 40 --replenishment 2")
         row = json.loads(shell.ok(f"budget {opened.application} -j").out)[0]
         assert (row["budget"], row["replenishment"], row["balance"]) == (40.0, 2.0, 40.0)
+        by_name = json.loads(shell.ok("budget web --amount 41 -j").out)[0]
+        assert (by_name["name"], by_name["budget"]) == ("web", 41.0)
+        assert "no application is called webb" in shell.refused("budget webb")
+        shell.ok("budget web --amount 40")
         assert "budget 40, replenishment 2" in shell.ok("tenant show 0").out
         assert "can't be moved" in shell.refused(f"budget {opened.application} --amount 1e12")
         assert "there is no application 99" in shell.refused("budget 99")

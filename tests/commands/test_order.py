@@ -159,7 +159,7 @@ class TestOrder:
             ("set 0 --limit 3 --factor nan", "'nan': expected a number from 1 to 100"),
             ("set 0 --limit 3 --factor 101", "'101': expected a number from 1 to 100"),
             ("set 0 --limit 3 -d 1", "use it only to show"),
-            ("withdraw 1", "invalid choice"),
+            ("withdraw 1", "unknown value 'withdraw'; expected one of: set"),
         ],
     )
     def test_wrong_words_are_refused(self, asked: Shell, words: str, text: str) -> None:

@@ -65,7 +65,7 @@ def test_too_short_a_past_is_said(daemon: Daemon, shell: Shell) -> None:
     lines = shell.ok("order quote 0 --work 10m --within 30m").lines
     assert lines[1] == (
         "Too little is known: the recorded past covers 1 h, and the chance for a deadline in 30 min"
-        " needs at least 3 times as much, 1.5 h."
+        " needs at least 3 times as much, 1 h 30 min."
     )
     assert lines[2:4] == ["The last 1 h:", "LIMIT   RAN  COST  STOPS"]
 

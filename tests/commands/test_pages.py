@@ -71,7 +71,7 @@ def test_the_page_of_merkatd_lists_all_commands(shell: Shell) -> None:
     out = shell.ok("manual").out
     for name in COMMANDS:
         assert f"\\fB{name}\\fR" in out
-    assert "unknown command 'nope'; expected one of: bid, budget, check" in shell.refused(
+    assert "unknown command 'nope'; expected one of: bid, budget, capacity" in shell.refused(
         "manual nope", 2
     )
 
@@ -121,7 +121,7 @@ class TestBash:
             (("merkatd", "expl"), ["explain"]),
             (("merkatd", "--v"), ["--version"]),
             (("merkatd", "list", ""), ["hosts", "vms", "applications"]),
-            (("merkatd", "list", "vms", "--no"), ["--no-header"]),
+            (("merkatd", "list", "vms", "--no"), ["--no-header", "--no-pager"]),
             (("merkatd", "log", "--kind", "de"), ["deploy"]),
             (("merkatd", "log", "--vm", "web"), ["web-0", "web-1"]),
             (("merkatd", "list", "vms", "-l", "BID_M"), ["BID_MEMORY"]),

@@ -5,16 +5,25 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from merkatd.cli import main
+from merkatd.cluster import Snapshot
+from merkatd.cluster.snapshot import view_of_market
 from merkatd.cluster.snapshot_json import dumps
 from merkatd.cluster.snapshot_npz import to_npz
 from merkatd.placement import STRATEGIES, strategy_named
+from merkatd.placement.contract import Need
+from merkatd.placement.made_up_needs import with_needs
+from merkatd.placement.snapshot_needs import unfilled
 from tests.clouds import crowded, tangled
+from tests.placement.needy_strategy import ALL_NEEDS, needy
 
 
 @pytest.fixture
@@ -37,6 +46,48 @@ def test_the_plan_is_the_strategys(
     shares = [[vm["share"]["cpu"], vm["share"]["memory"]] for vm in printed["vms"]]
     assert shares == decision.allocations.tolist()
     assert printed["took_ms"] > 0
+
+
+@pytest.fixture
+def with_needy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register a strategy that reads every part of the snapshot that may be missing."""
+    monkeypatch.setitem(cast("dict[str, Any]", STRATEGIES), "needy", needy())
+
+
+def plan_of(tmp_path: Path, snapshot: Snapshot) -> int:
+    """Run `plan` with the strategy that has needs; return the exit code."""
+    file = tmp_path / "cloud.json"
+    file.write_text(dumps(snapshot))
+    return main(["plan", "--snapshot", str(file), "--strategy", "needy", "--json"])
+
+
+@pytest.mark.usefixtures("with_needy")
+def test_a_file_that_has_what_the_strategy_needs_is_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the strategy reads is also there when it runs first to be compiled."""
+    assert plan_of(tmp_path, with_needs(crowded(8, 1), ALL_NEEDS)) == 0
+    assert json.loads(capsys.readouterr().out)["strategy"] == "needy"
+
+
+@pytest.mark.usefixtures("with_needy")
+def test_a_file_that_lacks_what_the_strategy_needs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, also if only another market of the file has it."""
+    assert plan_of(tmp_path, crowded(8, 1)) == 1
+    error = capsys.readouterr().err
+    assert "lacks: domains (MERKAT_NETWORK_DOMAIN or" in error
+    assert "topology" in error
+    two = with_needs(tangled(4), ALL_NEEDS)
+    first = (two.hosts.market == 0)[:, np.newaxis]
+    assert (two.hosts.market == 1).any()
+    domains = {kind: np.where(first, at, -1) for kind, at in two.hosts.domains.items()}
+    part = replace(two, hosts=replace(two.hosts, domains=domains))
+    assert not unfilled(part, {Need.DOMAINS})
+    assert unfilled(view_of_market(part, 1), {Need.DOMAINS}) == (Need.DOMAINS,)
+    assert plan_of(tmp_path, part) == 1
+    assert capsys.readouterr().err.count("lacks: domains") == 1
 
 
 def test_text_shows_steps_prices_errors_and_time(
@@ -67,11 +118,12 @@ def test_the_compact_form_and_standard_input_are_read(
     ("content", "message"),
     [
         (None, "No such file"),
-        (b"", "line 1, column 1"),
+        (b"", "this is not a snapshot, which is a JSON object"),
         (b"\xff\xfe", "neither JSON in UTF-8"),
         (b"PK\x03\x04 nothing", "not a compact snapshot"),
         (b'{"merkat_snapshot": 1}', "resources"),
-        (b"1" * 5_000, "digits"),
+        (b"1" * 5_000, "this is not a snapshot"),
+        (b'{"merkat_snapshot": ' + b"1" * 5_000, "digits"),
     ],
 )
 def test_a_file_without_a_snapshot_is_an_error(
@@ -91,7 +143,7 @@ def test_a_file_without_a_snapshot_is_an_error(
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["plan", "--snapshot", "x", "--strategy", "y"], ["plan", "--rows", "-1"]],
+    [["--csv"], ["plan", "--snapshot", "x", "--strategy", "y"], ["plan", "--rows", "-1"]],
 )
 def test_wrong_arguments_have_exit_code_2(
     words: list[str], capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,6 @@
 """`merkatd platform`: its questions and its output."""
 
+import getpass
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from merkatd.protocol.platform_messages import ProgressReport
 from tests.commands.asking import Daemon, Shell
 from tests.platforms.queues import Queues, patient
 from tests.platforms.site import Site, template
+from tests.platforms.test_declarations import JOB
 from tests.scheduler.frontend import SESSION
 from tests.served import questions_at
 
@@ -31,7 +33,7 @@ class Platforms(Daemon):
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
     """Yield such a daemon; commands use it."""
     made = Platforms()
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     yield made
     made.site.close()
 
@@ -48,7 +50,7 @@ def template_file(tmp_path: Path) -> Path:
 def patient_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
     """Yield a daemon whose market has limit orders."""
     made = Platforms(Queues())
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     yield made
     made.site.close()
 
@@ -81,8 +83,21 @@ class TestPlatform:
         assert "The most that its VMs can use costs " in output
         assert "VM 0 in nodes: running, gets 200 % of a core" in output
         assert "manager: starting: its conditions are met" in output
+        assert any(line.startswith("weather-1 ") for line in shell.ok("list applications").lines)
+        assert shell.ok("budget weather-1").lines[1].startswith("weather-1 ")
         row = json.loads(shell.ok("platform list --json").out)[0]
         assert (row["name"], row["state"], row["vms"]) == ("weather", "running", 2)
+
+    @pytest.mark.usefixtures("daemon")
+    def test_a_declared_application_is_shown(self, shell: Shell, tmp_path: Path) -> None:
+        """One sentence has the declaration and its state; others have none."""
+        for name, declared in (("job", JOB), ("plain", "")):
+            (tmp_path / name).write_text(template(declared=declared))
+            shell.ok(f"platform submit {tmp_path / name} --tenant ann")
+        output = " ".join(shell.ok("platform show 1").out.split())
+        assert "Declared job: 1800 core-seconds in 2 stages, goal 1970-01-12T15:46:40Z;" in output
+        assert "no VM of it exists yet." in output
+        assert "Declared" not in shell.ok("platform show 2").out
 
     def test_orders_are_executed(
         self, daemon: Platforms, shell: Shell, template_file: Path
@@ -94,7 +109,10 @@ class TestPlatform:
         assert daemon.answer("platform", platform=1)["budget"] == 60_000
         assert "suspending" in shell.ok("platform suspend 1").out
         daemon.period(3)
-        assert "`merkatd platform resume` continues it" in shell.ok("platform show 1").out
+        page = shell.ok("platform show 1").out
+        assert "`merkatd platform resume` continues it" in page
+        assert "its tenant suspended it" not in page.lower()
+        assert f"{getpass.getuser()} suspended it" in page
         assert "resuming" in shell.ok("platform resume 1").out
         daemon.period(3)
         assert "stopping" in shell.ok("platform stop 1").out

@@ -32,7 +32,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
     made = Platforms()
     kinds = Kinds(tuple(CONTROLLERS), tuple(MONITORS))
     monkeypatch.setattr(made.site.notes, "kinds", lambda: kinds)
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     yield made
     made.site.close()
 

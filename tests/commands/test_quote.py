@@ -1,4 +1,4 @@
-"""docs/commands.md shows the real output of `merkatd explain` and `merkatd quote`."""
+"""docs/commands.md shows the real output of `merkatd explain`, `quote` and `capacity`."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ WIDTH = "100"
 """The width of the terminal on the page."""
 
 
-@pytest.mark.parametrize("command", ["explain", "quote"])
+@pytest.mark.parametrize("command", ["explain", "quote", "capacity"])
 def test_the_page_shows_the_real_output(
     command: str, asked: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ class TestTop:
         monkeypatch.setenv("COLUMNS", "80")
         lines = asked.ok("top --once").lines
         assert lines[0] == "merkatd  period 4   2 hosts, 6 VMs   0 steps under way"
-        assert lines[1].startswith("cpu     0.0225 ")
+        assert lines[1].startswith("cpu     135 credits per core-hour ")
         assert any(line.startswith("host000        on      2  [||||") for line in lines)
         first = next(at for at, line in enumerate(lines) if line.startswith("ID"))
         assert lines[first + 1].split()[1] == "web-4"

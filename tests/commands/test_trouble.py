@@ -1,5 +1,6 @@
 """Hosts in error, failed VMs and a second scheduler, as shown by `status` and `explain`."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -21,7 +22,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     for number in range(2):
         made.frontend.vm(NAME=f"web-{number}")
     made.period(3)
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     yield made
     made.frontend.close()
 
@@ -30,18 +31,18 @@ def test_the_status_shows_a_host_in_error_with_opennebulas_text(
     daemon: Daemon, shell: Shell
 ) -> None:
     """Before and after the error it shows nothing."""
-    assert "host in error" not in shell.ok("status").out
+    assert "Host in error" not in shell.ok("status").out
     frontend = daemon.frontend
     host = frontend.cloud.world.hosts.rows[0]
     frontend.bench.ok("one.host.update", 0, f'ERROR="{ERROR}"', 1)
     host.state = OneHostState.ERROR
     daemon.period()
     out = " ".join(shell.ok("status").out.split())
-    assert f"host in error {host.name}: ERROR: {ERROR}" in out
+    assert f"Host in error: {host.name}: ERROR: {ERROR}" in out
     host.state = OneHostState.MONITORED
     frontend.bench.ok("one.host.update", 0, 'ERROR=""', 1)
     daemon.period()
-    assert "host in error" not in shell.ok("status").out
+    assert "Host in error" not in shell.ok("status").out
 
 
 def test_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: Shell) -> None:
@@ -76,11 +77,11 @@ def test_the_status_shows_a_second_scheduler(daemon: Daemon, shell: Shell) -> No
     """It names the likely one."""
     vm = daemon.frontend.vm(SCHED_REQUIREMENTS="ID = 99")
     daemon.period(2)
-    assert "placed by others" not in shell.ok("status").out
+    assert "Placed by others" not in shell.ok("status").out
     daemon.frontend.bench.ok("one.vm.deploy", vm, 1)
     daemon.period()
     out = " ".join(shell.ok("status").out.split())
-    assert f"placed by others VM {vm} was deployed on host 1, not by this daemon: prob" in out
+    assert f"Placed by others: VM {vm} was deployed on host 1, not by this daemon: prob" in out
     assert "opennebula-scheduler" in out
 
 
@@ -88,29 +89,29 @@ def test_the_status_shows_a_failing_strategy(
     daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It names market and error until the strategy works again."""
-    assert "strategy fails" not in shell.ok("status").out
+    assert "Strategy fails" not in shell.ok("status").out
     with monkeypatch.context() as patched:
         patched.setattr(
-            "merkatd.placement.registry.StrategyEntry.decide", lambda *_: float("a number")
+            "merkatd.placement.contract.StrategyEntry.decide", lambda *_: float("a number")
         )
         daemon.period()
     out = " ".join(shell.ok("status").out.split())
-    assert "strategy fails default: nothing is placed or moved: ValueError" in out
+    assert "Strategy fails: default: nothing is placed or moved: ValueError" in out
     daemon.period()
-    assert "strategy fails" not in shell.ok("status").out
+    assert "Strategy fails" not in shell.ok("status").out
 
 
 def test_the_status_shows_a_period_in_quarantine(
     daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says which period was not charged, and why."""
-    assert "in quarantine" not in shell.ok("status").out
+    assert "In quarantine" not in shell.ok("status").out
     with monkeypatch.context() as patched:
         patched.setattr(ledger, "settle_bill", lambda *_: float("its columns are damaged"))
         daemon.period()
     daemon.period(4)
     out = " ".join(shell.ok("status").out.split())
-    assert re.search(r"in quarantine period \d+: .*its columns are damaged", out), out
+    assert re.search(r"In quarantine: period \d+: .*its columns are damaged", out), out
 
 
 def test_a_vm_that_fails_to_leave_is_explained_with_opennebulas_text(
@@ -135,3 +136,18 @@ def test_a_vm_that_fails_to_leave_is_explained_with_opennebulas_text(
     daemon.period(8)
     assert frontend.host_of(vm) == 1
     assert "fails to leave" not in shell.ok(f"explain {vm}").out
+
+
+def test_the_status_has_wrong_attributes_of_hosts(daemon: Daemon, shell: Shell) -> None:
+    """They are there by the names of the hosts, until an administrator corrects them."""
+    daemon.frontend.bench.ok("one.host.update", 1, 'MERKAT_LINK="fast"', 1)
+    daemon.period()
+    (wrong,) = json.loads(shell.ok("status --json").out)["host_attributes"].items()
+    assert wrong[0] == "host001"
+    assert wrong[1].startswith("MERKAT_LINK must be a number above 0")
+    assert "Host attribute: host001: MERKAT_LINK must be" in " ".join(
+        shell.ok("status").out.split()
+    )
+    daemon.frontend.bench.ok("one.host.update", 1, 'MERKAT_LINK="1000"', 1)
+    daemon.period()
+    assert json.loads(shell.ok("status --json").out)["host_attributes"] == {}

@@ -33,6 +33,9 @@ def values(setting: Setting) -> SearchStrategy[Any]:
     """Return values that a setting may have."""
     if setting.rules.check is not None:
         return st.just(setting.default)
+    if setting.rules.chosen_by is not None:
+        chosen = settings_of(setting.rules.among["tabu"], setting.rules.without)
+        return st.fixed_dictionaries({}, optional={each.name: values(each) for each in chosen})
     if setting.hint in {int, float}:
         part = setting.unit is not None and setting.unit.own == "%"
         return numbers(setting.hint, setting.rules, 1.0 if part else setting.rules.most)

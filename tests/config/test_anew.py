@@ -23,6 +23,8 @@ hold = "1m"
 shrink_unmeasured = true
 [money]
 unpaid_periods = 4
+[failures]
+power_per_year = 0.5
 """
 FIXED = {
     "daemon.state_directory": '[daemon]\nstate_directory = "/elsewhere"',
@@ -47,6 +49,7 @@ def test_live_settings_are_applied() -> None:
     assert changes.changed == (
         "acting.mode",
         "daemon.log_level",
+        "failures.power_per_year",
         "limits.memory.shrink_unmeasured",
         "market.default.floor_margin",
         "market.default.reserve_prices",

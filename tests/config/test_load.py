@@ -212,6 +212,22 @@ def test_all_problems_are_reported_with_their_lines() -> None:
             "line 2: limits.memory.shrink_unmeasured = 1: must be true or false",
         ),
         ('[daemon]\ncontrol_socket = ""', "must be the path of a file"),
+        *(
+            (
+                f"[power]\nsleep = '{command}'",
+                "must be a command with {host} or {id} where the host's name or id belongs",
+            )
+            for command in (
+                "systemctl poweroff",
+                "ssh {} poweroff",
+                "ssh {hosts} poweroff",
+                "ssh {host[a]} poweroff",
+                "ssh {host.name} poweroff",
+                'ssh "{host} poweroff',
+                "awk {print}",
+                "ssh {{host}} poweroff",
+            )
+        ),
         ("x = \n", "line 1: must be valid TOML: Invalid value"),
         ("x = 1" + "0" * 5000, "must be valid TOML"),
     ],

@@ -13,7 +13,7 @@ from merkatd.config.setting_schema import settings_of
 from merkatd.config.setting_values import to_toml
 from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.registry import STRATEGIES
 from merkatd.scheduler.base import settings as scheduler
 
@@ -79,15 +79,16 @@ def test_the_sections_are_the_schedulers_own_types() -> None:
         assert getattr(config.period, entry.name) == getattr(scheduler.Rhythm(), entry.name)
     assert asdict(config.money) == asdict(currency.MoneySettings())
     (market,) = config.priced_markets()
+    assert market.strategy_settings == market.entry.defaults
     for entry in fields(scheduler.MarketRules):
-        if entry.name != "pricing":
+        if entry.name not in {"pricing", "strategy_settings"}:
             assert getattr(market, entry.name) == getattr(scheduler.MarketRules(), entry.name)
 
 
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_every_setting_of_a_strategy_is_a_key(name: str) -> None:
     """Prices are excepted, because they belong to the market."""
-    settings = type(STRATEGIES[name].settings)
+    settings = STRATEGIES[name].settings
     names = {setting.name for setting in settings_of(settings, frozenset({"pricing"}))}
     assert names == {entry.name for entry in fields(settings)} - {"pricing"}
 

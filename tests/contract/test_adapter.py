@@ -121,7 +121,7 @@ def test_repeated_creations_make_one_vm(endpoint: Endpoint, cloud: OpenNebulaClo
     assert endpoint.run(cloud.send(create(key, owner=user))).vm == made.vm
     shown = observe(endpoint, cloud)
     assert shown.vm_owner.tolist() == [user]
-    assert shown.keys[key] == made.vm
+    assert shown.keys[key, user] == made.vm
     assert endpoint.run(cloud.send(create(key, owner=user))).vm == made.vm
     assert made.vm is not None
     endpoint.act(made.vm, "terminate", DONE)

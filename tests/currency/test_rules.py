@@ -288,6 +288,8 @@ class TestMonths:
     def test_december_is_followed_by_january(self) -> None:
         """The month after December is January of the next year."""
         assert Month(2026, 12).next == Month(2027, 1)
+        last = parse_month("9998-12")
+        assert last.begin_s < last.end_s
 
 
 @pytest.mark.parametrize("amount", [float("nan"), float("inf"), 1e13, -1e13])

@@ -46,9 +46,9 @@ def test_another_users_vm_with_the_same_key_is_not_a_member(
     connection: sa.Connection, fleet: int
 ) -> None:
     """Tenants can write any key into their own templates, so the owner must match too."""
-    bind_group_vms(connection, {"a": 7}, {7: THEIRS})
+    bind_group_vms(connection, {("a", THEIRS): 7, ("a", OURS): 7}, {7: THEIRS})
     assert ids(connection, fleet) == [("a", None, False)]
-    bind_group_vms(connection, {"a": 8}, {8: OURS})
+    bind_group_vms(connection, {("a", OURS): 8}, {8: OURS})
     assert ids(connection, fleet) == [("a", 8, False)]
 
 
@@ -56,12 +56,12 @@ def test_a_vm_that_appears_after_its_member_was_removed_is_to_end(
     connection: sa.Connection, fleet: int
 ) -> None:
     """The daemon had already abandoned the creation."""
-    bind_group_vms(connection, {"b": 9}, {9: OURS})
+    bind_group_vms(connection, {("b", OURS): 9}, {9: OURS})
     assert ids(connection, fleet) == [("a", None, False), ("b", 9, True)]
 
 
 def test_a_vm_belongs_to_one_member(connection: sa.Connection, fleet: int) -> None:
     """A VM that its owner gives several keys binds to one member only."""
-    bind_group_vms(connection, {"a": 7, "b": 7}, {7: OURS})
-    bind_group_vms(connection, {"b": 7}, {7: OURS})
+    bind_group_vms(connection, {("a", OURS): 7, ("b", OURS): 7}, {7: OURS})
+    bind_group_vms(connection, {("b", OURS): 7}, {7: OURS})
     assert ids(connection, fleet) == [("a", 7, False)]

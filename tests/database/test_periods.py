@@ -182,3 +182,12 @@ def test_past_prices_are_an_interval_apart(connection: sa.Connection) -> None:
     assert day["default", "cpu"] < 2.0
     regular = [point for point in points if point.started_s % 60.0 == 0.0]
     assert price_store.spaced(regular, 60.0) == regular
+
+
+def test_spaced_periods_are_the_first_of_each_slot(connection: sa.Connection) -> None:
+    """Slots begin at multiples of their length, and earlier periods are left out."""
+    for at_s in (0.0, 590.0, 601.0, 1_100.0, 1_201.0, 5_000.0):
+        begin(connection, at_s)
+    assert period_store.spaced(connection, 0.0, 600) == (1, 3, 5, 6)
+    assert period_store.spaced(connection, 700.0, 600) == (4, 5, 6)
+    assert period_store.spaced(connection, 9_000.0, 600) == ()

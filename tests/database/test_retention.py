@@ -5,6 +5,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from merkatd.cluster import Suspend
 from merkatd.database.fleets import group_store, platform_store
 from merkatd.database.fleets.fleet_store import MEMBERS, PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.group_store import VM_GROUPS, GroupRow
@@ -15,8 +16,9 @@ from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
 from merkatd.database.migrations import METADATA
 from merkatd.database.retention import KEPT, Horizon, delete_old_rows
-from merkatd.database.scheduler import comparison_store, price_store
+from merkatd.database.scheduler import comparison_store, journal, price_store
 from merkatd.database.scheduler.period_store import PERIODS
+from merkatd.database.scheduler.step_store import STEPS
 from merkatd.ledger import (
     MoneySettings,
     Month,
@@ -242,3 +244,17 @@ def test_few_accounts_are_deleted_in_one_batch(connection: sa.Connection) -> Non
         left.append(len(account_store.every(connection, AccountKind.APPLICATION)))
     assert left == [3, 1]
     assert audit(connection).sound
+
+
+def test_many_steps_of_a_period_are_deleted_in_small_batches(connection: sa.Connection) -> None:
+    """A transaction deletes about as many rows as it may, at least those of one period."""
+    begin_periods(connection, 4)
+    for period in range(1, 5):
+        steps = [Suspend(period=period, vm=vm, reason="") for vm in range(300)]
+        recorded = journal.record(connection, steps, 0.0).recorded
+        journal.refuse(connection, {step.id: "no" for step in recorded}, 1.0)
+    count = sa.select(sa.func.count()).select_from(STEPS)
+    left = [connection.scalar(count)]
+    while delete_old_rows(connection, LATE, most=400):
+        left.append(connection.scalar(count))
+    assert left == [1200, 600, 0]

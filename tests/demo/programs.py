@@ -4,12 +4,16 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from merkatd import cli
 from tests.daemon.processes import Program
+
+USUAL_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 
 
 class Running:
@@ -58,9 +62,12 @@ class Running:
         return self._program.end()
 
 
-def _run_on_terminal(words: Sequence[str]) -> int:
+def _run_on_terminal(environment: Mapping[str, str], words: Sequence[str]) -> int:
     """Run a command whose input is the terminal of its output."""
     os.dup2(1, 0)
+    for name in ("COLORTERM", "NO_COLOR"):
+        os.environ.pop(name, None)
+    os.environ.update(environment)
     return _run(words)
 
 
@@ -71,12 +78,18 @@ def _run(words: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def started(place: Path, *words: str, terminal: int | None = None) -> Iterator[Running]:
+def started(
+    place: Path,
+    *words: str,
+    terminal: int | None = None,
+    environment: Mapping[str, str] = USUAL_TERMINAL,
+) -> Iterator[Running]:
     """Start a demo with its temporary files in a folder; kill it afterwards."""
     arguments = (str(place), "demo", *words)
     with contextlib.ExitStack() as stack:
         if terminal is not None:
-            program = Program(Path(os.ttyname(terminal)), *arguments, main=_run_on_terminal)
+            run = partial(_run_on_terminal, dict(environment))
+            program = Program(Path(os.ttyname(terminal)), *arguments, main=run)
             pipe = None
         else:
             file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pipe"

@@ -1,7 +1,7 @@
 """The display state of a busy demo."""
 
 from merkatd.demo.demo_script import CAST
-from merkatd.demo.display_state import (
+from merkatd.demo.screen.display_state import (
     DisplayedDecision,
     DisplayedHost,
     DisplayedTenant,
@@ -27,7 +27,13 @@ def busy(hosts: int = 4, decisions: int = 60) -> DisplayState:
                 cpu=800.0,
                 memory=16384.0,
                 vms=tuple(
-                    VmBar(vm=at * 4 + turn, tenant=turn - 1, cpu=50.0 + 90 * turn, memory=4096.0)
+                    VmBar(
+                        vm=at * 4 + turn,
+                        name=f"vm-{at * 4 + turn}",
+                        tenant=turn - 1,
+                        cpu=50.0 + 90 * turn,
+                        memory=4096.0,
+                    )
                     for turn in range(4)
                 ),
             )

@@ -1,9 +1,9 @@
 """Real guests follow the cloud's VMs: the necessary changes are computed as values."""
 
-from merkatd.demo.demo_script import CAST, SIMULATED, errand, of_this_machine, vm_template
+from merkatd.demo.demo_options import SIMULATED, GuestKind, of_this_machine
+from merkatd.demo.demo_script import CAST, errand, vm_template
 from merkatd.demo.guest_domains import (
     End,
-    GuestKind,
     MoveGuest,
     StartGuest,
     changes,

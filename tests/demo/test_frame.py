@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.demo.coloured_text import BarPart, bare, chart, painted, progress, shares, wrapped
 from merkatd.demo.demo_script import CAST
-from merkatd.demo.display_state import DisplayedDecision, DisplayState
-from merkatd.demo.terminal_frame import frame
+from merkatd.demo.screen.coloured_text import (
+    bare,
+    chart,
+    painted,
+    progress,
+    wrapped,
+)
+from merkatd.demo.screen.display_state import DisplayedDecision, DisplayState
+from merkatd.demo.screen.terminal_colours import Colours
+from merkatd.demo.screen.terminal_frame import frame
 from tests.demo.states import busy
 from tests.lengths import EXAMPLES
 
@@ -58,42 +65,51 @@ def test_reasons_are_complete_at_200_columns() -> None:
 
 
 @settings(max_examples=EXAMPLES)
-@given(st.integers(1, 260), st.integers(1, 80), st.integers(0, 12))
-def test_no_size_breaks_the_frame(width: int, height: int, hosts: int) -> None:
+@given(st.integers(1, 260), st.integers(1, 80), st.integers(0, 12), st.sampled_from(Colours))
+def test_no_size_breaks_the_frame(width: int, height: int, hosts: int, colours: Colours) -> None:
     """Tiny terminals get a valid frame too."""
     for state in (DisplayState(), busy(hosts)):
-        lines = frame(state, width, height)
+        lines = frame(state, width, height, colours)
         assert len(lines) <= height
         assert all(len(bare(line)) == width for line in lines)
 
 
-def test_fractions_of_a_unit_are_shown() -> None:
-    """A quarter of a GiB is not rounded to zero."""
-    bar = "".join(piece.text for piece in shares((BarPart(0.25, "A", ""),), 1.0, 60))
-    assert "a 0.25 a" in bar
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_the_first_line_says_what_the_screen_shows(width: int) -> None:
+    """It has the numbers of tenants and hosts, and explains bars and blocks if there is room."""
+    text = bare(frame(busy(), width, 24)[0])
+    assert "Seven tenants bid for 4 hosts" in text
+    assert "…" not in text
+    assert ("a bar is a host" in text.lower() or "each bar is a host" in text.lower()) == (
+        width >= 80
+    )
+    letters = bare(frame(busy(), 80, 24, Colours.NONE)[0])
+    assert "each letter" in letters
+    assert "block" not in letters
+
+
+def test_the_start_is_explained_while_it_lasts() -> None:
+    """Before the first period the screen says what the demo does, and for how long it has."""
+    state = DisplayState(doing="compiling the strategy: 12 s", left_s=60.0)
+    text = "\n".join(bare(line) for line in frame(state, 80, 24))
+    assert "compiling the strategy: 12 s" in text
+    assert "starting" in text
+    assert "1:00" in text
+
+
+def test_the_title_says_when_the_machine_is_too_slow() -> None:
+    """The remaining time stays on the screen, because it passes more slowly."""
+    title = bare(frame(replace(busy(), speed_part=0.456), 80, 24)[1])
+    assert "46% speed" in title
+    assert "0:23" in title
+    assert "speed" not in bare(frame(busy(), 80, 24)[1])
 
 
 def test_pauses_and_failures_are_shown() -> None:
     """They are in the first line."""
-    title = bare(frame(replace(busy(), paused=True, failures=2), 80, 24)[0])
+    title = bare(frame(replace(busy(), paused=True, failures=2), 80, 24)[1])
     assert "paused" in title
     assert "2 periods failed" in title
-
-
-def test_tenants_are_distinct_without_colours() -> None:
-    """Each VM begins with a capital letter, and its share is inside the bar if it fits."""
-    bar = shares(
-        (BarPart(400, "A", "44"), BarPart(400, "A", "44"), BarPart(80, "B", "42")), 1000, 50
-    )
-    assert bare(bar) == "Aaaaaaaa 400 aaaaaaaAaaaaaaa 400 aaaaaaaBbbb······"
-    assert "\x1b[42mBbbb\x1b[0m" in painted(bar)
-
-
-def test_a_bar_never_outgrows_its_host() -> None:
-    """Allocations beyond the capacity, as during migrations, are cut."""
-    full = shares((BarPart(900, "A", ""), BarPart(900, "B", "")), 1000, 10)
-    assert bare(full) == "Aa 900 aaB"
-    assert bare(shares((BarPart(1, "A", ""),), 0, 10)) == "·" * 10
 
 
 def test_progress_marks_the_time() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.demo import real_guests
-from merkatd.demo.guest_domains import GuestKind
+from merkatd.demo.demo_options import GuestKind
 from merkatd.demo.real_guests import GuestsError
 
 libvirt = pytest.importorskip("libvirt")

@@ -7,10 +7,10 @@ from twisted.internet.defer import ensureDeferred
 from merkatd.database.scheduler import bid_store
 from merkatd.demo import demo_picture
 from merkatd.demo.demo_picture import order_changes
-from merkatd.demo.demo_run import account, summary
 from merkatd.demo.demo_script import CAST, ScriptedTenant
+from merkatd.demo.demo_summary import account, summary
 from merkatd.demo.demo_tenant import ScriptPlayer
-from merkatd.demo.display_state import GoalStatus
+from merkatd.demo.screen.display_state import GoalStatus
 from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula import Client
 from tests.scheduler.frontend import START_S, Frontend

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import pytest
 
-from merkatd.demo.terminal_screen import Terminal
+from merkatd.demo.screen.terminal_screen import Terminal
 
 
 @pytest.fixture
@@ -62,6 +62,19 @@ def test_the_terminal_is_restored_after_an_error(ends: tuple[int, TextIO]) -> No
     with pytest.raises(ZeroDivisionError):
         _fail_inside(Terminal(end, end), end, before)
     assert termios.tcgetattr(end) == before
+    read(master, "\x1b[0m\x1b[?25h\x1b[?1049l")
+
+
+def test_a_terminal_that_another_program_uses_keeps_its_modes(
+    ends: tuple[int, TextIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `make` was killed, its shell has the terminal; only the first screen returns."""
+    master, end = ends
+    with Terminal(end, end):
+        shells = termios.tcgetattr(end)
+        monkeypatch.setattr("os.tcgetpgrp", lambda _file: os.getpgrp() + 1)
+        read(master, "\x1b[2J")
+    assert termios.tcgetattr(end) == shells
     read(master, "\x1b[0m\x1b[?25h\x1b[?1049l")
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.commands.asking import Shell
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 40.0
+PATIENCE_S = 300.0
 INSTALLED = str(Path(sys.executable).parent)
 
 

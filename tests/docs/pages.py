@@ -44,15 +44,17 @@ NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "controllers.md": (),
     "design.md": ("cli      ", "Snapshot (columns", "┌───", "One good, 100 units"),
     "embedded.md": ("EMBEDDED = [",),
+    "experiments.md": ("first fit ", "Means of 3 seeds", "189 crashed"),
     "install.md": ("SCHED_MAD = [",),
-    "platforms.md": ("CONTEXT = [",),
+    "merkat.md": ("CPU = ",),
+    "platforms.md": ("CONTEXT = [", "log_format merkat"),
     "requirements.md": ("[market.default]",),
     "tenant.md": ("MERKAT_BID_CPU",),
-    "tour.md": ("merkat demo",),
+    "tour.md": ("Seven tenants bid",),
 }
 """By page: the first words of blocks that are a screen, a drawing or a file."""
 
-OURS = ("make", "merkatd", "merkat-onegroup", "onegroup", "python")
+OURS = ("make", "merkat", "merkatd", "merkat-onegroup", "onegroup", "python")
 
 _BEFORE = re.compile(
     r"^(?:\$ )?(?:sudo (?:-u \w+ )?)?(?:[A-Z_]+=(?:\"[^\"]*\"|\S+) )*"
@@ -122,7 +124,7 @@ def blocks(page: Path) -> Iterator[Block]:
 def inline(page: Path) -> list[str]:
     """Return Merkat's commands inside of sentences or tables."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    cells = re.findall(r"`((?:merkatd|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
+    cells = re.findall(r"`((?:merkatd|merkat|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
     return [re.sub(r"\s+", " ", bare(cell.replace("\\|", "|"))) for cell in cells]
 
 
@@ -130,4 +132,10 @@ def words(command: str) -> list[str]:
     """Return the arguments, without the optional parts of a synopsis."""
     command = re.sub(r"\$\([^)]*\)", "X", command)  # the output of another command
     parts = shlex.split(re.sub(r"\s*\[[^\]]*\]", "", command))[1:]
-    return [STANDS_FOR.get(word, word) for word in parts]
+    return [_value(word) for word in parts]
+
+
+def _value(word: str) -> str:
+    """Return a reader's own value for a word, or for its part before `=`."""
+    name, equal, rest = word.partition("=")
+    return f"{STANDS_FOR.get(name, name)}{equal}{rest}"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from merkat.cli import parser as merkat_parser
 from merkatd.cli import COMMANDS, parser
 from onegroup.cli import VERBS, verb_first
 from onegroup.cli import parser as onegroup_parser
@@ -17,6 +18,7 @@ from tests.docs.pages import FOREIGN, PAGES, ROOT, blocks, inline, no_commands, 
 
 RUN_BY = {
     "limits.md": "tests/real/test_page.py",
+    "merkat.md": "tests/merkat/test_page.py",
     "money.md": "tests/ledger/test_page.py",
     "onegroup.md": "tests/onegroup/test_page.py",
     "platforms.md": "tests/commands/test_platform_page.py",
@@ -53,6 +55,9 @@ def check(command: str) -> None:
     if name == "merkatd":
         for typed in each(words(command)):
             understood(WHOLE, typed)
+    elif name == "merkat":
+        for typed in each(words(command)):
+            understood(merkat_parser(), typed)
     elif name in {"onegroup", "merkat-onegroup"}:
         for typed in each(words(command)) if command not in UNKNOWN else ():
             understood(onegroup_parser(), verb_first(typed))

@@ -11,10 +11,12 @@ from tests.docs.test_commands import RUN_BY, each
 
 ADMINISTRATORS = ("administrator.md", "troubleshooting.md", "install.md", "commands.md")
 OTHERS = (
+    "concepts.md",
     "configuration.md",
     "design.md",
     "metrics.md",
     "snapshot.md",
+    "strategies.md",
     "testing.md",
     "README.md",
     "CONTRIBUTING.md",
@@ -61,7 +63,10 @@ def daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
         made.frontend.vm(1.0 + number, VCPU=4, NAME=f"web-{number}")
     made.frontend.vm(3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
     made.period(3)
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
+    monkeypatch.setattr(
+        "merkatd.commands.decisions.host_command.sleep", lambda _seconds: made.period()
+    )
     monkeypatch.chdir(tmp_path)
     made.answer("snapshot")
     (tmp_path / "docs").mkdir()
@@ -134,6 +139,8 @@ def prepare(daemon: Daemon, typed: list[str]) -> None:
         for number in range(2):
             daemon.frontend.vm(1.0, MEMORY=64, NAME=f"new-{number}")
         daemon.period()
+    elif typed[:2] == ["host", "maintenance"]:
+        daemon.answer("mode", to="on")
     elif typed[0] == "shadow":
         daemon.answer("mode", to="shadow")
         daemon.period(2)

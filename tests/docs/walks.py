@@ -112,6 +112,13 @@ LEFT: Mapping[str, str] = {
     "docker-compose -f docker-compose.yml -f testbed/kvm.yml --profile opennebula up --build": (
         "needs OpenNebula's packages"
     ),
+    "apt install ./merkat-client_*_all.deb": (
+        "needs root; tests/merkat/test_client_package.py unpacks the package and runs it"
+    ),
+    "make client": "tests/merkat/test_client_package.py runs the same script",
+    "pip install ./merkat_client-*-py3-none-any.whl": (
+        "needs a registry; tests/merkat/test_client_package.py installs the wheel alone"
+    ),
     "testbed/base-image": "tests/real/made.py does it, into an archive that it keeps",
 }
 """By program or command, the reason why no test runs it."""

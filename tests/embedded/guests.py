@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
 from merkatd.embedded.model.settings import EmbeddedSettings, Guesting, HostSize
 from tests.embedded.support import Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 START_S = 1.09
 """Seconds from the answer to a deployment until RUNNING."""
@@ -35,3 +42,38 @@ def rates(bench: Bench, vm_ids: list[int], seconds: float = 10) -> list[float]:
 def job(work: float, more: str = "") -> str:
     """Return the template of a VM with work to do."""
     return f"CPU=1 VCPU=1 MEMORY=1024 EMBEDDED=[WORK={work}, MEMORY_USE=512{more}]"
+
+
+def service(arrivals: object, work: object, vcpus: int = 1, more: str = "") -> str:
+    """Return the template of a VM that serves requests."""
+    inner = f'ARRIVALS="{arrivals}", REQUEST_WORK="{work}", MEMORY_USE=64{more}'
+    return f"CPU={vcpus} VCPU={vcpus} MEMORY=512 EMBEDDED=[{inner}]"
+
+
+def seen(bench: Bench, vm_id: int) -> dict[str, Any]:
+    """Return what a monitor reads."""
+    values: dict[str, Any] = bench.ok("embedded.guest.service", vm_id)
+    return values
+
+
+def is_conserved(values: dict[str, Any]) -> bool:
+    """Return whether each request that has arrived was served or lost, or waits."""
+    whole = values["served"] + values["waiting"] + values["lost"]
+    return math.isclose(values["arrived"], whole, rel_tol=1e-9, abs_tol=1e-6)
+
+
+@contextmanager
+def few_events(bench: Bench, most: int) -> Iterator[None]:
+    """Let at most so many events be planned inside."""
+    agenda, planned = bench.cloud.world.agenda, 0
+    original = agenda.at
+
+    def counted(due_s: float, event: Any) -> None:
+        nonlocal planned
+        planned += 1
+        assert planned <= most, "too many events"
+        original(due_s, event)
+
+    agenda.at = counted  # type: ignore[method-assign]  # it counts
+    yield
+    agenda.at = original  # type: ignore[method-assign]  # as before

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from merkatd.embedded import cloud_file
 from merkatd.embedded.machines.faults import FaultKind
 from merkatd.embedded.methods.call import METHODS
-from tests.embedded.process import ROOT
+from tests.embedded.process import ROOT, remote
 from tests.embedded.support import Bench
 
 if TYPE_CHECKING:
@@ -25,9 +25,17 @@ def blocks(language: str) -> list[str]:
 def test_the_program_runs() -> None:
     """The example program creates a cloud of three hosts."""
     names: dict[str, Any] = {}
-    for block in blocks("python"):
-        exec(block, names)  # noqa: S102 - our own page
+    exec(blocks("python")[0], names)  # noqa: S102 - our own page
     assert len(names["cloud"].world.hosts) == 3
+
+
+def test_the_call_lets_a_domain_fail() -> None:
+    """The example of a call fits a new cloud with the default password."""
+    with remote("--hosts", "3", "--password", "opennebula") as cloud:
+        block = blocks("python")[1].replace("http://127.0.0.1:2633/RPC2", cloud.endpoint)
+        printed: list[object] = []
+        exec(block, {"print": printed.append})  # noqa: S102 - our own page
+        assert printed == [[True, [0, 1, 2], 0]]
 
 
 def test_the_file_describes_a_cloud(tmp_path: Path) -> None:
@@ -41,6 +49,6 @@ def test_the_file_describes_a_cloud(tmp_path: Path) -> None:
 
 def test_named_methods_and_faults_exist() -> None:
     """The page names existing calls and kinds of faults."""
-    for name in set(re.findall(r"embedded\.(?:limits|guest|fault|host)\.[a-z]+", PAGE)):
+    for name in set(re.findall(r"embedded\.(?:limits|guest|fault|host|domain)\.[a-z]+", PAGE)):
         assert name in METHODS
     assert all(f"`{kind.value}`" in PAGE for kind in FaultKind)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.embedded.machines.faults import Fault, FaultKind
-from merkatd.embedded.machines.guest_simulation import Behaviour, GuestLimits, SimulatedGuest
+from merkatd.embedded.machines.guest_behaviour import Behaviour
+from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest
 from merkatd.embedded.model.settings import Guesting
 from tests.embedded.guests import START_S, job, rates, small, start
 from tests.embedded.support import xml

@@ -77,7 +77,9 @@ def test_explain_names_the_groups_rate_and_the_highest_cost(asked: Asked) -> Non
     answer = asked.ask("explain", vm=str(asked.shared))
     assert answer["bid_source"] == f"group {asked.group_id}"
     assert (answer["rate"], answer["cost"]) == (60.0, 120.0)
-    page = " ".join("\n".join(vm_commands._explain_text(answer, None)).split())
+    page = " ".join(
+        "\n".join(vm_commands._explain_text({**answer, "interval_s": 60.0}, None)).split()
+    )
     assert "at most 120 credits a period, 60 for each core that it uses" in page
     assert "cpu: floor 0, cap 300, costs at most 120 a period" in page
     assert "memory: floor 1,024, cap 1,024, is not sold; why not more: it is all" in page
@@ -92,7 +94,7 @@ def test_a_quote_for_a_vm_of_a_group_uses_the_groups_rate(asked: Asked) -> None:
     assert (answer["rate"], answer["cost"]) == pytest.approx((90.0, 216.0))
     assert (
         "at most 216 credits a period, 90 for each core"
-        in market_commands._quote_text(answer, 100)[0]
+        in market_commands._quote_text({**answer, "interval_s": 60.0}, 100)[0]
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Terminate
+from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.scheduler import journal
 from merkatd.embedded.machines import faults
@@ -18,6 +19,7 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.service.base.callers import LOCAL
+from merkatd.service.base.errors import UnknownObjectError
 from tests.groups.site import Site, groups_at, template
 from tests.lengths import shorten
 
@@ -199,6 +201,25 @@ class TestEnd:
         row = site.group(group)
         assert row is not None
         assert row.ended_s is not None
+
+    def test_a_deletion_answers_after_the_end_of_its_group(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A period may end the group before the answer is made: it is still no error."""
+        group = site.create(60.0, 1)
+        delete = site.keeper.delete
+
+        async def delete_and_end(group: int) -> GroupRow:
+            row = await delete(group)
+            with site.engine.begin() as connection:
+                group_store.change(connection, group, ended_s=site.scheduler.world.now())
+            return row
+
+        monkeypatch.setattr(site.keeper, "delete", delete_and_end)
+        details = site.wait(groups_at(site).delete(LOCAL, group))
+        assert (details.id, details.vms) == (group, [])
+        with pytest.raises(UnknownObjectError):
+            site.wait(groups_at(site).group(LOCAL, group))
 
 
 class TestFaults:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
-from tests.groups.site import GROUPS, Site
+from merkatd.service.base.callers import LOCAL
+from tests.groups.site import GROUPS, Site, groups_at
 
 MARKETS = (
     MarketRules(name="merkat", pricing=Pricing(reserve={"cpu": 0.01})),
@@ -62,5 +63,28 @@ def test_a_vm_without_a_group_counts_as_a_group_of_one() -> None:
         before = site.balances()[site.bob]
         site.periods(3)
         assert before - site.balances()[site.bob] == pytest.approx(3 * 30.0 * 3.0, rel=0.01)
+    finally:
+        site.close()
+
+
+def test_a_market_without_hosts_is_a_remark() -> None:
+    """Its cluster does not exist, so no VM of the group ever gets a host; then it is created."""
+    site = Site(hosts=1, markets=MARKETS)
+    try:
+        group = site.create(60.0, 1)
+
+        def remark() -> str:
+            """Return what `onegroup` shows as the remark."""
+            details = site.wait(groups_at(site).group(LOCAL, group))
+            return str(details.why)
+
+        site.scheduler.latest = site.periods(2)
+        assert remark().startswith("market groups has no host")
+        cluster = site.bench.ok("one.cluster.allocate", "groups")
+        site.bench.ok("one.cluster.adddatastore", cluster, 0)
+        site.cloud.add_hosts(1, cluster=cluster)
+        site.scheduler.latest = site.periods(4)
+        assert len(site.running()) == 1
+        assert remark() == ""
     finally:
         site.close()

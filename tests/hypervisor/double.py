@@ -139,12 +139,16 @@ class DoubleConnection:
             raise libvirt_error(libvirt.VIR_ERR_NO_DOMAIN, "Domain not found")
         return self.host.domains[name].on(self)
 
-    def getAllDomainStats(self, _stats: int, _flags: int) -> list[Any]:  # noqa: N802
+    def getAllDomainStats(self, stats: int, _flags: int) -> list[Any]:  # noqa: N802
         """Return bulk statistics, which only QEMU supports."""
         self.call("getAllDomainStats")
         if self.host.kind != "qemu":
             raise libvirt_error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
-        return [(domain.on(self), domain.stats()) for domain in self.host.domains.values()]
+        rates = bool(stats & libvirt.VIR_DOMAIN_STATS_DIRTYRATE)
+        return [
+            (domain.on(self), domain.stats() | (domain.rates() if rates else {}))
+            for domain in self.host.domains.values()
+        ]
 
 
 @dataclass
@@ -181,6 +185,11 @@ class DoubleDomain:
     """By name: interfaces of another kind than bridges."""
     disks: dict[str, int] = field(default_factory=dict)
     """By name: bytes/s; 0 for unlimited. A name that begins with `hd` is a CD-ROM."""
+    writes_mib_s: int = 0
+    """The rate at which it writes to its memory."""
+    measuring: bool = False
+    """Whether QEMU measures this rate now."""
+    measured_mib_s: int | None = None
     connection: Any = None
 
     def __post_init__(self) -> None:
@@ -224,6 +233,19 @@ class DoubleDomain:
         if self.reports_use:
             answer |= {"balloon.available": self.held_kib, "balloon.usable": self.free_kib}
         return answer
+
+    def rates(self) -> dict[str, Any]:
+        """Return the statistics of the last measurement, as libvirt 9.0 shows them."""
+        if self.busy or self.comes_in or self.job["type"]:
+            return {}
+        if self.measured_mib_s is None:
+            return {"dirtyrate.calc_status": 0}
+        if self.measuring:
+            return {"dirtyrate.calc_status": 1}
+        return {
+            "dirtyrate.calc_status": 2,
+            "dirtyrate.megabytes_per_second": self.measured_mib_s,
+        }
 
     @property
     def reports_use(self) -> bool:

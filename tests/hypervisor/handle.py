@@ -172,6 +172,15 @@ class Handle:
         of.stats_period_s = period_s
         return 0
 
+    def startDirtyRateCalc(self, seconds: int, flags: int) -> int:  # noqa: N802
+        """Start a measurement; QEMU refuses a second one at the same time."""
+        of = self._call("startDirtyRateCalc")
+        assert (seconds, flags) == (1, 0)
+        if of.measuring:
+            raise libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, "already being measured")
+        of.measuring, of.measured_mib_s = True, of.writes_mib_s
+        return 0
+
     def setInterfaceParameters(self, nic: str, words: dict[str, int], flags: int) -> int:  # noqa: N802
         """Limit both directions at once; 0 removes the limit."""
         of = self._call("setInterfaceParameters")

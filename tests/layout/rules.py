@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
 
-ROOTS = ("merkatd", "controllers", "onegroup", "simulator", "benchmarks")
+ROOTS = ("merkatd", "controllers", "merkat", "onegroup", "simulator", "benchmarks")
 MAX_MODULES = 12
 MAX_LINES = 350
 LARGE_ROOMS = {"benchmarks"}

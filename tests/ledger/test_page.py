@@ -80,7 +80,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setattr(frontend, "START_S", MAY)
     monkeypatch.chdir(tmp_path)
     made = Site(tmp_path)
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     monkeypatch.setattr(xmlrpc.client, "ServerProxy", lambda _address: Cloud(made.frontend))
     monkeypatch.setenv("TZ", "UTC")
     yield made

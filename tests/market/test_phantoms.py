@@ -12,7 +12,7 @@ from merkatd.cluster import Decision, Floats, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.share import share
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.base.settings import MarketRules
@@ -80,8 +80,8 @@ def charge_cpu(snapshot: Snapshot, decision: Decision) -> Floats:
 def test_clearing_is_the_default() -> None:
     """Markets and strategies that sell shares use the clearing rule by default."""
     assert MarketRules().pricing.rule is PriceRule.CLEARING
-    assert strategy_named("tabu").settings.pricing.rule is PriceRule.CLEARING
-    assert strategy_named("paper").settings.pricing.rule is PriceRule.CLEARING
+    assert strategy_named("tabu").defaults.pricing.rule is PriceRule.CLEARING
+    assert strategy_named("paper").defaults.pricing.rule is PriceRule.CLEARING
 
 
 @pytest.mark.parametrize("rule", PriceRule)

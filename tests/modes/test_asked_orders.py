@@ -10,7 +10,7 @@ from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.execution.delegation import HostRoom
 from tests.modes.site import Site

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from merkatd.database.scheduler import plan_store
 from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import ProposedStep
 from tests.commands.asking import Daemon, Shell
 
 
@@ -13,7 +15,7 @@ from tests.commands.asking import Daemon, Shell
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     """Return a daemon with two hosts and two pending VMs; commands ask it."""
     made = Daemon()
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", made.ask)
     for name in ("web", "db"):
         made.frontend.vm(NAME=name)
     yield made
@@ -35,7 +37,7 @@ def test_the_mode_is_shown_changed_and_restored(daemon: Daemon, shell: Shell) ->
     assert lines[0].startswith("The mode is ask already")
     assert lines[1].startswith("It was set by an order; the configuration says on")
     assert shell.ok("mode configured").lines[0].startswith("The mode is on")
-    assert "invalid choice" in shell.refused("mode off", 2)
+    assert "expected one of" in shell.refused("mode off", 2)
     daemon.period()
 
 
@@ -90,6 +92,26 @@ def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
     ]
 
 
+def test_a_step_on_a_host_names_the_host(daemon: Daemon, shell: Shell) -> None:
+    """It has no VM, neither in the table nor in the answer to an approval."""
+    shell("mode", "ask")
+    daemon.period()
+    steps = [
+        ProposedStep(kind="sleep", vm=-1, host=1, reason="to save power at night"),
+        ProposedStep(kind="deploy", vm=0, host=0, reason="it has the most room"),
+    ]
+    daemon.frontend.read(lambda connection: plan_store.put(connection, 1, steps, 0.0))
+    rows = shell("plan", "show", "-l", "KIND,VM,HOST", "--csv", "--no-header").lines
+    assert rows == ["sleep,,host001", "deploy,0,host000"]
+    text = shell("plan", "show").out
+    assert "-1" not in text
+    approved = shell("plan", "approve").lines
+    assert [line.split(maxsplit=1)[1] for line in approved[1:]] == [
+        "sleep host host001",
+        "deploy VM 0 to host000",
+    ]
+
+
 def test_a_refused_plan_stays_refused(daemon: Daemon, shell: Shell) -> None:
     """It is still refused two periods later."""
     shell("mode", "ask")
@@ -132,5 +154,5 @@ def test_a_command_succeeds_without_an_answer_about_the_mode(
         return daemon.ask(path, question, arguments)  # type: ignore[arg-type]
 
     daemon.period()
-    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", ask)
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", ask)
     assert shell.ok("list hosts").lines

@@ -8,7 +8,7 @@ import pytest
 
 from onegroup.cli import main
 from tests.api.xmlrpc.site import ANN, BOB, PASSWORD, Site, until
-from tests.commands.asking import Said
+from tests.commands.command_shell import CommandShell
 
 MARKETS = """
 [hypervisor]
@@ -36,7 +36,7 @@ class Place(Protocol):
         """Return the address."""
 
 
-class Shell:
+class Shell(CommandShell):
     """Runs `onegroup` as a user."""
 
     def __init__(
@@ -46,8 +46,7 @@ class Shell:
         capture: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        self.folder = folder
-        self._capture, self._monkeypatch = capture, monkeypatch
+        super().__init__(main, ("onegroup",), folder, capture, monkeypatch)
         self.turn_to(site)
         monkeypatch.delenv("COLUMNS", raising=False)
         (folder / "vm.template").write_text(TEMPLATE)
@@ -57,40 +56,6 @@ class Shell:
     def turn_to(self, site: Place) -> None:
         """Use this daemon from now on."""
         self._monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
-
-    def login(self, session: str) -> None:
-        """Act as this user from now on."""
-        file = self.folder / "one_auth"
-        file.write_text(f"{session}\n")
-        self._monkeypatch.setenv("ONE_AUTH", str(file))
-
-    def __call__(self, words: str, typed: str = "") -> Said:
-        """Run the command with these arguments and this standard input."""
-        self._capture.readouterr()
-        file = self.folder / "typed"
-        file.write_text(typed)
-        with file.open() as stdin:
-            self._monkeypatch.setattr("sys.stdin", stdin)
-            try:
-                code = main(words.split())
-            except SystemExit as stopped:
-                code = stopped.code if isinstance(stopped.code, int) else 1
-        printed = self._capture.readouterr()
-        return Said(code, printed.out, printed.err)
-
-    def ok(self, words: str, typed: str = "") -> str:
-        """Return the output of a command that must succeed without warnings."""
-        result = self(words, typed)
-        assert (result.code, result.err) == (0, ""), result
-        return result.out
-
-    def refused(self, words: str, code: int = 1, typed: str = "") -> str:
-        """Return the single error line of a command that must fail."""
-        result = self(words, typed)
-        assert result.code == code, result
-        assert result.err.count("\n") == 1, result.err
-        assert result.err.startswith("onegroup"), result.err
-        return result.err
 
     def create(self, words: str = "create -t vm.template -s 60 -n 2") -> int:
         """Create a group and return its id."""

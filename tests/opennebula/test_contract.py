@@ -118,7 +118,7 @@ def test_the_life_of_a_vm_is_confirmed_by_observations(world: World) -> None:
     vm = reply.vm
     assert vm is not None
     seen = world.observe()
-    assert seen.keys == {"life": vm}
+    assert seen.keys == {("life", 0): vm}
     assert state(seen, vm) == (VmState.PENDING, -1)
     world.accepted(deploy(vm, 1))
     assert state(world.observe(), vm)[0] is VmState.BUSY
@@ -147,7 +147,7 @@ def test_the_life_of_a_vm_is_confirmed_by_observations(world: World) -> None:
     world.wait()
     seen = world.observe()
     assert seen.vm_id.tolist() == []
-    assert seen.keys == {"life": vm}
+    assert seen.keys == {("life", 0): vm}
 
 
 def test_a_failed_migration_is_observed(world: World) -> None:

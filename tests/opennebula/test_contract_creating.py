@@ -19,7 +19,7 @@ def test_a_repeated_creation_makes_one_vm(world: World) -> None:
     assert world.send(create("k2")).vm == second.vm
     world.adapter = world.cloud()
     assert world.send(create("k2")).vm == second.vm
-    assert world.observe().keys == {"k1": first.vm, "k2": second.vm}
+    assert world.observe().keys == {("k1", 0): first.vm, ("k2", 0): second.vm}
     assert len(world.observe().vm_id) == 2
 
 
@@ -63,7 +63,7 @@ def test_a_creation_whose_vm_has_ended_is_not_repeated(world: World) -> None:
     assert made.vm is not None
     world.call("one.vm.action", "terminate", made.vm)
     assert world.send(create("k")).vm == made.vm
-    assert world.observe().keys == {"k": made.vm}
+    assert world.observe().keys == {("k", 0): made.vm}
     assert world.send(create("k")).vm == made.vm
 
 
@@ -91,14 +91,31 @@ def test_templates_of_both_forms_get_the_key(world: World) -> None:
     """These are OpenNebula's own syntax and XML."""
     xml = "<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY></TEMPLATE>"
     first, second = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
-    assert world.observe().keys == {"a": first.vm, "b": second.vm}
+    assert world.observe().keys == {("a", 0): first.vm, ("b", 0): second.vm}
 
 
 def test_a_copied_key_stays_with_the_first_vm(world: World) -> None:
     """A user may instantiate a template that contains the key."""
     made = world.send(create("k"))
     world.new(SMALL + 'MERKAT_KEY="k"')
-    assert world.observe().keys == {"k": made.vm}
+    assert world.observe().keys == {("k", 0): made.vm}
+
+
+def test_a_key_in_another_user_s_vm_is_no_creation(world: World) -> None:
+    """The daemon may do everything, and would give that VM to the owner of the key."""
+    ann = world.call("one.user.allocate", "ann", "pw", "core", [1])
+    bob = world.call("one.user.allocate", "bob", "pw", "core", [1])
+    foreign = world.new(SMALL + 'MERKAT_KEY="k"')
+    world.call("one.vm.chown", foreign, bob, 1)
+    world.observe()
+    made = world.send(create("k", owner=ann))
+    assert made.vm not in {None, foreign}
+    seen = world.observe()
+    assert dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True)) == {
+        foreign: bob,
+        made.vm: ann,
+    }
+    assert seen.keys == {("k", bob): foreign, ("k", ann): made.vm}
 
 
 def test_an_invalid_template_is_rejected(world: World) -> None:

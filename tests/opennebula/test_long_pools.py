@@ -9,10 +9,11 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from merkatd.base.clock import Inline
+from merkatd.opennebula.constraints.access_rules import Rights
 from merkatd.opennebula.pools import estate_reader
 from merkatd.opennebula.pools.estate_pools import LONGEST_WORD, MOST_WORDS, read_networks
 from merkatd.opennebula.pools.estate_reader import EstateReading, SitePools
-from merkatd.opennebula.rpc.errors import LongAnswerError
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneForbiddenError
 from merkatd.scheduler.base.ports import CloudUnreachableError
 
 GROUP = "<GROUP><ID>1</ID><NAME>users</NAME></GROUP>"
@@ -148,13 +149,18 @@ def test_a_pool_with_one_lost_answer_is_read_in_the_next_period() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_pool_that_was_never_read_counts_as_hidden(fault: str) -> None:
+def test_a_pool_that_was_never_read_gives_no_rights(fault: str) -> None:
     """This happens after a restart, and the other pools count."""
     server = Server()
     server.says["user_pool"] = FAULTS[fault]
     with capturedLogs():
         estate = server.read().estate
     assert (dict(estate.users), dict(estate.group_names)) == ({}, {1: "users"})
+    assert Rights(estate).judged
+    server.says["user_pool"] = OneForbiddenError("one.userpool.info", "", "not for you", 512)
+    server.clock.advance(301.0)
+    with capturedLogs():
+        assert not Rights(server.read().estate).judged
 
 
 def test_an_unreachable_server_delays_no_pool() -> None:

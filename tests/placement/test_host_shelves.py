@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.cluster import Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST
+from merkatd.cluster import Ints, Requirements, Snapshot
+from merkatd.cluster.columns import NO_HOST, NO_ROW, no_rows
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.gangs import GangBoard
@@ -162,3 +163,14 @@ def test_the_first_test_of_lone_orders_agrees_with_their_placement(seed: int, si
         else:
             fits = bool(view.movable[there].all()) and gangs.take(vms)
         assert lone.fits(number, there, waiting) == fits
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_allowed_hosts_have_one_layout(seed: int) -> None:
+    """With and without requirements: numba compiles its functions for each layout that it meets."""
+    snapshot = tangled(seed)
+    vms = replace(snapshot.vms, requirement=np.full(len(snapshot.vms), NO_ROW))
+    bare = replace(snapshot, requirements=no_rows(Requirements), vms=vms)
+    for seen in (snapshot, bare):
+        rules = HardConstraints(seen, market_view(seen, 0))
+        assert rules.classes.flags.c_contiguous

@@ -26,7 +26,7 @@ from merkatd.cluster.orders import with_order_terms
 from merkatd.market.market_view import market_view
 from merkatd.market.share import share
 from merkatd.placement import strategy_named
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
 from tests.lengths import EXAMPLES
 
@@ -36,7 +36,7 @@ PRICING = Pricing(reserve={"cpu": 0.001, "memory": 0.0001})
 def decided(snapshot: Snapshot, name: str = "tabu", pricing: Pricing = PRICING) -> Decision:
     """Return a strategy's decision under this pricing."""
     entry = strategy_named(name)
-    return entry.decide(snapshot, replace(entry.settings, pricing=pricing))
+    return entry.decide(snapshot, replace(entry.defaults, pricing=pricing))
 
 
 def halls(

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.support.ordered_clouds import with_gangs
 from merkatd.cluster import HostState, Orders, Requirements, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.orders import order_books
 from merkatd.placement.market.orders.order_clearing import ClearedOrders, clear_orders
 from tests.clouds import crowded, flavoured

@@ -56,7 +56,7 @@ def decided(snapshot: Snapshot, choice: str) -> Decision:
     """Return the decision of the strategy."""
     name, settings = STRATEGIES[choice]
     strategy = strategy_named(name)
-    chosen = strategy.settings if settings is None else settings
+    chosen = strategy.defaults if settings is None else settings
     return strategy.decide(snapshot, chosen)
 
 

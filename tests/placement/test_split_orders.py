@@ -9,6 +9,7 @@ from merkatd.cluster.columns import NO_HOST
 from merkatd.placement import strategy_named
 from merkatd.placement.market.orders.order_clearing import decide_with_orders
 from merkatd.placement.market.orders.order_reasons import split_orders
+from merkatd.placement.tabu.tabu import tabu
 from tests.placement.test_order_clearing import PRICING, halls, starts
 
 TABU = strategy_named("tabu")
@@ -22,8 +23,8 @@ def pairs(orders: int) -> Snapshot:
 
 def start_first_alone(seen: Snapshot) -> Decision:
     """Return the decision of `tabu` without the second VM of the first order that starts."""
-    settings = replace(TABU.settings, pricing=PRICING)
-    decision = TABU.strategy(seen, settings, {}, np.random.default_rng(0))
+    settings = replace(TABU.defaults, pricing=PRICING)
+    decision = tabu(seen, settings, {}, np.random.default_rng(0))
     second = min((step.vm for step in decision.plan.of(Deploy) if step.vm % 2), default=None)
     steps = (step for step in decision.plan if step.vm != second)
     return replace(decision, plan=Plan(tuple(steps)))

@@ -6,7 +6,7 @@ from typing import Any
 from merkatd.cluster.orders import LimitOrder
 from merkatd.database.scheduler import journal, limit_order_store
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.protocol.platform_messages import (
     Kinds,
     ProgressReport,

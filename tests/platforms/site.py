@@ -1,6 +1,6 @@
 """A frontend in virtual time with a manager of platforms, and controllers that only record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +12,10 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
+from merkatd.platforms.declared_applications import DeclaredApplications
+from merkatd.platforms.job_recorder import JobRecorder
 from merkatd.platforms.manager import Manager
+from merkatd.platforms.strategy_wishes import scale_platforms
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,
@@ -21,6 +24,7 @@ from merkatd.protocol.platform_messages import (
     Assignment,
     Kinds,
     MarketNow,
+    MonitorReading,
     News,
     PlatformStatus,
 )
@@ -63,6 +67,8 @@ class Notes:
         self.stopped: list[tuple[int, float]] = []
         self.news: list[News] = []
         self.offered = Kinds(("notes",), ("steps",))
+        self.measured: dict[int, dict[str, MonitorReading]] = {}
+        """The readings of monitors, by platform and cluster."""
 
     def attend(self, attendant: ActionReceiver) -> None:
         """Set the receiver of actions."""
@@ -82,6 +88,10 @@ class Notes:
         """Record the stop."""
         del self.running[platform]
         self.stopped.append((platform, grace_s))
+
+    def readings(self, platform: int) -> Mapping[str, MonitorReading]:
+        """Return the readings that the test has set."""
+        return self.measured.get(platform, {})
 
     def tidy(self, kept: AbstractSet[int]) -> int:
         """Record the kept platforms; there are no files."""
@@ -114,7 +124,16 @@ class Site(Frontend):
         super().start_daemon()
         self.notes = Notes()
         self.manager = Manager(self.scheduler.world, self.notes)
-        world = replace(self.scheduler.world, proposals=self.manager.proposals)
+        self.declared = DeclaredApplications(self.notes.readings)
+        self.jobs = JobRecorder(
+            self.declared, lambda: self.scheduler.world, ticks=self.clock.seconds
+        )
+        world = replace(
+            self.scheduler.world,
+            proposals=self.manager.proposals,
+            applications=self.declared.tables,
+            scale=scale_platforms,
+        )
         self.scheduler.world = world
         self.scheduler.listen(self.manager.send_news)
 
@@ -122,6 +141,8 @@ class Site(Frontend):
         """Run a period, and pass its announcement to the manager."""
         announcement = super().period()
         self.manager.send_news(announcement)
+        self.declared.after_period(announcement)
+        self.jobs.after_period(announcement)
         return announcement
 
     def submit(self, owner: int | None = None, **changes: str) -> int:

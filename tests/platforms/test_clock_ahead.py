@@ -6,7 +6,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.api.metrics.notice_metrics import NoticeMetrics
-from merkatd.commands.status_commands import _status_text
+from merkatd.commands.texts.status_text import status_lines
 from tests.platforms.site import BOB, Site
 from tests.service.interfaces import Interfaces
 
@@ -164,10 +164,10 @@ def test_a_doubted_clock_is_shown(site: Clocked) -> None:
     asked = Interfaces(site, site.manager)
 
     def shown() -> tuple[bool, float, bool]:
-        lines = _status_text(asked.control("status"), None)
+        lines = status_lines(asked.control("status"), None)
         metrics = {metric.name: metric for metric in NoticeMetrics(site.scheduler).collect()}
         return (
-            "clock in doubt     it is 8.33 d ahead; no deadline takes effect yet" in lines,
+            "Clock in doubt: it is 8 d 8 h ahead; no deadline takes effect yet." in lines,
             metrics["merkat_clock_ahead_seconds"].samples[0].value,
             b"clock is 8 d 8 h ahead" in asked.page(BOB, "/vms").body,
         )

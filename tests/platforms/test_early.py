@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,

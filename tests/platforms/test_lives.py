@@ -148,7 +148,7 @@ class TestLife:
             assert [member.vm for member in vms_now([unknown, known[1]], announcement)] == ids[1:]
 
     def test_foreign_and_unknown_objects_are_rejected(self, site: Site) -> None:
-        """Neither another platform's VMs nor missing objects can be changed."""
+        """Other platforms' VMs and missing objects can't be changed; wrong values are refused."""
         own, other = site.submit(), site.submit(site.bob)
         site.until(own, "running")
         site.until(other, "running")
@@ -160,6 +160,9 @@ class TestLife:
             SetBids(bids={site.vms(own)[0]: {"cpu": float("nan")}}),
             SetBids(bids={site.vms(own)[0]: {"gold": 1.0}}),
             ProgressReport(performance=float("inf")),
+            ProgressReport(done=12.0),
+            ProgressReport(done=-1e308),
+            ProgressReport(work_left_s=-1.0),
             SetLimit(limit=1.0),
         )
         for number, action in enumerate(actions):

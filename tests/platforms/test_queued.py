@@ -13,10 +13,10 @@ from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.platforms import manager
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.lifecycle.period_review import PlatformReview, review_platforms
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     WorkDone,

@@ -7,7 +7,7 @@ import pytest
 from merkatd.api.values.plain_values import members
 from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.database.scheduler import limit_order_store
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.platform_views import platform_view
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
@@ -124,7 +124,7 @@ def test_limits_are_bounded(site: Queues) -> None:
     assert site.act(platform, SetLimit(limit=0.8 * has), "less").accepted
     told = [doing.text for doing in site.doings(platform) if doing.what == "limit"]
     assert [text for text in told if text.startswith("at most ")] == [
-        f"at most {0.8 * has:.4g} credits per period"
+        f"at most {0.8 * has:.4g} credits a period"
     ]
     assert site.act(platform, GiveUp(reason="tired"), "end").accepted
 

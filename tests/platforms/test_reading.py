@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from merkatd.base.toml_reader import MOST_PROBLEMS
 from merkatd.fleets.vm_template_text import TemplateError, size
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.declarations.application_terms import (
+    JobTerms,
+    ReplicatedTerms,
+    ServiceTerms,
+)
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.lifecycle.template_reader import (
     MAX_TEMPLATE_LENGTH,
     MAX_WHOLE_NUMBER,
@@ -282,11 +287,16 @@ def test_a_stored_vm_template_is_not_checked_again() -> None:
 
 
 def test_the_pages_examples_are_valid() -> None:
-    """All are read unchanged, and use most keys."""
+    """All whole templates are read unchanged, and use most keys."""
     page = (ROOT / "docs/platforms.md").read_text()
-    parsed = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
-    assert [template.name for template in parsed] == ["weather", "climate", "queue", "spare"]
-    assert [len(template.clusters) for template in parsed] == [1, 1, 2, 1]
+    texts = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    parsed = [read_template(text) for text in texts if "[budget]" in text]
+    assert len(parsed) == len(texts) - 1  # the other one shows a monitor alone
+    declared = {each.name: type(each.application) for each in parsed if each.application}
+    assert declared == {"render": JobTerms, "shop": ServiceTerms, "sensors": ReplicatedTerms}
+    others = [each for each in parsed if each.application is None]
+    assert [template.name for template in others] == ["weather", "climate", "queue", "spare"]
+    assert [len(template.clusters) for template in others] == [1, 1, 2, 1]
 
 
 @pytest.mark.parametrize(

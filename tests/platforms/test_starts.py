@@ -1,6 +1,6 @@
 """When platforms start: prices, times and deadlines."""
 
-from merkatd.platforms.lifecycle.platform_template import TemplateTime
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.tenant_orders import Update
 from tests.platforms.site import BOB, Site
 

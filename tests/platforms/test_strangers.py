@@ -5,7 +5,7 @@ import pytest
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import GiveUp, SetSize
-from tests.platforms.site import BOB, Site
+from tests.platforms.site import BOB, VM, Site
 
 
 class TestStrangers:
@@ -53,3 +53,23 @@ class TestStrangers:
             with pytest.raises(OrderError, match="is cancelled"):
                 site.wait(order(platform, "ann"))
         assert not site.act(platform, GiveUp(reason="late")).accepted
+
+
+def test_a_key_copied_into_an_older_vm_of_another_user_gives_no_vm_away(site: Site) -> None:
+    """The answer to the creation was lost, so the daemon searches the new VM by its key."""
+    foreign = site.vm(1.0, BOB)
+    site.periods(3)
+    platform = site.submit(
+        cluster=f'[[cluster]]\nname = "nodes"\ninitial = 1\nmost = 1\ntemplate = """\n{VM}"""'
+    )
+    real = site.cut_off_after(1)
+    site.try_period()
+    site.restore(real)
+    made = max(site.alive())
+    key = site.bench.vm(made).user_template.get("MERKAT_KEY")
+    assert key
+    assert made != foreign
+    site.bench.ok("one.vm.update", foreign, f'MERKAT_KEY="{key}"', 1, session=BOB)
+    site.until(platform, "running")
+    assert site.bench.vm(foreign).uid == site.bob
+    assert (site.vms(platform), sorted(site.alive())) == ([made], [foreign, made])

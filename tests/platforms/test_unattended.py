@@ -156,7 +156,7 @@ def test_unshowable_parts_of_a_platform_are_left_out(site: Site, failing: Failin
     [
         (announcements, "_standing"),
         (announcements, "_assignment"),
-        (announcements, "_needs_controller"),
+        (announcements, "_needs_processes"),
     ],
 )
 def test_other_controllers_get_their_news(

@@ -15,6 +15,7 @@ from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 import controllers.controller
+import merkat.cli
 import merkatd.cli
 import merkatd.client
 import onegroup.cli
@@ -42,7 +43,7 @@ def topic(lines: Callable[[], Iterator[str]]) -> Callable[[], Iterator[str]]:
 @topic
 def commands() -> Iterator[str]:
     """Words, options and values of every command."""
-    for program in (merkatd.cli.parser(), onegroup.cli.parser()):
+    for program in (merkatd.cli.parser(), merkat.cli.parser(), onegroup.cli.parser()):
         yield from _words(program.prog, program)
 
 
@@ -129,7 +130,7 @@ def metrics() -> Iterator[str]:
 @topic
 def exit_codes() -> Iterator[str]:
     """As the commands say them."""
-    for program in (merkatd.cli, onegroup.cli):
+    for program in (merkatd.cli, merkat.cli, onegroup.cli):
         words = (program.__doc__ or "").partition("Exit codes")[2]
         yield f"{program.parser().prog}: {', '.join(re.findall(r'[0-9]+', words))}"
 

@@ -22,9 +22,16 @@ from tests.real import controls, guest, made, packages
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BESIDE = (
-    *("test_demo.py", "test_install.py", "test_package.py", "test_package_service.py"),
-    *("test_page.py", "test_prometheus.py", "test_service.py", "test_testbed.py"),
-    *("test_web.py", "test_web_https.py", "test_web_restart.py"),
+    *(
+        "test_columns.py",
+        "test_demo.py",
+        "test_install.py",
+        "test_package.py",
+        "test_package_service.py",
+    ),
+    *("test_page.py", "test_prometheus.py", "test_service.py", "test_tenant_machine.py"),
+    "test_testbed.py",
+    *("test_web.py", "test_web_forms.py", "test_web_https.py", "test_web_restart.py"),
 )
 """Tests that mostly wait, and measure no speed."""
 QUEUES = tuple(

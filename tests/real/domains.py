@@ -8,7 +8,8 @@ from typing import Any
 
 import libvirt
 
-from merkatd.demo.guest_domains import GuestKind, described, disk
+from merkatd.demo.demo_options import GuestKind
+from merkatd.demo.guest_domains import described, disk
 from tests.real import guest
 from tests.real.host import RealHost, until
 from tests.real.measuring import Got, measured

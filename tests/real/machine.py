@@ -165,8 +165,7 @@ class Books:
         """Check that all accounts add up to zero and that VMs newer than the backup are known."""
         self._machine.go_on()
         assert "late" in self._machine.merkatd("list vms")
-        lines = self._machine.merkatd("status").splitlines()
-        assert [line.split()[1:] for line in lines if line.startswith("sound")] == [["true"]]
+        assert "The books balance" in self._machine.merkatd("status")
 
 
 @contextmanager

@@ -125,6 +125,7 @@ def _hash(files: Iterable[Path]) -> str:
 
 _PARTS = {
     "test_package": (_package, _debian, _wheels),
+    "test_tenant_machine": (_debian,),
     "test_testbed": (_package, _debian),
     "test_install": (_wheels,),
 }

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from merkatd.demo.guest_domains import GuestKind, StartGuest, described, disk
+from merkatd.demo.demo_options import GuestKind
+from merkatd.demo.guest_domains import StartGuest, described, disk
 from tests.real.cloud import Cloud
 from tests.real.domains import Guest, machine_xml
 from tests.real.host import RealHost

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from merkatd.cluster import Throttle
-from merkatd.demo.guest_domains import GuestKind, described, disk
+from merkatd.demo.demo_options import GuestKind
+from merkatd.demo.guest_domains import described, disk
 from merkatd.limits import UNSET
 from merkatd.scheduler.base.ports import FullSize
 from tests.opennebula.worlds import RealTime

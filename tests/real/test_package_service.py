@@ -171,7 +171,9 @@ class TestWithSqlite:
         output = walk(ADMINISTRATOR, "Watching it", user="merkat")
         assert " merkatd[" in output["journalctl -u merkatd"]
         drained: list[str] = []
-        shown = {"merkatd host drain HOST": lambda: drained.append(lite.merkatd("list hosts"))}
+        shown = {
+            "merkatd host maintenance HOST": lambda: drained.append(lite.merkatd("list hosts"))
+        }
         walk(ADMINISTRATOR, "Maintenance of hosts", user="merkat", then=shown)
         assert "drain" in drained[0]
         until(lambda: "drain" not in lite.merkatd("list hosts"), "it is used again")
@@ -193,7 +195,7 @@ class TestWithSqlite:
             for command, output in lite.reader.walk(TROUBLE, heading, user="merkat").items()
         }
         assert "active (running)" in output["systemctl status merkatd"]
-        assert "sound" in output["merkatd status"]
+        assert "The books balance" in output["merkatd status"]
         lite.system.put(
             "/etc/merkat/merkatd.toml", lite.config.replace("500ms", "soon"), mode="644"
         )

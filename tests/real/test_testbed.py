@@ -14,7 +14,8 @@ from typing import Any
 import libvirt
 import pytest
 
-from merkatd.demo.guest_domains import GuestKind, StartGuest, described, disk, name_of
+from merkatd.demo.demo_options import GuestKind
+from merkatd.demo.guest_domains import StartGuest, described, disk, name_of
 from tests.docs.walks import standing
 from tests.real import docker, made
 from tests.real.docker import Docker

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.scheduler.frontend import Frontend
+from tests.scheduler.scripted_strategy import Script, scripted
 
 
 @pytest.fixture
@@ -13,3 +14,10 @@ def frontend() -> Iterator[Frontend]:
     made = Frontend()
     yield made
     made.close()
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    """Yield the script of the strategy."""
+    with scripted() as made:
+        yield made

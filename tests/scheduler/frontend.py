@@ -27,7 +27,7 @@ from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.ledger import Ledger
 from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules, Rhythm
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler

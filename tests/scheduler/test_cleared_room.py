@@ -12,7 +12,7 @@ from merkatd.database.scheduler import limit_order_store
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger.tenants import grant
-from merkatd.placement.registry import StrategyEntry
+from merkatd.placement.contract import StrategyEntry
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom, RoomPhase, still_owed
 from tests.lengths import pair
 from tests.scheduler.frontend import PASSWORD

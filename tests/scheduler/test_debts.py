@@ -16,7 +16,7 @@ from merkatd.ledger import (
     tenant,
     void_period,
 )
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from tests.lengths import SOAK, shorten
 from tests.scheduler.frontend import START_S, Frontend, sum_shortfalls

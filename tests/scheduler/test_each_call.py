@@ -71,8 +71,7 @@ class Tenant:
         busy = {row.step.vm for row in seen.verdicts.waiting}
         state = dict(zip(observed.vm_id.tolist(), observed.vm_state.tolist(), strict=True))
         steps: list[Step] = []
-        made = observed.keys.get(KEY)
-        if made is None or observed.vm_owner[observed.vm_id == made] != [self.owner]:
+        if (KEY, self.owner) not in observed.keys:
             steps.append(Create(period=period, reason="", key=KEY, template=MADE, owner=self.owner))
         if self.doomed is not None and self.doomed in state and self.doomed not in busy:
             steps.append(Terminate(period=period, vm=self.doomed, reason=""))

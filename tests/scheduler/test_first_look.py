@@ -7,7 +7,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
-from merkatd.service.market.plans import dry_run
+from merkatd.service.reports.dry_runs import dry_run
 from tests.scheduler.frontend import Frontend
 
 

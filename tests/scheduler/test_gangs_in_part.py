@@ -47,15 +47,14 @@ def test_opennebula_that_asks_for_a_part_of_an_order_starts_none_of_it(site: Sit
     vms = site.vms("ann")
     site.state_order(vms, 0.001)
     seen = site.periods(1).seen
-    waits = np.full(len(vms), int(VmState.PENDING))
-    snapshot = replace(seen.snapshot, vms=replace(seen.snapshot.vms, state=waits))
+    waits, free = np.full(len(vms), int(VmState.PENDING)), np.ones(len(vms), dtype=bool)
+    snapshot = replace(seen.snapshot, vms=replace(seen.snapshot.vms, state=waits, placeable=free))
     seen = replace(seen, snapshot=snapshot)
     (host,) = seen.snapshot.hosts.id.tolist()
     for asked, waiting in ((vms[:2], False), (vms, True)):
         wanted = HandoverRequest(hosts=dict.fromkeys(asked, frozenset({host})))
         scene = restricted_to_request(seen, wanted).snapshot.vms
-        wanted_state = VmState.PENDING if waiting else VmState.ABSENT
-        assert (scene.state[is_one_of(scene.id, vms)] == wanted_state).all()
+        assert (scene.waiting[is_one_of(scene.id, vms)] == waiting).all()
 
 
 def test_an_order_goes_on_without_a_vm_that_fails_or_ends(site: Site) -> None:

@@ -265,7 +265,7 @@ def test_a_request_ends_with_the_lease_under_which_it_began(cloud: Frontend) -> 
     key, wanted = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10", list[bool]()
 
     async def proposals(_: Any, seen: Any) -> list[Create]:
-        if key in seen.observation.keys or not wanted:
+        if (key, 2) in seen.observation.keys or not wanted:
             return []
         template = "CPU=1\nMEMORY=64"
         return [Create(period=seen.period, key=key, template=template, owner=2, reason="new")]

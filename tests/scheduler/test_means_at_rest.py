@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from merkatd.currency import MICRO
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import price_store
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.means_at_rest import MeansAtRest, means_in, with_means
 from tests.platforms.site import Site

@@ -12,9 +12,17 @@ from merkatd.currency.income import SupplyPolicy
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import note_store
 from merkatd.database.scheduler import journal
-from merkatd.ledger import grant, open_tenant, set_weight, supply_of, tenant
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.ledger import (
+    grant,
+    open_tenant,
+    set_group_weight,
+    set_weight,
+    supply_of,
+    tenant,
+)
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import most_owed, owed_by_vm
 from tests.lengths import SOAK
@@ -293,3 +301,19 @@ def test_a_period_reads_only_the_accounts_of_payers(
 
     monkeypatch.setattr("merkatd.database.ledger.account_store.every", refuse)
     frontend.periods(2)
+
+
+def test_the_group_of_a_vm_changes_no_weight(made: Callable[..., Frontend]) -> None:
+    """A user may give its VM another of its groups, and make the pool of users unreadable."""
+    frontend = made(MoneySettings(supply=1_000_000, renewal_s=1e9))
+    rich = frontend.bench.ok("one.group.allocate", "rich")
+    session = frontend.user("eve")
+    vm = frontend.vm(owner=session)
+    frontend.read(lambda c: set_group_weight(c, rich, 100.0, "root", 0.0))
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.chown", vm, -1, rich)
+    frontend.start_daemon()  # it knows no earlier content of the pool
+    frontend.cloud.faults.add(Fault(FaultKind.TRUNCATE, "one.userpool.info"))
+    frontend.periods(3)
+    eve = frontend.read(lambda c: tenant(c, owner_of(frontend, vm)))
+    assert (eve.name, eve.group, eve.weight) == ("eve", 1, 1.0)

@@ -10,7 +10,7 @@ from merkatd.cluster import Decision, HostState, Migrate, Plan, Snapshot
 from merkatd.embedded.model.settings import HostSize
 from merkatd.limits import LimitPlan
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.phases.scarcity import within_memory

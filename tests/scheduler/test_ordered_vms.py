@@ -13,7 +13,7 @@ from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import limit_order_store
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases.scarcity import within_capacity
 from tests.placement.test_order_clearing import decided, halls
@@ -268,7 +268,7 @@ def test_a_guest_of_an_order_that_starts_between_periods_has_its_size(site: Site
 
 
 def test_displaced_vms_pay_what_they_paid_before_until_they_have_left(site: Site) -> None:
-    """They may be saved for long. A limit that is lowered meanwhile applies, too."""
+    """They may be saved for long. A limit that is lowered meanwhile makes it no cheaper."""
     site.set_duration(Lcm.SAVE_STOP, 600.0)
     vms = site.vms("ann")
     order = site.state_order(vms, 9.0)
@@ -277,7 +277,7 @@ def test_displaced_vms_pay_what_they_paid_before_until_they_have_left(site: Site
     assert site.limit_order(order).cost == pytest.approx(2.0)
     site.state_order(site.vms("bob"), 90.0)
     site.periods(2)
-    for limit, paid in ((9.0, 2.0), (1.0, 1.0)):
+    for limit, paid in ((9.0, 2.0), (1.0, 2.0)):
         changed = replace(site.limit_order(order), limit=limit)
         site.read(lambda connection, changed=changed: limit_order_store.change(connection, changed))
         site.periods(1)

@@ -8,7 +8,7 @@ import pytest
 
 from merkatd.cluster import Decision, Deploy, Terminate
 from merkatd.embedded.machines.faults import Fault, FaultKind
-from merkatd.placement.registry import StrategyEntry
+from merkatd.placement.contract import StrategyEntry
 from merkatd.scheduler.observation.observed import Observed
 from tests.scheduler.test_ordered_vms import Site
 

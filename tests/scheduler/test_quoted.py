@@ -12,7 +12,7 @@ from twisted.internet.defer import ensureDeferred
 from merkatd.cluster import Snapshot, VmState
 from merkatd.currency import MICRO
 from merkatd.market.quote import Quotes
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import owed_by_vm

@@ -13,7 +13,7 @@ from merkatd.cluster.plan import Step
 from merkatd.placement.base.repeatable_random import repeatable_random
 from merkatd.placement.registry import STRATEGIES
 from merkatd.scheduler.base.settings import MarketRules
-from merkatd.service.market.plans import dry_run
+from merkatd.service.reports.dry_runs import dry_run
 from tests.scheduler.frontend import Frontend
 
 HOSTS = 200

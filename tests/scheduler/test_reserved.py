@@ -29,7 +29,7 @@ from merkatd.ledger import (
     void_period,
 )
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import costs

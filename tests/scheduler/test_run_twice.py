@@ -18,7 +18,7 @@ from merkatd.database.scheduler.comparison_store import COMPARISONS
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.step_store import STEPS
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.protocol.platform_messages import SetBids
 from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.base.settings import MarketRules

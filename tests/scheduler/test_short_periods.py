@@ -15,7 +15,7 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import usage_store
 from merkatd.database.scheduler import journal, period_store
 from merkatd.embedded.model.settings import HostSize
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.acting_settings import ActingSettings
 from merkatd.scheduler.base.settings import MarketRules, Rhythm
 from merkatd.scheduler.charging.charged_span import CYCLE_S, ChargedSpan

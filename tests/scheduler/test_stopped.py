@@ -12,9 +12,9 @@ from merkatd.cluster import Migrate, Plan, Snapshot
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.host_shares import LARGEST_LACK
+from merkatd.placement.changes.migration_waves import of_market
 from merkatd.placement.tabu.paper import MarketSettings
 from merkatd.placement.tabu.tabu import Objective, TabuSettings
-from merkatd.scheduler.phases.migration_waves import of_market
 from tests.lengths import SOAK
 from tests.placement.test_halves import begun, harm, host_after, tight
 
@@ -35,7 +35,7 @@ def stops(
 ) -> Iterator[list[Migrate]]:
     """Return partial executions of a plan: any part of each wave."""
     entry = strategy_named(name)
-    measure = entry.harm(entry.settings if settings is None else settings)
+    measure = entry.harm(entry.defaults if settings is None else settings)
     moves = plan.of(Migrate)
     ready = [step for step in begun(moves) if rng.random() < 0.8]  # the others lack memory
     planned = moves if entry.as_planned else ()
@@ -60,7 +60,7 @@ def test_a_plan_that_stops_at_any_point_leaves_no_cloud_worse(choice: str) -> No
     """`groups` has another measure: a partial plan may reach the value of the whole plan."""
     name, settings = CHOICES[choice]
     entry = strategy_named(name)
-    measure = entry.harm(entry.settings if settings is None else settings)
+    measure = entry.harm(entry.defaults if settings is None else settings)
     objective = Objective.ERROR if measure == LARGEST_LACK else Objective.SHORTFALL
     several = worse = 0
     for seed in CLOUDS:

@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Balloon, Deploy, Limit, Plan, VmState
 from merkatd.limits.limit_plan import LimitPlan
-from merkatd.scheduler.phases.act import _ready_and_late
+from merkatd.placement.changes.plan_changes import ready_steps
 from merkatd.scheduler.phases.decide import _on_hosts_that_answer
 from tests.scheduler.frontend import Frontend
 
@@ -64,7 +64,6 @@ def test_opennebula_gets_only_steps_without_an_open_predecessor() -> None:
     behind = Deploy(period=1, vm=3, host=0, reason="", after=(room.id,))
     late = Deploy(period=1, vm=4, host=1, reason="", after=(room.id, other.id))
     steps = {step.id: step for step in (room, other, first, behind, late)}
-    sent_before = {room.id: room, other.id: other}
-    ready, waiting = _ready_and_late(steps, sent_before, {room.id}, {other.id})
+    ready, waiting = ready_steps(steps.values(), {room.id}, {other.id})
     assert set(ready) == {first.id, behind.id}
     assert set(waiting) == {late.id}

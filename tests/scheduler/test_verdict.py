@@ -32,7 +32,10 @@ CREATE = Create(period=1, key="k", template="", owner=0, reason="")
 
 
 def seen(
-    at_s: float, state: VmState | None, host: int = -1, keys: Mapping[str, int] | None = None
+    at_s: float,
+    state: VmState | None,
+    host: int = -1,
+    keys: Mapping[tuple[str, int], int] | None = None,
 ) -> Observation:
     """Return an observation with VM 7 in this state on this host, or without it."""
     there = [] if state is None else [7]
@@ -67,7 +70,7 @@ def verdict(
     state: VmState | None,
     host: int = -1,
     after_s: float = 60.0,
-    keys: Mapping[str, int] | None = None,
+    keys: Mapping[tuple[str, int], int] | None = None,
 ) -> tuple[str, Verdicts]:
     """Return the judgement of one step that was sent some time before the observation."""
     stored = StoredStep(
@@ -146,16 +149,16 @@ def test_an_unreadable_vm_does_not_count_as_gone() -> None:
 
 def test_a_creation_is_found_by_its_key_or_given_up() -> None:
     """The VM has the key from the moment of its creation."""
-    assert verdict(CREATE, None, after_s=0.5, keys={"k": 7})[1].created == {CREATE.id: 7}
+    assert verdict(CREATE, None, after_s=0.5, keys={("k", 0): 7})[1].created == {CREATE.id: 7}
     assert verdict(CREATE, None, after_s=0.5)[0] == "waiting"
-    assert verdict(CREATE, None)[0] == "no VM with its key was seen"
+    assert verdict(CREATE, None)[0] == "no VM with its key and its owner was seen"
 
 
 def test_a_created_vm_without_its_owner_is_given_up_to_be_retried() -> None:
     """Creation and change of owner are two calls, and a crash can come between them."""
     other = replace(CREATE, owner=3)
-    assert verdict(CREATE, VmState.PENDING, keys={"k": 7})[1].created == {CREATE.id: 7}
-    outcome = verdict(other, VmState.PENDING, keys={"k": 7})
+    assert verdict(CREATE, VmState.PENDING, keys={("k", 0): 7})[1].created == {CREATE.id: 7}
+    outcome = verdict(other, VmState.PENDING, keys={("k", 3): 7})
     assert outcome[0] == "VM 7 was created, but does not belong to its owner yet"
     assert outcome[1].created == {}
 

@@ -5,10 +5,10 @@ import pytest
 
 from merkatd.cluster import Migrate
 from merkatd.embedded.model.settings import HostSize
-from merkatd.placement import STRATEGIES, strategy_named
+from merkatd.placement import strategy_named
+from merkatd.placement.changes.migration_waves import migration_waves
+from merkatd.placement.changes.withheld_moves import withheld_vms
 from merkatd.scheduler.base.settings import MarketRules
-from merkatd.scheduler.phases.migration_waves import migration_waves
-from merkatd.scheduler.phases.withheld_moves import withheld_vms
 from tests.lengths import SOAK, shorten
 from tests.placement.test_halves import tight
 from tests.scheduler.frontend import Frontend
@@ -74,14 +74,14 @@ def withheld_periods(seed: int, strategy: str) -> int:
     return waiting_periods
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", WAITING)
 def test_quotas_never_exceed_a_host_while_migrations_wait(name: str) -> None:
     """Neighbours get no part of the share of a VM that has not left."""
     seeds = WAITING[name][: shorten(3, 1)]
     assert sum(withheld_periods(seed, name) for seed in seeds) >= len(seeds)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", WAITING)
 def test_each_migration_without_a_predecessor_is_in_a_wave(name: str) -> None:
     """No plan is repeated in each period without ever starting."""
     entry = strategy_named(name)
@@ -91,9 +91,11 @@ def test_each_migration_without_a_predecessor_is_in_a_wave(name: str) -> None:
         snapshot = tight(seed)
         plan = entry.decide(snapshot).plan
         late = {step.vm for step in plan.of(Migrate) if step.after}
-        assert withheld_vms(world, snapshot, plan) == late
+        assert withheld_vms(world.markets, snapshot, plan) == late
         plans += len(
-            migration_waves(world, snapshot, plan, [step for step in plan if not step.after])
+            migration_waves(
+                world.markets, snapshot, plan, [step for step in plan if not step.after]
+            )
         )
     assert plans >= 5
     frontend.close()

@@ -9,6 +9,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
+from merkatd.base.hourly_prices import hourly_price
 from merkatd.currency.settings import MoneySettings
 from merkatd.service.base.callers import LOCAL, Caller
 from merkatd.service.base.errors import NotPermittedError, UnknownObjectError
@@ -42,7 +43,9 @@ def test_prices_are_the_same_everywhere(asked: Interfaces) -> None:
         rows = asked.control("price")
         assert present == [{name: row[name] for name in present[0]} for row in rows]
         page = text_of(asked, login, "/prices")
-        assert all(credits_text(row["cpu"] * 100) in page for row in history)
+        interval_s = asked.control("status")["interval_s"]
+        prices = [hourly_price(row["cpu"], "cpu", interval_s) for row in history]
+        assert all(price is not None and credits_text(price) in page for price in prices)
 
 
 @pytest.mark.parametrize("login", [SESSION, ANN])

@@ -163,7 +163,7 @@ def test_services_check_rights_for_every_interface(asked: Orders) -> None:
 
 def test_the_mode_and_its_plan_are_the_same_everywhere(asked: Orders) -> None:
     """One interface sets the mode, all show it, and errors have the same text."""
-    assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
+    assert asked.page(SESSION, "/daemon/mode", mode="ask").status == 303
     shown = asked.control("mode")
     mode, _ = asked.call(SESSION, "merkat.mode.info")
     assert mode == {name: without_none(shown)[name] for name in mode}
@@ -189,15 +189,17 @@ def test_the_mode_and_its_plan_are_the_same_everywhere(asked: Orders) -> None:
 def test_pauses_and_drained_hosts_are_the_same_everywhere(asked: Orders) -> None:
     """One interface gives the order, the others show it; a tenant may not."""
     assert asked.call(ANN, "merkat.daemon.pause")[1] == Code.AUTHORIZATION
-    assert asked.page(ANN, "/orders/pause", plan="").status == 404
+    assert asked.page(ANN, "/daemon/pause", plan="").status == 404
     assert asked.call(SESSION, "merkat.daemon.pause") == ({"changed": True}, 0)
     assert asked.control("status")["paused"] is True
     assert "Paused" in asked.page(ANN, "/").body.decode()
-    assert asked.page(SESSION, "/orders/resume", plan="").status == 303
+    assert asked.page(SESSION, "/daemon/resume", plan="").status == 303
     assert asked.call(ANN, "merkat.daemon.info")[0]["paused"] is False
     assert asked.page(SESSION, "/hosts/0/drain", plan="").status == 303
     assert asked.control("status")["drained_hosts"] == [0]
     assert asked.control("undrain", host="0")["changed"] is True
+    origins = [order["origin"].partition(" from ")[0] for order in asked.control("orders")]
+    assert origins == ["control socket", "web page", "web page", "XML-RPC"]
 
 
 def test_an_order_renews_the_pages_that_show_it(asked: Orders) -> None:
@@ -217,7 +219,7 @@ def test_an_order_renews_the_pages_that_show_it(asked: Orders) -> None:
     assert messages == {"ann": [], "bob": [], "root": []}
     assert asked.page(ANN, f"{at}/change", performance="3").status == 303
     assert [len(messages[name]) for name in ("ann", "bob", "root")] == [1, 0, 1]
-    assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
+    assert asked.page(SESSION, "/daemon/mode", mode="ask").status == 303
     assert [len(messages[name]) for name in ("ann", "bob", "root")] == [2, 1, 2]
 
 

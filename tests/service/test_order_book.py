@@ -11,7 +11,7 @@ from merkatd.api.xmlrpc.errors import Code
 from merkatd.cluster.columns import NO_MARKET
 from merkatd.cluster.orders import OrderOutcome
 from merkatd.database.scheduler import limit_order_store
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.service.base.callers import LOCAL
 from tests.service.interfaces import Interfaces
 from tests.service.stated_limit_orders import ANN, BOB, SET, other, view_of, without_orders, write

@@ -17,7 +17,7 @@ from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import limit_order_store
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.service.base.errors import InvalidRequestError
 from tests.scheduler.frontend import SESSION

@@ -138,3 +138,57 @@ def test_a_worker_that_is_killed_changes_no_row(dask: DaskCluster, tmp_path: Pat
     assert rows == local
     assert list(rows) == list(local)
     assert run_on(dask, tmp_path / "after.jsonl") == {dask.workers[1].pid}
+
+
+CENTER = """
+name = "small"
+systems = ["first-fit", "tabu"]
+seeds = 4
+span = "1h"
+[[hosts]]
+count = 6
+cores = 8
+memory_mib = 65536
+[[workload]]
+requests = 60
+"""
+
+
+def test_no_run_of_a_scenario_file_is_lost_with_a_worker(
+    dask: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`merkatd experiment run FILE --cluster ADDRESS` while a worker is killed: the same rows."""
+    (tmp_path / "small.toml").write_text(CENTER)
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-m", "merkatd.cli", "experiment", "run", "small.toml"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}
+    local = subprocess.run(
+        [*command, "--output", "local", "--processes", "1"],
+        env=environment,
+        check=True,
+        timeout=600,
+    )
+    assert local.returncode == 0
+    address, rows = dask.address, tmp_path / "cluster" / "small"
+    with (tmp_path / "run.log").open("wb") as log:
+        run = subprocess.Popen(
+            [*command, "--output", "cluster", "--cluster", address],
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            deadline = time.monotonic() + 10 * _DEADLINE_S
+            while run.poll() is None and not any(rows.glob("*.jsonl")):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            assert run.poll() is None, "a worker is killed while runs are missing"
+            end(dask.workers[0])
+            assert run.wait(timeout=600) == 0, (tmp_path / "run.log").read_text()
+        finally:
+            run.kill()
+            run.wait()
+    assert (rows / "columns.csv").read_text() == (
+        tmp_path / "local" / "small" / "columns.csv"
+    ).read_text()
+    assert not (rows / "failure.txt").exists()

@@ -1,12 +1,18 @@
 """Scenario files: their meaning, and their errors."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from merkatd.cli import main
-from simulator.scenario import ScenarioError, scenario_of
+from merkatd.placement.contract import Allocation, Charge
+from merkatd.placement.registry import STRATEGIES
+from simulator.model.simulated_cloud import HPC2N
+from simulator.scenario import scenario_of
+from simulator.scenarios.scenario_values import ScenarioError
 from simulator.workloads.job_applications import TenantKind
 
 SMALL = """
@@ -104,7 +110,7 @@ def test_a_trace_is_relative_to_its_scenario(tmp_path: Path) -> None:
         ('[[application]]\nrun = "1h"\n', "deadline: is missing"),
         ('[[application]]\nrun = "0s"\ndeadline = "1h"\n', "a time above 0"),
         ('[[application]]\nrun = "1h"\ndeadline = "2h"\ntasks = 500\n', "the cloud's cores, 240"),
-        ('[cloud]\nstrategy = "best"\n[[workload]]\n', "tabu"),
+        ('[cloud]\nstrategy = "nearest"\n[[workload]]\n', "tabu"),
         ("[cloud", "Expected ']'"),
     ],
 )
@@ -133,3 +139,28 @@ def test_the_scenario_in_the_documents_is_valid(tmp_path: Path) -> None:
     _, _, behind = page.read_text().partition("```toml\n")
     scenario = scenario_of(write_scenario(tmp_path, behind.partition("```")[0]))
     assert len(scenario.applications(0, 1.0)) == 161
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutPrices:
+    """Settings of a strategy to which prices mean nothing."""
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"allocates": Allocation.OWN},
+        {"charges": Charge.NONE},
+        {"settings": WithoutPrices},
+    ],
+)
+def test_strategies_without_prices_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: dict[str, Any]
+) -> None:
+    """Simulated platforms bid; the message names the strategies that sell shares."""
+    known = cast("dict[str, Any]", STRATEGIES)
+    monkeypatch.setitem(known, "other", replace(STRATEGIES["tabu"], name="other", **declared))
+    with pytest.raises(ScenarioError, match="tabu"):
+        scenario_of(write_scenario(tmp_path, '[cloud]\nstrategy = "other"\n[[workload]]\n'))
+    with pytest.raises(ValueError, match="it sells no shares for prices; expected one of tabu"):
+        replace(HPC2N, strategy="other")

@@ -105,9 +105,13 @@ def _seconds(text: str) -> float:
 
 
 def test_a_text_with_too_many_values_is_refused() -> None:
-    """The message says how many there may be; as many are read."""
+    """The message says how many there may be; as many are read. Empty values count, too."""
     assert len(parse("A=1 " * 5, 5).attributes) == 5
     with pytest.raises(ParseError, match="more than 5 values"):
         parse("A=1 " * 6, 5)
     with pytest.raises(ParseError, match="more than 5 values"):
         parse("A=[" + "B=1," * 6 + "C=1]", 5)
+    with pytest.raises(ParseError, match="more than 5 values"):
+        parse("A=\n" * 6, 5)
+    with pytest.raises(ParseError, match="more than 5 values"):
+        parse("A=[]\n" * 6, 5)

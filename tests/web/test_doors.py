@@ -140,7 +140,7 @@ class TestForgery:
     def test_get_requests_change_nothing(self, site: PageSite) -> None:
         """Orders have no address that a link could use."""
         browser = site.browser(site.admin)
-        for path in ("/orders/pause", "/hosts/0/drain", "/vms/0/bid", "/sign-out"):
+        for path in ("/daemon/pause", "/hosts/0/drain", "/vms/0/bid", "/sign-out"):
             assert browser.get(path).status == 404
         assert site.order("status")["paused"] is False
 
@@ -149,7 +149,7 @@ class TestAnswers:
     def test_every_answer_has_all_security_headers(self, site: PageSite) -> None:
         """Files, rejections and errors have them too."""
         unknown = site.browser()
-        some = [("GET", "/"), ("POST", "/orders/pause"), ("GET", "/live"), ("POST", "/sign-in")]
+        some = [("GET", "/"), ("POST", "/daemon/pause"), ("GET", "/live"), ("POST", "/sign-in")]
         for method, path in [*some, ("GET", "/nowhere"), ("GET", "/files/page.css")]:
             answer = unknown.ask(method, path, {} if method == "POST" else None)
             for name, value in HEADERS.items():

@@ -35,7 +35,7 @@ class TestBids:
         bob = site.browser(BOB)
         quote = bob.post("/vms/1/quote", cpu="7.5", memory="")
         assert quote.status == 200
-        assert "7.50" in quote.text
+        assert "7.5" in quote.text
         assert site.order("bid", vm="1")["resources"][0]["old"] == 6
         assert bob.post("/vms/1/bid", cpu="7.5").place == "/vms/1"
         assert site.order("bid", vm="1")["resources"][0]["old"] == 7.5
@@ -141,17 +141,17 @@ class TestOrders:
     def test_an_administrator_gives_orders(self, site: PageSite) -> None:
         """Each order can be revoked by another one."""
         admin = site.browser(site.admin)
-        assert admin.post("/orders/pause").place == "/orders"
+        assert admin.post("/daemon/pause").place == "/daemon"
         assert site.order("status")["paused"] is True
         assert "Paused" in admin.get("/").text
-        assert admin.post("/orders/resume").place == "/orders"
+        assert admin.post("/daemon/resume").place == "/daemon"
         assert admin.post("/hosts/0/drain").place == "/hosts/0"
         assert site.order("status")["drained_hosts"] == [0]
         assert admin.post("/hosts/0/undrain").place == "/hosts/0"
-        assert admin.post("/orders/mode", mode="dry").place == "/orders"
+        assert admin.post("/daemon/mode", mode="dry").place == "/daemon"
         assert "it carries out nothing" in admin.get("/").text
-        assert admin.post("/orders/mode", mode="some").status == 422
-        assert admin.post("/orders/mode", mode="on").place == "/orders"
+        assert admin.post("/daemon/mode", mode="some").status == 422
+        assert admin.post("/daemon/mode", mode="on").place == "/daemon"
 
     def test_a_plan_waits_for_approval(self, site: PageSite) -> None:
         """Ticked steps are left out, and an outdated plan cannot be approved."""
@@ -191,7 +191,7 @@ class TestOrders:
 
 def set_mode_ask(site: PageSite, admin: Browser) -> None:
     """Set the mode `ask`, and wait until the present period has ended."""
-    assert admin.post("/orders/mode", mode="ask").place == "/orders"
+    assert admin.post("/daemon/mode", mode="ask").place == "/daemon"
     wait_for_periods(site, 2)
 
 

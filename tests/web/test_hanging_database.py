@@ -98,7 +98,7 @@ def test_sign_in_and_orders_are_answered(frozen: tuple[PageSite, Browser, Browse
         answer = ask_soon(bob, "POST", "/vms/1/bid", cpu="3")
         assert answer.status == 503
         assert "The database does not answer." in answer.text
-    assert ask_soon(admin, "POST", "/orders/pause").status == 503
+    assert ask_soon(admin, "POST", "/daemon/pause").status == 503
 
 
 def test_pages_recover_after_the_hang(

@@ -132,7 +132,7 @@ def test_a_sign_in_form_is_short(page: Page) -> None:
 def test_only_templates_and_plans_may_be_long(page: Page) -> None:
     """All other forms of signed-in users are rejected unparsed beyond some KiB."""
     token = page.sessions.begin(_LOGIN, 5)
-    for path in ("/vms/1/bid", "/sign-out", "/platforms/1/change", "/orders/mode"):
+    for path in ("/vms/1/bid", "/sign-out", "/platforms/1/change", "/daemon/mode"):
         assert page.post(path, large(MOST_FORM_BYTES + 1), token) == 413
     assert page.post("/nothing", large(MOST_FORM_BYTES + 1), token) == 404
     assert page.read == []

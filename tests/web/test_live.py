@@ -39,7 +39,7 @@ def test_an_order_is_announced_to_other_pages(site: PageSite) -> None:
             assert ann.post(f"/vms/{site.vm}/quote", cpu="3").status == 200
             assert ann.post("/vms/0/bid", cpu="2").status == 303
             assert ann.post(f"/platforms/{site.platform}/quote", budget="100").status == 200
-            assert admin.post("/orders/resume").status == 303
+            assert admin.post("/daemon/resume").status == 303
             events = []
             while b"event: period\n" not in events:
                 line = stream.readline()

@@ -10,7 +10,7 @@ from merkatd.service.base.callers import Caller
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.market.balance_history import BalanceChanges, BalanceHistory
-from merkatd.web.pages.history_panels import tenant_charts
+from merkatd.web.layout.history_panels import tenant_charts
 
 
 def test_a_users_long_reads_take_turns() -> None:
@@ -34,7 +34,7 @@ def test_a_users_long_reads_take_turns() -> None:
     def visit(uid: int) -> None:
         caller = Caller(Identity(uid, "ann", frozenset({1}), 1), "")
         here: Any = SimpleNamespace(
-            moments=[], house=house, read=read, id=uid, uid=uid, caller=caller
+            chart_moments=[], house=house, read=read, id=uid, uid=uid, caller=caller
         )
         ensureDeferred(tenant_charts(here)).addBoth(results.append)
 

@@ -13,7 +13,7 @@ from merkatd.scheduler.base.settings import MarketRules
 from merkatd.service.market.stated_orders import BookedOrder
 from merkatd.web.base.form_reader import Form
 from merkatd.web.layout.html import Part, WrongInputError, joined
-from merkatd.web.layout.page_frame import ROWS
+from merkatd.web.layout.row_lists import ROWS
 from merkatd.web.pages import limit_order_pages, visible_rows
 
 ORDERS = 1_000
@@ -30,6 +30,7 @@ def book_page(monkeypatch: Any, **query: str) -> str:
         return book if key[0] == "limit order book" else []
 
     monkeypatch.setattr(limit_order_pages, "page_in_frame", in_frame)
+    monkeypatch.setattr(limit_order_pages, "busy_markets", lambda _: {MarketRules().name})
     book = [
         BookedOrder(height=1.0, limit=float(10_000 + number), runs=False, bundle={"cpu": 100.0})
         for number in range(ORDERS)

@@ -12,7 +12,7 @@ from merkatd.service.platforms import PlatformVm
 from merkatd.web.base.form_reader import Form
 from merkatd.web.base.responses import BrowserRequest
 from merkatd.web.layout.html import joined
-from merkatd.web.layout.page_frame import ROWS
+from merkatd.web.layout.row_lists import ROWS
 from merkatd.web.pages import period_pages, platform_pages
 from merkatd.web.pages.period_pages import TenantShares, shares_of
 

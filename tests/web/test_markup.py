@@ -7,9 +7,10 @@ from html import unescape
 import numpy as np
 import pytest
 
+from merkatd.base.quantities import duration_text
 from merkatd.service.market.step_history import StepRow
 from merkatd.web.layout.html import Markup, compact, element
-from merkatd.web.layout.widgets import bar, credits_text, duration_text, percent, steps_table
+from merkatd.web.layout.widgets import bar, credits_text, percent, steps_table
 from merkatd.web.pages.row_tables import vms_table
 from tests.web.presents import view_of
 
@@ -71,9 +72,9 @@ def test_numbers_are_short() -> None:
     """They are short, but a small number is never shown as zero."""
     assert [credits_text(amount) for amount in (None, 0.0, 0.00123, 1.5, 12345.6)] == [
         "\N{EN DASH}",
-        "0.00",
+        "0",
         "0.00123",
-        "1.50",
+        "1.5",
         "12,346",
     ]
     assert [duration_text(seconds) for seconds in (0, 59, 61, 3600, 7300, 90_000)] == [

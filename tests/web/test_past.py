@@ -180,7 +180,7 @@ class TestServed:
             return any(row["id"] == vm and row["state"] == "RUNNING" for row in site.order("vms"))
 
         until(runs, "a VM that runs")
-        site.opennebula(BOB, "one.vm.action", "terminate-hard", vm)
+        site.terminate(BOB, vm)
         until(lambda: "This VM no longer exists." in bob.get(f"/vms/{vm}").text, "its end")
         assert bob.get(f"/vms/{vm}").charts["charts"]
         assert site.browser(ANN).get(f"/vms/{vm}").status == 404

@@ -11,6 +11,7 @@ from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import TooManyOrdersError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.order_limits import OrderCounts
+from merkatd.service.base.turns import FairTurns
 from merkatd.web.base.routes import PageRequest
 from merkatd.web.pages import platform_form_pages
 
@@ -29,6 +30,9 @@ class Page:
         async def begun(*_: Any, **__: Any) -> Any:
             raise BegunError
 
+        async def no_problems(_: str) -> list[str]:
+            return []
+
         async def row(_: Any) -> Any:
             return SimpleNamespace(id=7, name="weather")
 
@@ -36,7 +40,10 @@ class Page:
         self.house: Any = SimpleNamespace(
             orders=OrderCounts(Clock(), 3.0),
             sign_ins=SimpleNamespace(ask=begun),
-            require_platforms=lambda: SimpleNamespace(try_submit=begun, try_update=begun),
+            long_reads=FairTurns(2, per_key=1),
+            require_platforms=lambda: SimpleNamespace(
+                try_submit=begun, try_update=begun, problems=no_problems
+            ),
         )
 
     def outcome(self, function: Any, user: Identity, **form: str) -> type[BaseException]:

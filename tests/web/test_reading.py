@@ -88,4 +88,4 @@ def test_the_longest_form_is_parsed_in_milliseconds(text: bytes) -> None:
         fields_of(b"a=" + text[:_N])
         return time.thread_time() - began_s
 
-    assert min(took_s() for _ in range(5)) < 0.015
+    assert min(took_s() for _ in range(5)) < 0.05

@@ -59,5 +59,5 @@ def test_an_administrator_sees_everything(site: PageSite) -> None:
     admin = site.browser(site.admin)
     drawn = [vm for host in admin.get("/").hosts for vm in host["vms"]]
     assert {owner for _, _, owner, _, _ in drawn} == {site.users["ann"], site.users["bob"]}
-    for path in ("/", "/hosts", "/hosts/0", "/vms", "/vms/0", "/tenants", "/orders", "/plan"):
+    for path in ("/", "/hosts", "/hosts/0", "/vms", "/vms/0", "/tenants", "/daemon", "/plan"):
         assert admin.get(path).status == 200, path

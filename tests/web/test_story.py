@@ -40,19 +40,27 @@ class TestStory:
             prices(0.02, None, 0.05),
             {3: "bob"},
             of_all=True,
+            interval_s=60.0,
         )
         assert text == (
-            "A core costs 5.00 credits a period, 2.5 times as much as one period ago."
-            " Two tenants share 13 cores; bob gets most, 10 cores, and pays 10.00 credits a period."
+            "CPU costs 300 credits per core-hour, 2.5 times as much as one period ago."
+            " Two tenants share 13 cores; bob gets most, 10 cores, and pays 10 credits a period."
             " One of two deadlines will be met; late: bob."
         )
 
     def test_a_tenant_reads_about_itself(self) -> None:
         """It has the tenant's share and cost, and how long credits last."""
-        text = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
+        text = story(
+            [tenant("ann", 100.0, 3600.0)],
+            [GOAL],
+            prices(0.05, 0.01),
+            {},
+            of_all=False,
+            interval_s=60.0,
+        )
         assert text == (
-            "A core costs 1.00 credits a period, 80% less than one period ago. You get 1 core and"
-            " 2.00 GiB for 1.00 credits a period, which your credits last for 1 h."
+            "CPU costs 60 credits per core-hour, 80% less than one period ago. You get 1 core and"
+            " 2.00 GiB for 1 credits a period, which your credits last for 1 h."
             " The deadline will be met."
         )
 
@@ -72,15 +80,15 @@ class TestStory:
         self, tenants: list[dict[str, Any]], of_all: bool, expected: str
     ) -> None:
         """The sentences mention only existing data."""
-        assert story(tenants, [], [], {}, of_all=of_all) == expected
+        assert story(tenants, [], [], {}, of_all=of_all, interval_s=60.0) == expected
 
     def test_a_stable_price_has_no_comparison(self) -> None:
         """With several markets, no single price is shown as the price of all."""
-        assert story([], [], prices(0.05, 0.055), {}, of_all=False).startswith(
-            "A core costs 5.50 credits a period. "
+        assert story([], [], prices(0.05, 0.055), {}, of_all=False, interval_s=60.0).startswith(
+            "CPU costs 330 credits per core-hour. "
         )
         two = [*prices(0.05), *prices(0.1, market="other")]
-        assert "core" not in story([], [], two, {}, of_all=False)
+        assert "CPU" not in story([], [], two, {}, of_all=False, interval_s=60.0)
 
 
 class TestDeadlines:

@@ -10,9 +10,9 @@ from merkatd.fleets.vm_template_text import TemplateError, size, template_proble
 from merkatd.opennebula.pools.vm_pool import read_page
 from merkatd.opennebula.pools.vm_templates import _wants
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
+from merkatd.platforms.declarations.template_time import moment_of_text
 from merkatd.platforms.lifecycle.template_reader import (
     MAX_TEMPLATE_LENGTH,
-    moment_of_text,
     read_template,
 )
 from merkatd.service.groups import LONGEST_TEMPLATE
@@ -140,6 +140,8 @@ VM_TEMPLATE = Parser(
     ),
     known=(
         ("", "A=1\n", ""),
+        ("", "A=\n", ""),
+        ("", "A=[]\n", ""),
         ("", " ", ""),
         ("", "\n", ""),
         ("", "#\n", ""),

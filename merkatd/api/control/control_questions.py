@@ -12,6 +12,7 @@ from merkatd.api.control.limit_order_questions import LimitOrderQuestions
 from merkatd.api.control.listing_questions import ListingQuestions
 from merkatd.api.control.market_questions import MarketQuestions
 from merkatd.api.control.platform_questions import PlatformQuestions
+from merkatd.api.control.report_questions import ReportQuestions
 from merkatd.base.quantities import quoted_value
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.errors import InvalidRequestError
@@ -41,6 +42,7 @@ class DaemonQuestions:
             **LimitOrderQuestions(services).known,
             **ControlQuestions(services).known,
             **AccountQuestions(services.accounts).known,
+            **ReportQuestions(services).known,
         }
         if services.platforms is not None:
             known |= PlatformQuestions(services, services.platforms).known
@@ -50,8 +52,10 @@ class DaemonQuestions:
         """Return the answer to the question of this name. Raise RequestError."""
         function = self._known.get(question)
         if function is None:
-            known = ", ".join(sorted(self._known))
-            raise InvalidRequestError(f"unknown question {quoted_value(question)}; known: {known}")
+            raise InvalidRequestError(
+                f"unknown question {quoted_value(question)}: the daemon and the command must have"
+                " the same version"
+            )
         return await function(arguments)
 
     async def _overview(self, _arguments: Arguments) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from typing import Any
 
 from merkatd.api.values.order_arguments import skipped_steps
 from merkatd.api.values.plain_values import members
-from merkatd.service.base.arguments import Arguments, order_author, text, whole
+from merkatd.base.quantities import LATEST_S
+from merkatd.protocol.control_messages import ORDER_KINDS
+from merkatd.service.base.arguments import Arguments, number, one_of, order_author, text, whole
 from merkatd.service.base.callers import LOCAL, Caller
 from merkatd.service.daemon_control import HostOrder
 from merkatd.service.services import DaemonServices
@@ -22,6 +24,7 @@ class ControlQuestions:
     def __init__(self, services: DaemonServices) -> None:
         self._daemon = services.daemon
         self._modes = services.modes
+        self._strategies_service = services.strategies
         self.known = {
             "status": self.status,
             "pause": self._pause,
@@ -29,11 +32,13 @@ class ControlQuestions:
             "drain": self._drain,
             "undrain": self._undrain,
             "snapshot": self._snapshot,
+            "strategies": self._strategies,
             "mode": self._mode,
             "standing_plan": self._standing,
             "approve_plan": self._approve,
             "refuse_plan": self._refuse,
             "differences": self._differences,
+            "orders": self._orders,
         }
 
     async def status(self, _arguments: Arguments) -> Row:
@@ -62,6 +67,10 @@ class ControlQuestions:
         """Return the snapshot of the latest decision as JSON text."""
         return await self._daemon.snapshot(LOCAL)
 
+    async def _strategies(self, _arguments: Arguments) -> list[Row]:
+        """Return what each strategy declares, its settings by market, and what the cloud lacks."""
+        return [members(each) for each in self._strategies_service.strategies(LOCAL)]
+
     async def _mode(self, arguments: Arguments) -> Row:
         """Return the mode; if `to` is given, change to that mode first."""
         wanted, changed = text(arguments, "to"), False
@@ -84,6 +93,17 @@ class ControlQuestions:
         return members(
             await self._modes.refuse(LOCAL, order_author(arguments), arguments.get("plan"))
         )
+
+    async def _orders(self, arguments: Arguments) -> list[Row]:
+        """Return administrators' orders, newest first, by kind, host or time."""
+        orders = await self._daemon.orders(
+            LOCAL,
+            whole(arguments, "limit") or _FEW,
+            one_of(arguments, "kind", ORDER_KINDS),
+            number(arguments, "since_s", LATEST_S),
+            text(arguments, "host"),
+        )
+        return [members(order) for order in orders]
 
     async def _differences(self, arguments: Arguments) -> Row:
         """Return another scheduler's placements and moves, newest first, with Merkat's choices."""

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from merkatd.api.values.listing_rows import application_row, host_row, vm_row
 from merkatd.api.values.market_rows import Row, flat_row
 from merkatd.api.values.plan_rows import plan_row
 from merkatd.protocol.control_messages import KINDS, STATES
@@ -11,7 +12,6 @@ from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodView, as_id, host_row_named, vm_named
 from merkatd.service.market.limit_view import LimitRow
-from merkatd.service.market.listings import ApplicationUse, HostUse, ListedHost, ListedVm
 from merkatd.service.market.step_history import DEFAULT_STEPS, StepQuery
 from merkatd.service.services import DaemonServices
 
@@ -39,17 +39,17 @@ class ListingQuestions:
     async def _hosts(self, _arguments: Arguments) -> list[Row]:
         """Return every host with its capacity, allocations, bids and last observed use."""
         return await self._rows(
-            await self._services.listings.hosts(LOCAL, await self._now()), _host
+            await self._services.listings.hosts(LOCAL, await self._now()), host_row
         )
 
     async def _vms(self, _arguments: Arguments) -> list[Row]:
         """Return every VM with its host, bids, allocations, cost, and the message to its owner."""
-        return await self._rows(await self._services.listings.vms(LOCAL, await self._now()), _vm)
+        return await self._rows(await self._services.listings.vms(LOCAL, await self._now()), vm_row)
 
     async def _applications(self, _arguments: Arguments) -> list[Row]:
         """Return every application, and for each tenant its VMs outside of applications."""
         applications = await self._services.listings.applications(LOCAL, await self._now())
-        return await self._rows(applications, _application)
+        return await self._rows(applications, application_row)
 
     async def _accounts(self, _arguments: Arguments) -> list[Row]:
         """Return every tenant's balance in credits."""
@@ -120,46 +120,6 @@ class ListingQuestions:
             return vm_named(snapshot, wanted)
         hosts = snapshot.hosts
         return int(hosts.id[host_row_named(hosts.id, hosts.name, wanted)])
-
-
-def _host(host: ListedHost) -> Row:
-    use = host.use or HostUse(0, None)
-    columns: Row = {
-        "id": host.id,
-        "name": host.name,
-        "state": host.state,
-        "market": host.market,
-        "vms": use.vms,
-        "note": use.note,
-    }
-    for name, capacity in host.capacity.items():
-        columns[name] = capacity
-        columns[f"given_{name}"] = use.given[name]
-        columns[f"bids_{name}"] = use.bids[name]
-        columns[f"used_{name}"] = use.used[name]
-    return columns
-
-
-def _vm(vm: ListedVm) -> Row:
-    columns = flat_row(vm)
-    del columns["amounts"]
-    for name, amount in vm.amounts.items():
-        columns[name] = amount.share
-        columns[f"bid_{name}"] = amount.bid
-        columns[f"floor_{name}"] = amount.floor
-        columns[f"cap_{name}"] = amount.cap
-        columns[f"first_{name}"] = amount.first
-        columns[f"held_{name}"] = amount.held
-    return columns
-
-
-def _application(application: ApplicationUse) -> Row:
-    columns = flat_row(application)
-    del columns["shares"], columns["bids"]
-    for name, share in application.shares.items():
-        columns[name] = share
-        columns[f"bid_{name}"] = application.bids[name]
-    return columns
 
 
 def _limits(limits: LimitRow) -> Row:

@@ -141,11 +141,17 @@ class Admission:
         self._strangers = FairTurns(few, per_key=_half(few), waiting=_WAITING_STRANGERS)
         self._familiar = FairTurns(few, per_key=_half(few))
         self.turns = self._new_turns()
+        self.way = "XML-RPC"
+        """The name of the interface, for records."""
 
-    def apart(self) -> "Admission":
-        """Return the same limits with separate turns, so that a port can't fill another's turns."""
+    def apart(self, way: str = "XML-RPC") -> "Admission":
+        """Return the same limits with separate turns, so that a port can't fill another's turns.
+
+        `way` is the name of the other port's interface, for records.
+        """
         other = copy(self)
         other.turns = self._new_turns()
+        other.way = way
         return other
 
     def wait_s(self, address: str, size: int = 0) -> float:
@@ -189,7 +195,8 @@ class Admission:
             # A flood of calls counts for its address too, also from a known user.
             self._addresses.fine(address, now_s, 1.0)
         _allow(wait_s, f"calls of user {identity.uid}")
-        return await self.turns.run(identity.uid, lambda: work(Caller(identity, session)))
+        caller = Caller(identity, session, origin=f"{self.way} from {address}")
+        return await self.turns.run(identity.uid, lambda: work(caller))
 
     async def _identified(self, session: str, address: str) -> Identity:
         if self._sign_ins.is_known(session):

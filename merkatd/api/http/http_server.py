@@ -167,7 +167,9 @@ def opened(
     except CannotListenError as error:
         why = error.socketError.strerror
         at = f"{settings.address}:{settings.port}"
-        raise NotServedError(f"{section}.port: {at}: {why}") from None
+        raise NotServedError(
+            f"{section}.port: {at}: {why}; choose another port, or end the program that uses it"
+        ) from None
     # Connections inherit this bound. The system's default allows several MiB per connection.
     port.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
     return ListeningPort(port, factory, context)

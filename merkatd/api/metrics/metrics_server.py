@@ -122,4 +122,7 @@ def listen(
         return reactor.listenTCP(port, pages, interface=address)
     except CannotListenError as error:
         why = error.socketError.strerror
-        raise PortError(f"metrics.port: {address}:{port}: {why}") from None
+        raise PortError(
+            f"metrics.port: {address}:{port}: {why}; choose another port, or end the program that"
+            " uses it"
+        ) from None

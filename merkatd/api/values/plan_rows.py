@@ -13,8 +13,11 @@ def plan_row(preview: PlanPreview) -> Row:
     columns["resources"] = list(preview.resources)
     columns["steps"] = [_step_row(step) for step in preview.steps]
     columns["reasons"] = {str(vm): reason for vm, reason in preview.reasons.items()}
+    columns["messages"] = {str(vm): message for vm, message in preview.messages.items()}
     columns["markets"] = {name: flat_row(market) for name, market in preview.markets.items()}
     columns["vms"] = [flat_row(vm) for vm in preview.vms]
+    columns["wishes"] = [asdict(wish) for wish in preview.wishes]
+    columns["left_hosts"] = {str(host): why for host, why in preview.left_hosts.items()}
     del columns["under_way"], columns["overfull"]
     if preview.under_way is not None:
         columns["under_way"] = [flat_row(step) for step in preview.under_way]

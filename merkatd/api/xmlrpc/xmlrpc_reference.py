@@ -13,6 +13,8 @@ PAGE = "docs/xmlrpc.md"
 _HEAD = """\
 # The XML-RPC interface
 
+For tenants that write programs. At the end a program of yours calls the daemon, in any language.
+
 Tenants and administrators call the daemon over XML-RPC, at the path `/RPC2`. As in OpenNebula, the
 first argument of each call is the session string: `user:password` or `user:token`. OpenNebula
 checks it. The file `merkat_xmlrpc` in the daemon's state directory contains the address. The

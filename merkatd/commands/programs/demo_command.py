@@ -7,9 +7,15 @@ import sys
 from dataclasses import replace
 
 from merkatd.base.clock import asyncio_reactor
+from merkatd.commands.programs.strategy_files import (
+    StrategyFileError,
+    strategy_argument,
+    strategy_of,
+)
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.demo.demo_script import of_this_machine
-from merkatd.demo.demo_site import DemoOptions
+from merkatd.demo.demo_options import DemoOptions, of_this_machine
+from merkatd.demo.screen.terminal_colours import is_able_to_draw
+from merkatd.placement import STRATEGIES
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +31,8 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
         type=_above_zero,
         default=usual.seconds,
         metavar="N",
-        help=f"end after N seconds (default: {usual.seconds:g})",
+        help="end after N seconds, without the start; on a machine that is too slow for the speed,"
+        f" they last longer (default: {usual.seconds:g})",
     )
     parser.add_argument(
         "--seed",
@@ -51,6 +58,14 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
         f" {usual.hosts})",
     )
     parser.add_argument(
+        "--strategy",
+        type=strategy_argument,
+        default=usual.strategy,
+        metavar="NAME|FILE.py",
+        help=f"the strategy that places the VMs: one of {', '.join(STRATEGIES)}, or a file of"
+        f" Python with a new one (default: {usual.strategy})",
+    )
+    parser.add_argument(
         "--hypervisor",
         choices=("embedded", "libvirt"),
         default="embedded",
@@ -61,6 +76,9 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run the demo; return 0 if it ended by itself or with Ctrl-C."""
+    plain = arguments.plain or not sys.stdout.isatty() or not is_able_to_draw(os.environ)
+    sys.stdout.write(_INTRODUCTION)
+    sys.stdout.flush()
     reactor = asyncio_reactor()
     # These modules import the reactor, so it must be installed first.
     from merkatd.demo.demo_program import show  # noqa: PLC0415
@@ -68,19 +86,28 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
     try:
         options = _options(arguments)
-    except GuestsError as error:
+    except (GuestsError, StrategyFileError) as error:
         sys.stderr.write(f"merkatd demo: {error}\n")
         return 1
-    return show(reactor, options, sys.stdout, plain=arguments.plain or not sys.stdout.isatty())
+    return show(reactor, options, sys.stdout, plain=plain)
+
+
+_INTRODUCTION = """\
+Merkat's demo: tenants bid for the CPU and memory of a simulated cloud. Once in a simulated minute
+Merkat computes prices and shares from the bids, and places the VMs.
+Loading the program, which takes a few seconds ...
+"""
+"""The first lines, written before the imports that take time."""
 
 
 def _options(arguments: argparse.Namespace) -> DemoOptions:
-    """Return the options. Raise GuestsError if this machine can't run the real guests asked for."""
+    """Return the options. Raise GuestsError or StrategyFileError if they are impossible."""
     options = DemoOptions(
         seconds=arguments.seconds,
         seed=arguments.seed,
         speed=arguments.speed,
         hosts=arguments.hosts,
+        strategy=strategy_of(arguments.strategy),
     )
     if arguments.hypervisor == "embedded":
         return options
@@ -140,8 +167,10 @@ DEMO = Verb(
 `merkatd demo`: watch tenants with bids and deadlines divide a cloud by price.
 
 The demo runs the daemon on the embedded cloud, in a temporary directory that it removes at the end.
-A simulated minute takes a second. While the demo runs, all other commands work from a second
-terminal with the --config that it shows. It ends by itself, or with Ctrl-C.
+A simulated minute takes a second; on a machine that is too slow for that, the simulated time waits
+for the daemon. While the demo runs, all other commands work from a second
+terminal with the --config that it shows. It ends by itself, with Ctrl-C,
+or when the program that started it ends, unless that was nohup or setsid.
 
 With --hypervisor libvirt, this machine is the cloud's only host: real guests run on its libvirtd,
 and the tenants' bids slow them down and speed them up. The guests end with the demo.

@@ -26,9 +26,8 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds",
         type=command_parser.count,
-        default=4,
         metavar="N",
-        help="number of repetitions (4)",
+        help="number of repetitions (4, or as the file of the scenario says)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="few and small runs, only to check that it works"
@@ -79,9 +78,10 @@ EXPERIMENT = Verb(
     description="""\
 `merkatd experiment`: repeat the paper's figures and tables in virtual time, beside its numbers.
 
-`list` lists the experiments. `run NAME`, or a scenario's `FILE.toml`, runs it on all cores, one
-process per run; an interrupted experiment continues with its missing runs. `report NAME` prints the
-stored results again.
+`list` lists the experiments. `run NAME`, or a scenario's `FILE.toml`, which may describe a data
+centre of your own, runs it on all cores, one process per run; an interrupted experiment continues
+with its missing runs, and a run that fails leaves the others alone. `report NAME` prints the stored
+results again.
 """,
     add_arguments=add_experiment_arguments,
     run=run_experiment,

@@ -8,6 +8,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS, completion_script
 from merkatd.commands.terminal.manual_pages import page
 from merkatd.commands.terminal.table_columns import shortened
+from merkatd.commands.words.suggestions import hint
 
 
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ The script asks the daemon of the default configuration for the names of VMs and
 def add_manual_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `manual`."""
     parser.add_argument(
-        "command", metavar="COMMAND", nargs="?", help="the command (default: merkatd itself)"
+        "command", metavar="COMMAND", nargs="?", help="the command (default: the program itself)"
     )
 
 
@@ -52,9 +53,8 @@ def run_manual(arguments: argparse.Namespace) -> int:
     wanted = arguments.command
     known = {command.name for command in program.commands}
     if wanted is not None and wanted not in known:
-        names = ", ".join(sorted(known))
-        why = f"unknown command {shortened(wanted)}; expected one of: {names}"
-        return print_failure("manual", why, WRONG_WORDS)
+        why = f"unknown command {shortened(wanted)}; {hint(wanted, sorted(known))}"
+        return print_failure("manual", why, WRONG_WORDS, arguments.door.program)
     print("\n".join(page(program, wanted)))
     return 0
 

@@ -29,10 +29,11 @@ from twisted.python.failure import Failure
 
 from merkatd.api.control.control_client import ControlError
 from merkatd.base.clock import DaemonThreads, asyncio_reactor
-from merkatd.commands.ask_daemon import INSTALLED, add_config, loaded, read_config
+from merkatd.commands.socket_door import INSTALLED, add_config, loaded, read_config
 from merkatd.commands.terminal.command_parser import CONFIGURATION, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.log_throttle import LogThrottle
+from merkatd.commands.words.ways_out import os_reason
 from merkatd.config.configuration import Config
 from merkatd.config.errors import ConfigError, Problem
 from merkatd.daemon.assembly import RunningDaemon, StartError, start
@@ -144,7 +145,7 @@ def _level(config: Config) -> LogLevel:
 
 _STATUS = "Running; see `merkatd status`"
 _THREADS = 10
-_EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
+_EXPECTED = (StartError, ControlError, SchemaError, UnavailableError)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +175,7 @@ def run_daemon(arguments: argparse.Namespace) -> int:
     try:
         written = LogFile(config)
     except OSError as error:
-        return print_failure("run", f"{config.log_file}: {error.strerror}")
+        return print_failure("run", os_reason(error, config.log_file))
     written.begin()
     file = arguments.config or (INSTALLED if INSTALLED.exists() else None)
     running = _Running(reactor, written, file)
@@ -252,6 +253,8 @@ class _Running:
         error = failure.value
         if isinstance(error, CancelledError) and self._stopping:
             sys.stderr.write("merkatd run: the daemon was stopped before it had started\n")
+        elif isinstance(error, OSError):
+            sys.stderr.write(f"merkatd run: {os_reason(error, error.filename or str(error))}\n")
         elif isinstance(error, _EXPECTED):
             sys.stderr.write(f"merkatd run: {error}\n")
         else:

@@ -5,13 +5,15 @@ import shutil
 from pathlib import Path
 
 import merkatd.opennebula.driver
-from merkatd.commands.ask_daemon import INSTALLED, add_config, read_config
+from merkatd.commands.socket_door import INSTALLED, add_config, read_config
 from merkatd.commands.terminal.command_parser import DONE, NOT_DONE, one_line, print_failure
 from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.words.ways_out import os_reason
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, CloudMode, HypervisorKind
-from merkatd.opennebula.preflight.advice import AdviceInput, Level, findings
+from merkatd.opennebula.preflight.advice import AdviceInput, Level, MarketNeed, findings
 from merkatd.opennebula.preflight.inquiry import CallRefusedError, calling, inquire
+from merkatd.placement.snapshot_needs import HOST_ATTRIBUTES
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +49,16 @@ def _check_cloud(config: Config) -> int:
             else frozenset[int | str](market.clusters or ()) | (market.cluster_names or frozenset())
             for market in config.priced_markets()
         },
+        needs=[
+            MarketNeed(
+                market=market.name,
+                strategy=market.strategy,
+                part=str(need),
+                attributes=HOST_ATTRIBUTES[need],
+            )
+            for market in config.priced_markets()
+            for need in sorted(market.entry.needs & HOST_ATTRIBUTES.keys())
+        ],
     )
     try:
         session = config.auth_file.read_text().strip()
@@ -56,8 +68,7 @@ def _check_cloud(config: Config) -> int:
     except CallRefusedError as error:
         return print_failure("check", f"{config.endpoint}: {error}")
     except OSError as error:
-        about = error.filename or config.endpoint
-        return print_failure("check", f"{about}: {error.strerror or error}")
+        return print_failure("check", os_reason(error, error.filename or config.endpoint))
     for finding in results:
         if finding.level is Level.ERROR:
             print_failure("check", finding.text)
@@ -74,7 +85,8 @@ CHECK = Verb(
 
 The command reports every problem, not only the first. On the OpenNebula server it checks the
 version, the mode that fits it, other schedulers that balance there, clusters without a market,
-and the rights of the login. Errors lead to exit code 1, warnings do not.
+attributes of hosts that a market's strategy needs, and the rights of the login. Errors lead to
+exit code 1, warnings do not.
 """,
     add_arguments=add_check_arguments,
     run=run_check,
@@ -109,9 +121,10 @@ def run_driver(arguments: argparse.Namespace) -> int:
             shutil.copyfile(scripts / name, directory / name)
             (directory / name).chmod(mode)
         (directory / "merkat.conf").write_text(settings)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        return print_failure("driver", f"{directory}: {why}")
+    except OSError as error:
+        return print_failure("driver", os_reason(error, directory))
+    except ValueError as error:
+        return print_failure("driver", f"{directory}: {error}")
     socket = config.driver_socket.absolute()
     print(one_line(f"{directory}: place and optimize ask the daemon at {socket}"))
     return DONE

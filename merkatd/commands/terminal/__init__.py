@@ -10,7 +10,14 @@ from merkatd.commands.terminal.table_columns import (
     ScreenTable,
     parse_filters,
 )
-from merkatd.commands.terminal.table_formats import to_csv, to_json, to_text, to_xml
+from merkatd.commands.terminal.table_formats import (
+    to_csv,
+    to_json,
+    to_text,
+    to_xml,
+    to_yaml,
+    yaml_of,
+)
 
 __all__ = [
     "Column",
@@ -25,4 +32,6 @@ __all__ = [
     "to_json",
     "to_text",
     "to_xml",
+    "to_yaml",
+    "yaml_of",
 ]

@@ -8,13 +8,19 @@ import shtab
 from merkatd.commands.terminal.command_parser import Parser
 
 SHELLS = ("bash", "zsh")
-_ASKED = {
-    "merkatd": {
-        "VM": "list vms --csv --no-header --list NAME",
-        "HOST": "list hosts --csv --no-header --list NAME",
-    },
-    "onegroup": {"GROUP": "list --csv --no-header --list ID"},
+_OF_BOTH = {
+    "VM": "list vms --csv --no-header --list NAME",
+    "HOST": "list hosts --csv --no-header --list NAME",
+    "MARKET": "price --csv --no-header --list MARKET",
+    "APPLICATION": "budget --csv --no-header --list NAME",
 }
+_ASKED = {
+    "merkat": _OF_BOTH,
+    "merkatd": {**_OF_BOTH, "TENANT": "tenant list --csv --no-header --list NAME"},
+    "onegroup": {"GROUP": "list --csv --no-header --list NAME"},
+}
+_SAME = {"VM|HOST": "VM"}
+"""Placeholders for which another one's values are listed."""
 """The arguments with which a program lists the values of a placeholder, by program."""
 _BASH_NAMES = """\
 _{program}_names() {{
@@ -52,8 +58,9 @@ def _mark(command: Parser, program: str, asked: dict[str, str]) -> None:
     tables = command.get_default("tables") or {}
     for action in command.actions():
         marked: Any = action
-        if action.metavar in asked:
-            marked.complete = dict.fromkeys(SHELLS, f"_{program}_{action.metavar}")
+        placeholder = _SAME.get(str(action.metavar), str(action.metavar))
+        if placeholder in asked:
+            marked.complete = dict.fromkeys(SHELLS, f"_{program}_{placeholder}")
         elif action.metavar == "FILE":
             marked.complete = shtab.FILE
         elif action.metavar in {"COLUMNS", "FILTER"}:

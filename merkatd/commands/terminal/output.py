@@ -9,6 +9,9 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from merkatd.commands.screens.column_sets import columns_of_set
+from merkatd.commands.screens.pager import paged
+from merkatd.commands.screens.row_order import sorted_rows
 from merkatd.commands.terminal import (
     Column,
     ColumnsError,
@@ -22,6 +25,8 @@ from merkatd.commands.terminal import (
     to_json,
     to_text,
     to_xml,
+    to_yaml,
+    yaml_of,
 )
 from merkatd.commands.terminal.screen_text import plain
 from merkatd.commands.terminal.table_columns import column_text
@@ -53,6 +58,7 @@ def screen_width() -> int | None:
 
 def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool = True) -> None:
     """Add the options of every command that shows rows."""
+    taken = command_parser.flags_of(parser)
     parser.set_defaults(tables=tables, delay=None)
     group = parser.add_argument_group("output")
     group.add_argument(
@@ -62,6 +68,20 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
         dest="columns",
         help="the columns to show, as NAME,NAME; --describe lists them",
     )
+    group.add_argument(
+        "--listconf",
+        metavar="SET",
+        help="show a set of columns: all, default, or one of ~/.config/merkat/columns.toml, with"
+        ' lines like SET = "ID,NAME"',
+    )
+    order: Any = group.add_argument(
+        *(() if "-s" in taken else ("-s",)),
+        "--sort",
+        metavar="COLUMNS",
+        dest="order",
+        help="sort the rows by these columns, as NAME,NAME; -NAME sorts downwards",
+    )
+    order.signed = True
     group.add_argument(
         "-f",
         "--filter",
@@ -76,7 +96,25 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
     form.add_argument("--csv", action="store_true", help="print comma-separated values")
     form.add_argument("-j", "--json", action="store_true", help="print JSON")
     form.add_argument("-x", "--xml", action="store_true", help="print XML")
+    yaml = () if "-y" in taken else ("-y",)
+    form.add_argument(*yaml, "--yaml", action="store_true", help="print YAML")
+    group.add_argument(
+        "--csv-del",
+        metavar="CHARACTER",
+        type=command_parser.separator,
+        help="separate values by this character instead of a comma; means --csv",
+    )
     group.add_argument("--no-header", action="store_true", help="leave out the column names")
+    group.add_argument(
+        "--expand",
+        action="store_true",
+        help="show every column in full, also if lines become wider than the screen",
+    )
+    group.add_argument(
+        "--no-pager",
+        action="store_true",
+        help="do not open a pager (MERKAT_PAGER, else PAGER, else less) for long tables",
+    )
     if follow:
         group.add_argument(
             "-d",
@@ -97,7 +135,13 @@ def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Co
             return table.chosen(arguments.columns)
         except ColumnsError as error:
             raise ConflictingArgumentsError(f"--list: {error}") from None
-    return list(table.columns) if arguments.json or arguments.xml else table.default()
+    if arguments.listconf is not None:
+        try:
+            return columns_of_set(table, arguments.listconf)
+        except ColumnsError as error:
+            raise ConflictingArgumentsError(f"--listconf: {error}") from None
+    whole = arguments.json or arguments.xml or arguments.yaml
+    return list(table.columns) if whole else table.default()
 
 
 def chosen_filters(table: ScreenTable, arguments: argparse.Namespace) -> list[Filter]:
@@ -120,18 +164,36 @@ def lines_in_form(
     whole: bool,
 ) -> Sequence[str]:
     """Return an answer in the format of the options; see `show_view` for the parameters."""
-    asked = arguments.columns is not None or bool(filters)
-    tabular = asked or arguments.csv or arguments.xml or arguments.no_header
-    if text is not None and not tabular and not arguments.json:
-        return [plain(line) for line in text(answer, screen_width())]
-    if arguments.json and whole and not asked:
+    asked = _chooses(arguments) or bool(filters) or arguments.order is not None
+    csv = arguments.csv or arguments.csv_del is not None
+    tabular = asked or csv or arguments.xml or arguments.no_header
+    cells = None if arguments.expand else screen_width()
+    if text is not None and not tabular and not arguments.json and not arguments.yaml:
+        return [plain(line) for line in text(answer, cells)]
+    if (arguments.json or arguments.yaml) and whole and not asked:
         if not isinstance(answer, dict):
             raise TypeError("expected an object")
+        if arguments.yaml:
+            return yaml_of(answer)
         return [json.dumps(answer, indent=2, allow_nan=False)]
     shown = [
         row for row in rows_of(rows(answer)) if all(condition.meets(row) for condition in filters)
     ]
+    if arguments.order is not None:
+        shown = _in_order(table, arguments.order, shown)
     return _in_form(arguments, table, columns, shown)
+
+
+def _chooses(arguments: argparse.Namespace) -> bool:
+    """Return whether the user chose the columns."""
+    return arguments.columns is not None or arguments.listconf is not None
+
+
+def _in_order(table: ScreenTable, order: str, rows: list[Row]) -> list[Row]:
+    try:
+        return sorted_rows(table, order, rows)
+    except ColumnsError as error:
+        raise ConflictingArgumentsError(f"--sort: {error}") from None
 
 
 def _in_form(
@@ -141,20 +203,25 @@ def _in_form(
     rows: Sequence[Row],
 ) -> Sequence[str]:
     header = not arguments.no_header
-    if arguments.columns is None:
+    fixed = _chooses(arguments)
+    if not fixed:
         columns = column_text(columns, rows)
-    if arguments.csv:
-        return to_csv(columns, rows, header=header)
+    if arguments.csv or arguments.csv_del is not None:
+        return to_csv(columns, rows, header=header, separator=arguments.csv_del or ",")
+    if arguments.yaml:
+        return to_yaml(columns, rows)
     if arguments.json:
         return [to_json(columns, rows)]
     if arguments.xml:
         return to_xml(table, columns, rows)
-    fixed = arguments.columns is not None
-    return to_text(columns, rows, screen_width(), header=header, fixed=fixed)
+    cells = None if arguments.expand else screen_width()
+    return to_text(columns, rows, cells, header=header, fixed=fixed)
 
 
-def print_lines(lines: Sequence[str], *, again: bool) -> None:
-    """Print the lines; with `again`, clear the terminal first."""
+def print_lines(lines: Sequence[str], *, again: bool, pager: bool = False) -> None:
+    """Print the lines, in a pager if they may; with `again`, clear the terminal first."""
+    if pager and not again and paged(lines):
+        return
     if again and sys.stdout.isatty():
         print("\x1b[H\x1b[2J", end="")
     for line in lines:

@@ -36,7 +36,7 @@ def _texts(platform: Any) -> Iterator[str]:
         f" {platform['state']}{why}."
     )
     if platform["held"] and platform["state"] not in _OVER:
-        yield "Its tenant suspended it: `merkatd platform resume` continues it."
+        yield "An order suspended it: `merkatd platform resume` continues it."
     if platform["state"] in _OVER:
         spent = f"Spent {_amount(platform['spent'])} of {_amount(platform['budget'])} credits"
         yield f"{spent}; the rest returned to its tenant."
@@ -48,6 +48,8 @@ def _texts(platform: Any) -> Iterator[str]:
     if trouble := platform["trouble"]:
         yield f"Its controller fails: {trouble}. Its VMs bid nothing until it works again."
     yield from _track(platform)
+    if platform.get("declares"):
+        yield f"Declared {platform['declares']}; {platform['declared_state']}."
     money = f"Spent {_amount(platform['spent'])} credits, {_amount(platform['balance'])} left"
     yield f"{money} of {_amount(platform['budget'])}{_refill(platform)}."
     yield from _market(platform)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from merkatd.base.quantities import credits_text, time_text
+from merkatd.base.quantities import credits_text, duration_text, time_text
 from merkatd.commands.terminal.screen_text import spark
+from merkatd.commands.words.suggestions import hint
 
 Row = Mapping[str, Any]
 
@@ -33,6 +34,7 @@ class ColumnFormat(Enum):
     PERCENT = "part of all"
     """A part as a percentage."""
     TIME = "time"
+    DURATION = "seconds"
     TREND = "trend"
     """Numbers, oldest first, as a sparkline."""
     LIST = "list"
@@ -48,6 +50,7 @@ class ColumnFormat(Enum):
             ColumnFormat.PRICE,
             ColumnFormat.PART,
             ColumnFormat.PERCENT,
+            ColumnFormat.DURATION,
         }
 
 
@@ -67,6 +70,8 @@ class Column:
     """Whether the column may be left out on a narrow screen; the last such column goes first."""
     sometimes: bool = False
     """Whether the column is left out if no row has a value, for example for a good not sold."""
+    kept: bool = False
+    """Whether the column is shown on every screen: other columns make room for it."""
 
     def value(self, row: Row) -> Any:
         """Return the value for programs."""
@@ -103,10 +108,8 @@ class ScreenTable:
         for word in words.split(","):
             column = by_name.get(word.strip().upper())
             if column is None:
-                raise ColumnsError(
-                    f"unknown column {shortened(word.strip())}; expected one of:"
-                    f" {', '.join(self.names())}"
-                )
+                known = hint(word.strip(), self.names())
+                raise ColumnsError(f"unknown column {shortened(word.strip())}; {known}")
             columns.append(column)
         return columns
 
@@ -144,6 +147,7 @@ _WRITE: Mapping[ColumnFormat, Callable[[Any], str]] = {
     ColumnFormat.PART: lambda value: f"{value:.4f}",
     ColumnFormat.PERCENT: lambda value: f"{value:.0%}",
     ColumnFormat.TIME: time_text,
+    ColumnFormat.DURATION: duration_text,
     ColumnFormat.TREND: spark,
     ColumnFormat.LIST: lambda value: ",".join(map(str, value)),
 }
@@ -158,6 +162,7 @@ _NUMBERS = {
     ColumnFormat.PART,
     ColumnFormat.PERCENT,
     ColumnFormat.TIME,
+    ColumnFormat.DURATION,
 }
 
 

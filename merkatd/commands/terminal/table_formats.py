@@ -49,14 +49,18 @@ def to_text(
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list[Column]:
-    """Leave out optional columns until the rest fits: empty ones first, then from the last on."""
+    """Leave out columns until the rest fits: first optional ones, then all but `kept` ones.
+
+    Of both kinds, empty columns go first, then the last ones. The first column always stays.
+    """
     shown = list(columns)
     while _least_width(shown, rows) > cells:
-        optional = [column for column in shown if column.optional]
-        if not optional:
+        others = [column for column in shown[1:] if not column.kept]
+        going = [column for column in others if column.optional] or others
+        if not going:
             break
-        empty = [column for column in optional if all(column.value(row) is None for row in rows)]
-        shown.remove((empty or optional)[-1])
+        empty = [column for column in going if all(column.value(row) is None for row in rows)]
+        shown.remove((empty or going)[-1])
     return shown
 
 
@@ -92,14 +96,20 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> l
     return fitting
 
 
-def to_csv(columns: Sequence[Column], rows: Sequence[Row], *, header: bool = True) -> list[str]:
+def to_csv(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    *,
+    header: bool = True,
+    separator: str = ",",
+) -> list[str]:
     """Return CSV (RFC 4180) with unformatted numbers; a missing value is empty.
 
     Tenants choose the names in it: control characters are replaced, and a text that a spreadsheet
     would take for a formula gets an apostrophe in front.
     """
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, delimiter=separator, lineterminator="\n")
     if header:
         writer.writerow([column.name for column in columns])
     writer.writerows([_csv_cell(column.value(row)) for column in columns] for row in rows)
@@ -128,6 +138,56 @@ def to_json(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     return json.dumps(values, indent=2, allow_nan=False)
 
 
+def to_yaml(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    """Return YAML: a list with a mapping per row; a missing value is null.
+
+    Texts and lists are written as in JSON, which YAML contains.
+    """
+    if not rows:
+        return ["[]"]
+    lines = []
+    for row in rows:
+        for at, column in enumerate(columns):
+            value = _yaml_value(column.value(row))
+            lines.append(f"{'  ' if at else '- '}{column.name.lower()}: {value}")
+    return lines
+
+
+def yaml_of(value: Any, indent: str = "") -> list[str]:
+    """Return any JSON value as YAML in blocks."""
+    if isinstance(value, dict) and value:
+        return [line for key, inner in value.items() for line in _member(key, inner, indent)]
+    if isinstance(value, list) and value:
+        lines = []
+        for inner in value:
+            block = yaml_of(inner, indent + "  ")
+            lines += [f"{indent}- {block[0].lstrip()}", *block[1:]]
+        return lines
+    return [f"{indent}{_yaml_value(value)}"]
+
+
+def _member(key: str, value: Any, indent: str) -> list[str]:
+    name = f"{indent}{json.dumps(key)}:" if not _PLAIN_KEY.fullmatch(key) else f"{indent}{key}:"
+    if isinstance(value, dict | list) and value:
+        return [name, *yaml_of(value, indent + "  ")]
+    return [f"{name} {_yaml_value(value)}"]
+
+
+def _yaml_value(value: Any) -> str:
+    """Return a value on one line. YAML 1.1 reads 1e-05 as a text, and 1.0e-05 as a number."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    if isinstance(value, float) and "." not in text:
+        return text.replace("e", ".0e")
+    if plain(text) == text:
+        return text
+    # JSON writes letters beyond U+FFFF as two escapes, which YAML would read as two letters.
+    return "".join(char if plain(char) == char else f"\\U{ord(char):08x}" for char in text)
+
+
+_PLAIN_KEY = re.compile("(?!(?:y|n|no|on|off|yes|true|null|false)$)[a-z][a-z_]{0,40}")
+"""Keys that need no quotes; the words that YAML reads as a value (yes, null, on) are excluded."""
+
+
 def to_xml(table: ScreenTable, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     """Return XML like OpenNebula's pools: an element per row, with an element per column.
 
@@ -137,10 +197,18 @@ def to_xml(table: ScreenTable, columns: Sequence[Column], rows: Sequence[Row]) -
     for row in rows:
         lines.append(f"  <{table.what}>")
         for column in columns:
-            text = escape(_FORBIDDEN.sub("?", _cell(column.value(row))))
+            text = _xml_text(_cell(column.value(row)))
             lines.append(f"    <{column.name}>{text}</{column.name}>")
         lines.append(f"  </{table.what}>")
     return [*lines, f"</{table.what}_POOL>"]
+
+
+def _xml_text(text: str) -> str:
+    """Return a text for XML; characters that a terminal may interpret become references."""
+    escaped = escape(_FORBIDDEN.sub("?", text))
+    if plain(escaped) == escaped:
+        return escaped
+    return "".join(char if plain(char) == char else f"&#{ord(char)};" for char in escaped)
 
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -23,6 +23,7 @@ LIMIT_QUOTE_TABLE = ScreenTable(
             "cost",
             ColumnFormat.CREDITS,
             "the average cost of a period in which they would have run",
+            kept=True,
         ),
         Column(
             "STOPS",

@@ -4,9 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from merkatd.base.hourly_prices import SMALL_UNITS, hourly_unit, price_text
+from merkatd.base.quantities import credits_text
 from merkatd.commands.terminal import Column, ColumnFormat, to_text
 from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.screen_text import plain, wrapped
+from merkatd.protocol.control_messages import ON_HOSTS
 
 _ALWAYS = ("deploy", "migrate")
 
@@ -25,7 +28,7 @@ def plan_lines(plan: Any, rows: int, cells: int | None) -> Sequence[str]:
         lines += wrapped(plain(line), cells, "  ", " " * 11)
     for name, market in plan["markets"].items():
         prices = ", ".join(
-            ("no price clears" if price is None else f"{price:.6g}") + f" per unit of {resource}"
+            _price(price, resource, plan.get("interval_s"))
             for resource, price in market["price"].items()
         )
         lines += [
@@ -36,6 +39,17 @@ def plan_lines(plan: Any, rows: int, cells: int | None) -> Sequence[str]:
     return lines + _vm_lines(plan, rows, cells)
 
 
+def _price(price: float | None, resource: str, interval_s: float | None) -> str:
+    """Return a price for an hour; of a file, whose periods have no length, for a period."""
+    if interval_s is not None:
+        return f"{resource} {price_text(price, resource, interval_s)}"
+    if price is None:
+        return f"{resource} no price clears the market"
+    large = price * SMALL_UNITS.get(resource, 1.0)
+    unit = hourly_unit(resource).removesuffix("-hour")
+    return f"{resource} {credits_text(large)} credits per {unit} and period"
+
+
 def _dry(plan: Any) -> str:
     waiting = len(plan["under_way"])
     under_way = f"; {waiting} steps of earlier periods are under way" if waiting else ""
@@ -44,14 +58,26 @@ def _dry(plan: Any) -> str:
 
 def _steps_and_reasons(plan: Any, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for step in steps:
-        yield _step_line(step)
-    for vm, reason in sorted(plan["reasons"].items(), key=lambda item: int(item[0])):
-        yield f"pending  VM {vm}: {reason}"
+        yield step_line(step)
+    waits = {str(vm["id"]) for vm in rows_of(plan["vms"]) if vm["waits"] and vm["host"] is None}
+    for vm, reason in _by_id(plan["reasons"]):
+        yield f"{'pending' if vm in waits else 'note':8} VM {vm}: {reason}"
+    for vm, message in _by_id(plan["messages"]):
+        yield f"message  VM {vm}: {message}"
+    for wish in plan["wishes"]:
+        whose = f"{wish['replicas']} VMs of application {wish['application']}"
+        yield f"wish     {whose}: {wish['reason']}"
+    for host, reason in plan["left_hosts"].items():
+        yield f"left out a step on host {host}: {reason}"
     for host, reason in plan.get("overfull", {}).items():
         yield f"overfull host {host}: {reason}"
 
 
-def _step_line(step: Mapping[str, Any]) -> str:
+def _by_id(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(texts.items(), key=lambda item: int(item[0]))
+
+
+def step_line(step: Mapping[str, Any]) -> str:
     """Return the line of a step: kind, VM, host, reason, gain, cost, and steps to do before it."""
     where = ""
     if step.get("source") is not None:
@@ -60,15 +86,18 @@ def _step_line(step: Mapping[str, Any]) -> str:
         where = f" on {step['host']}"
     notes = []
     if step.get("gain") is not None:
-        notes.append(f"gains {step['gain']:.4g} credits")
+        notes.append(f"gains {credits_text(step['gain'])} credits")
     if step.get("moves_mib") is not None:
         notes.append(f"moves {step['moves_mib']:,.0f} MiB")
     if step.get("cost") is not None:
         most = "" if step.get("rate") is None else "at most "
-        notes.append(f"costs {most}{step['cost']:.4g} credits a period")
+        notes.append(f"costs {most}{credits_text(step['cost'])} credits a period")
     noted = f" ({', '.join(notes)})" if notes else ""
     first = f"; after {', '.join(step['after'])}" if step["after"] else ""
-    whom = f"VM {step['vm']}" if step["vm"] >= 0 else "a VM"
+    if step["kind"] in ON_HOSTS:
+        whom, where = "host", f" {step['host']}"
+    else:
+        whom = f"VM {step['vm']}" if step["vm"] >= 0 else "a VM"
     return f"{step['kind']:8} {whom}{where}: {step['reason']}{noted}{first} [{step['id']}]"
 
 

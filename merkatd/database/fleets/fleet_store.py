@@ -80,7 +80,7 @@ class Refusals(NamedTuple):
 
 
 def bind_vms(
-    connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
+    connection: sa.Connection, keys: Mapping[tuple[str, int], int], owners: Mapping[int, int]
 ) -> tuple[int, ...]:
     """Store the ids of the VMs that have a platform's key and its owner.
 

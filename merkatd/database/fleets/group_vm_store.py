@@ -62,7 +62,7 @@ class Rate:
 
 
 def bind_group_vms(
-    connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
+    connection: sa.Connection, keys: Mapping[tuple[str, int], int], owners: Mapping[int, int]
 ) -> None:
     """Store the ids of the VMs that have a group's key and its owner.
 
@@ -110,7 +110,7 @@ def rates(connection: sa.Connection, owners: Mapping[int, int]) -> dict[int, Rat
 
 
 def rates_of_new(
-    connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
+    connection: sa.Connection, keys: Mapping[tuple[str, int], int], owners: Mapping[int, int]
 ) -> dict[int, Rate]:
     """Return the same for VMs that were seen with a key, but whose ids are not stored yet."""
     newly_seen = GROUP_MEMBERS.newly_seen(connection, _WAITING, keys, owners)

@@ -69,13 +69,13 @@ class MemberTable(Generic[Member]):
         self,
         connection: sa.Connection,
         waiting: sa.Select[str, float | None, int, int],
-        keys: Mapping[str, int],
+        keys: Mapping[tuple[str, int], int],
         owners: Mapping[int, int],
     ) -> list[SeenMember]:
         """Return the members without an id whose VMs have their key and owner.
 
-        `waiting` selects their key, `gone_s`, owner and fleet. The owner must match
-        because tenants can write any key into their own templates.
+        `waiting` selects their key, `gone_s`, owner and fleet. `keys` are VMs by key and owner: the
+        owner must match because tenants can write any key into their own templates.
         """
         rows = connection.execute(waiting).all()
         if not rows:
@@ -83,7 +83,7 @@ class MemberTable(Generic[Member]):
         taken = set(connection.scalars(self._known))
         bound = []
         for key, gone_s, owner, fleet in rows:
-            vm = keys.get(key)
+            vm = keys.get((key, owner))
             if vm is None or vm in taken or owners.get(vm) != owner:
                 continue
             taken.add(vm)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.base.quantities import bounded_or_none
-from merkatd.database.base.schema import LONG_TEXT, SERIAL, table
+from merkatd.database.base.schema import LONG_TEXT, SERIAL, chunks, table
 from merkatd.database.base.transactions import LostRaceError
 
 
@@ -122,6 +122,7 @@ class PlatformColumns(TypedColumns):
     report: Named[str | None] = Column(LONG_TEXT)
     memory: Named[str | None] = Column(LONG_TEXT)
     performance: Named[float | None] = Column(sa.Double())
+    first_ran_s: Named[float | None] = Column(sa.Double())
 
 
 PLATFORMS = table(
@@ -161,6 +162,9 @@ class PlatformRow:
     since_s: float
     """When it entered its state."""
     started_s: float | None = None
+    """When its conditions were met, and its VMs began to be created."""
+    first_ran_s: float | None = None
+    """When as many of its VMs as it needs ran for the first time."""
     deadline_s: float | None
     sizes: Mapping[str, int]
     """The number of VMs that each cluster should have."""
@@ -183,6 +187,7 @@ _GET = _EVERY.where(PLATFORMS.c.id == sa.bindparam("its_id"))
 _LOCK = _GET.with_for_update()
 _SUBMITTED = _EVERY.where(PLATFORMS.c.token == sa.bindparam("its_token"))
 _OF_IDS = _EVERY.where(PLATFORMS.c.id.in_(sa.bindparam("ids", expanding=True)))
+_IDS_IN = sa.select(PLATFORMS.c.id).where(PLATFORMS.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def add(connection: sa.Connection, platform: PlatformRow) -> PlatformRow:
@@ -240,6 +245,16 @@ def remembered(connection: sa.Connection, since_s: float, most: int) -> frozense
         if row.state not in OVER or over[row.owner] <= most:
             ids.add(row.id)
     return frozenset(ids)
+
+
+def ids_in(connection: sa.Connection, ids: Iterable[int], states: Iterable[str]) -> tuple[int, ...]:
+    """Return those of these platforms that are in one of these states."""
+    query = _IDS_IN.where(PLATFORMS.c.state.in_([str(state) for state in states]))
+    return tuple(
+        platform
+        for some in chunks(sorted(set(ids)))
+        for platform in connection.scalars(query, {"ids": some})
+    )
 
 
 def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[PlatformRow, ...]:

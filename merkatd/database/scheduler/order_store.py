@@ -3,6 +3,7 @@
 Every order stays on record with its time and its author. The newest order on a subject applies.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -70,6 +71,7 @@ class OrderColumns(TypedColumns):
     what: Named[str] = Column(sa.String(16))
     host: Named[int] = Column(sa.Integer())
     who: Named[str] = Column(sa.String(LONGEST_NAME))
+    origin: Named[str] = Column(sa.String(LONGEST_NAME), server_default="")
 
 
 ORDERS = table("orders", OrderColumns, sa.Index(None, "host"))
@@ -86,10 +88,17 @@ class StoredOrder:
     host: int | None
     at_s: float
     who: str
+    origin: str = ""
+    """Where it came from: the interface and the address; empty if that is not known."""
 
 
 def record_order(
-    connection: sa.Connection, what: Order, at_s: float, who: str, host: int | None
+    connection: sa.Connection,
+    what: Order,
+    at_s: float,
+    who: str,
+    host: int | None,
+    origin: str = "",
 ) -> bool:
     """Store an order and return True; return False if it applies already."""
     if (host is None) != (what in _SUBJECTS):
@@ -101,6 +110,7 @@ def record_order(
     if what is (newest.what if newest else _WITHOUT.get(what, Order.MODE_CONFIGURED)):
         return False
     row = {"at_s": at_s, "what": what, "host": subject, "who": who[:LONGEST_NAME]}
+    row["origin"] = origin[:LONGEST_NAME]
     connection.execute(sa.insert(ORDERS), row)
     return True
 
@@ -112,6 +122,7 @@ _WITHOUT = {
     Order.UNDRAIN: Order.UNDRAIN,
 }
 """The order that applies by default, for each order; modes default to the configured one."""
+_DEFAULTS = frozenset({*_WITHOUT.values(), Order.MODE_CONFIGURED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +147,26 @@ def in_force(connection: sa.Connection) -> OrdersInForce:
     )
 
 
-def history(connection: sa.Connection, limit: int = 50) -> tuple[StoredOrder, ...]:
-    """Return the newest orders, newest first."""
-    query = sa.select(ORDERS).order_by(ORDERS.c.id.desc()).limit(limit)
+def orders_in_force(connection: sa.Connection) -> tuple[StoredOrder, ...]:
+    """Return the orders that change something now, oldest first."""
+    newest = sorted(_newest(connection).values(), key=lambda order: order.at_s)
+    return tuple(order for order in newest if order.what not in _DEFAULTS)
+
+
+def history(
+    connection: sa.Connection,
+    limit: int = 50,
+    kinds: Collection[Order] | None = None,
+    since_s: float = 0.0,
+    host: int | None = None,
+) -> tuple[StoredOrder, ...]:
+    """Return the newest orders of these kinds, since a time, about a host, newest first."""
+    query = sa.select(ORDERS).where(ORDERS.c.at_s >= since_s)
+    if kinds is not None:
+        query = query.where(ORDERS.c.what.in_(sorted(kinds)))
+    if host is not None:
+        query = query.where(ORDERS.c.host == host)
+    query = query.order_by(ORDERS.c.id.desc()).limit(limit)
     return tuple(_given(row) for row in connection.execute(query))
 
 
@@ -149,4 +177,4 @@ def _newest(connection: sa.Connection) -> dict[int, StoredOrder]:
 
 def _given(row: sa.Row[Any]) -> StoredOrder:
     host = None if row.host in {EVERYTHING, HOW} else row.host
-    return StoredOrder(Order(row.what), host, row.at_s, row.who)
+    return StoredOrder(Order(row.what), host, row.at_s, row.who, row.origin)

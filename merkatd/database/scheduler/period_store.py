@@ -253,6 +253,13 @@ def first_since(connection: sa.Connection, started_s: float) -> int | None:
     return connection.scalar(query)
 
 
+def spaced(connection: sa.Connection, since_s: float, slot_s: int) -> tuple[int, ...]:
+    """Return the first period of each slot of whole seconds since then, oldest first."""
+    slot = sa.cast(PERIODS.c.started_s, sa.BigInteger()) // slot_s
+    query = sa.select(sa.func.min(PERIODS.c.number)).where(PERIODS.c.started_s >= since_s)
+    return tuple(sorted(connection.scalars(query.group_by(slot))))
+
+
 def to_charge(connection: sa.Connection, before: int) -> tuple[PeriodRow, ...]:
     """Return the periods before this one that are still to be charged, oldest first."""
     due = [_period(row) for row in connection.execute(_TO_CHARGE) if row.number < before]

@@ -12,12 +12,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.cluster import Step
+from merkatd.cluster import Sleep, Step, Wake
 from merkatd.database.base.schema import LONG_TEXT, SERIAL, table
 from merkatd.database.scheduler.step_store import STEPS, StepState
 
 Key = tuple[str, int, int | None]
 """The kind, VM and host of a step, which identify it across periods."""
+
+Thing = tuple[str, int | None]
+"""What a step acts on: `vm` or `host`, and its id."""
+
+_OF_HOSTS = frozenset(kind.kind for kind in (Sleep, Wake))
 
 
 class PlanState(StrEnum):
@@ -46,6 +51,7 @@ class PlanColumns(TypedColumns):
     who: Named[str | None] = Column(sa.String(64))
     approved_s: Named[float | None] = Column(sa.Double())
     ended_s: Named[float | None] = Column(sa.Double())
+    drawn: Named[int | None] = Column(sa.Integer())
 
 
 PLANS = table("plans", PlanColumns, sa.Index(None, "state"))
@@ -84,6 +90,8 @@ class StoredPlan:
     """The administrator that approved or refused the plan."""
     approved_s: float | None
     ended_s: float | None
+    drawn: int | None = None
+    """The period whose random numbers it was decided with; None for that of the plan."""
 
     @property
     def declined(self) -> frozenset[Key]:
@@ -91,6 +99,13 @@ class StoredPlan:
         if self.state is PlanState.REFUSED:
             return frozenset(step.key for step in self.steps)
         return frozenset(step.key for step in self.steps if step.skipped)
+
+
+def thing_of(step: Step | ProposedStep) -> Thing:
+    """Return what the step acts on: VMs that are created, and hosts, have no VM id."""
+    if step.kind in _OF_HOSTS:
+        return ("host", getattr(step, "host", None))
+    return ("vm", step.vm)
 
 
 def key_of(step: Step) -> Key:
@@ -121,13 +136,30 @@ def get(connection: sa.Connection, plan: int) -> StoredPlan | None:
     return next((_plan(row) for row in rows), None)
 
 
-def put(connection: sa.Connection, period: int, steps: Sequence[ProposedStep], at_s: float) -> None:
+def drawn_period(connection: sa.Connection) -> int | None:
+    """Return the period whose random numbers the newest plan was decided with.
+
+    None unless that plan waits, is approved, or was refused.
+    """
+    plan = newest(connection)
+    if plan is None or plan.state not in {*STANDING, PlanState.REFUSED}:
+        return None
+    return plan.period if plan.drawn is None else plan.drawn
+
+
+def put(
+    connection: sa.Connection,
+    period: int,
+    steps: Sequence[ProposedStep],
+    at_s: float,
+    drawn: int | None = None,
+) -> None:
     """Store a new plan in place of the waiting one; without steps, only remove that one."""
     waiting = sa.update(PLANS).where(PLANS.c.state == PlanState.WAITING)
     connection.execute(waiting.values(state=PlanState.REPLACED, ended_s=at_s))
     if steps:
         row = {"period": period, "made_s": at_s, "state": PlanState.WAITING, "steps": _text(steps)}
-        connection.execute(sa.insert(PLANS), row)
+        connection.execute(sa.insert(PLANS), {**row, "drawn": drawn})
 
 
 def withdraw(connection: sa.Connection, at_s: float) -> None:

@@ -80,6 +80,17 @@ _HISTORY = (
 )
 
 
+_SPACED = (
+    sa.select(PRICES.c.period, PERIODS.c.started_s, PRICES.c.resource, PRICES.c.price)
+    .join(PERIODS, PERIODS.c.number == PRICES.c.period)
+    .where(
+        PRICES.c.market == sa.bindparam("its_market"),
+        PRICES.c.period.in_(sa.bindparam("its_periods", expanding=True)),
+    )
+    .order_by(PRICES.c.period, PRICES.c.resource)
+)
+
+
 _MINUTE_S = 60.0
 _NEARLY = 0.9
 """The part of an interval that counts as a whole one: real intervals differ."""
@@ -121,6 +132,14 @@ def history(
     wanted = {"its_market": market, "since_s": since_s, "most": limit}
     rows = connection.execute(_HISTORY, wanted).all()
     return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in reversed(rows))
+
+
+def of_periods(
+    connection: sa.Connection, market: str, periods: Sequence[int]
+) -> tuple[PricePoint, ...]:
+    """Return the prices of a market in these periods, oldest first."""
+    rows = connection.execute(_SPACED, {"its_market": market, "its_periods": list(periods)})
+    return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in rows)
 
 
 def spaced(points: Sequence[PricePoint], each_s: float) -> list[PricePoint]:

@@ -17,11 +17,13 @@ from merkatd.cluster import (
     Migrate,
     Pin,
     Resume,
+    Sleep,
     Step,
     Stop,
     Suspend,
     Terminate,
     Throttle,
+    Wake,
 )
 from merkatd.database.base.schema import LONG_TEXT, table
 
@@ -62,6 +64,8 @@ _KINDS: Final[Mapping[str, type[Step]]] = {
         Pin,
         Balloon,
         Throttle,
+        Sleep,
+        Wake,
     )
 }
 

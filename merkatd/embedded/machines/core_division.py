@@ -16,7 +16,7 @@ and 0.25; the third rises on to 1. Used by `divide_pinned`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.machines.guest_simulation import PERIOD_US, GuestLimits, SimulatedGuest
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from merkatd.embedded.model.records import Host
+    from merkatd.embedded.model.settings import Guesting
 
 
 def divide(weights: Sequence[float], caps: Sequence[float], capacity: float) -> list[float]:
@@ -145,11 +146,31 @@ class LimitsError(ValueError):
     """Limits that the host can't set: the VM does not run, or a value is out of range."""
 
 
-def rates(host: Host, guests: Sequence[SimulatedGuest]) -> list[float]:
-    """Return the cores that each guest on a host gets."""
+def rates(
+    host: Host, guests: Sequence[SimulatedGuest], settings: Guesting
+) -> tuple[list[float], list[float]]:
+    """Return the cores that each guest on a host gets, and those that it gets if it wants all.
+
+    They differ for services that need fewer cores than they can get.
+    """
     claims = [_claim(guest) for guest in guests]
+    most = [guest.most_cores(settings) for guest in guests]
+    needed = [
+        replace(claim, cap=cores) if cores < claim.cap else claim
+        for claim, cores in zip(claims, most, strict=True)
+    ]
+    got = _divide_host(host, needed)
+    shares = list(got)
+    for row, guest in enumerate(guests):
+        if guest.behaviour.serves and needed[row] is not claims[row]:
+            wanting = [*needed[:row], claims[row], *needed[row + 1 :]]
+            shares[row] = _divide_host(host, wanting)[row]
+    return got, shares
+
+
+def _divide_host(host: Host, claims: Sequence[CoreClaim]) -> list[float]:
     cores = host.total_cpu / 100
-    if any(pin for guest in guests for pin in guest.limits.pins):
+    if any(pin for claim in claims for pin in claim.pins):
         return divide_pinned(claims, round(cores))
     return divide([claim.weight for claim in claims], [claim.cap for claim in claims], cores)
 

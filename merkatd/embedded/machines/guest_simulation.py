@@ -16,46 +16,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.model.template_text import number
+from merkatd.embedded.machines.guest_behaviour import Behaviour
+from merkatd.embedded.machines.service_queue import (
+    RequestCount,
+    ServiceView,
+    needed_cores,
+    response_s,
+    view_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from merkatd.embedded.model.records import Vm
     from merkatd.embedded.model.settings import Guesting
 
 PERIOD_US = 100_000
 LOG_KEPT = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """A guest's behaviour, from EMBEDDED=[...] in its VM's user template."""
-
-    work: float = 0.0
-    """The core-seconds until its application finishes; 0 means never."""
-    iterations: int = 1
-    """The number of parts of the work; completed parts survive a reboot."""
-    demand: float = 1.0
-    """The demand of each virtual CPU in cores."""
-    memory_use_mib: float = 0.0
-    poweroff: bool = False
-    """Whether the guest powers itself off when its application finishes."""
-
-
-def behaviour_of(vm: Vm, settings: Guesting) -> Behaviour:
-    """Read the behaviour in a VM's template; the default is a busy, half-full guest."""
-    behaviour = vm.user_template.vector("EMBEDDED")
-    default_use = vm.memory_mib * settings.memory_part
-    return Behaviour(
-        work=max(0.0, number(behaviour.get("WORK", ""), float, 0.0)),
-        iterations=max(1, int(number(behaviour.get("ITERATIONS", ""), float, 1))),
-        demand=min(1.0, max(0.0, number(behaviour.get("DEMAND", ""), float, settings.demand))),
-        memory_use_mib=max(0.0, number(behaviour.get("MEMORY_USE", ""), float, default_use)),
-        poweroff=behaviour.get("ON_FINISH", "run").lower() == "poweroff",
-    )
+_BALLOON_STEP_S = 5.0
+"""The time after which a service's need is computed again while its balloon moves."""
+_ROUNDING_S = 2e-6
+_LEAST_MARGIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +79,56 @@ class SimulatedGuest:
     """The end and the number of each of its last iterations."""
     run: int = 0
     """A number that changes with each start and each move, like a domain's id."""
+    stage: int = 0
+    """The number of stages that are done."""
+    share: float = 0.0
+    """The cores that it gets if it wants all: a service may use less."""
+    arrivals: float = 0.0
+    """The requests a second that reach it."""
+    requests: RequestCount = field(default_factory=RequestCount)
 
     @property
     def finished(self) -> bool:
         """Whether its application has finished."""
+        if self.behaviour.stages:
+            return self.stage >= len(self.behaviour.stages)
         return 0 < self.behaviour.work <= self.done
 
     @property
-    def wanted(self) -> float:
-        """The cores that it would use without limits."""
-        return 0.0 if self.finished else self.vcpus * self.behaviour.demand
+    def use_mib(self) -> float:
+        """The memory that its application uses at present, if it has as much."""
+        stages = self.behaviour.stages
+        if stages:
+            return stages[min(self.stage, len(stages) - 1)].memory_mib
+        return self.behaviour.memory_use_mib
 
     @property
     def used_mib(self) -> float:
         """The memory in use, at most the balloon's size."""
-        return min(self.behaviour.memory_use_mib, self.balloon_mib)
+        return min(self.use_mib, self.balloon_mib)
+
+    @property
+    def dirty_mib_s(self) -> float | None:
+        """The MiB that it writes to its memory in a second now; None if this is not measured."""
+        rate, wanted = self.behaviour.dirty_mib_s, self.behaviour.demand * self.vcpus
+        if rate is None or self.host < 0 or wanted <= 0:
+            return None if rate is None else 0.0
+        return rate * min(self.rate / wanted, 1.0)
+
+    def most_cores(self, settings: Guesting) -> float:
+        """Return the most cores that its application can use at present."""
+        if self.behaviour.stages and not self.finished:
+            return self.behaviour.stages[self.stage].greatest
+        if self.behaviour.serves and self.requests.waiting <= 0:
+            return needed_cores(self.arrivals, self.behaviour.request_work, self.speed(settings))
+        return math.inf
+
+    def become(self, behaviour: Behaviour) -> None:
+        """Change the behaviour; the work that is done counts for new stages."""
+        if behaviour.stages != self.behaviour.stages:
+            ends = accumulate(stage.work for stage in behaviour.stages)
+            self.stage = sum(end <= self.done for end in ends)
+        self.behaviour = behaviour
 
     def speed(self, settings: Guesting) -> float:
         """Return the work done per core-second: less than 1 while it swaps."""
@@ -128,8 +146,13 @@ class SimulatedGuest:
                 return
 
     def complete(self, now_s: float, settings: Guesting) -> None:
-        """Advance the guest to the end of its work, and correct rounding errors."""
+        """Advance the guest to the end of its work or stage, and correct rounding errors."""
         self.advance(now_s, settings)
+        if self.behaviour.stages:
+            self.done = self.behaviour.stage_end(self.stage)
+            self.stage += 1
+            self.log.append((self.at_s, self.stage))
+            return
         self.done = self.behaviour.work
         last = self.behaviour.iterations
         if not self.log or self.log[-1][1] < last:
@@ -137,34 +160,99 @@ class SimulatedGuest:
             del self.log[:-LOG_KEPT]
 
     def finish_s(self, settings: Guesting) -> float:
-        """Return the time when its application finishes at this rate; infinity if never."""
-        if self.rate <= 0 or self.host < 0 or self.behaviour.work <= 0 or self.finished:
+        """Return the time when its work or stage ends at this rate; infinity if never."""
+        if self._pace <= 0 or self.host < 0 or self.behaviour.work <= 0 or self.finished:
             return math.inf
-        left, at_s = self.behaviour.work - self.done, self.at_s
+        left, at_s = max(0.0, self._goal - self.done), self.at_s
         for stretch in _stretches(self, settings):
-            after = stretch.time_for(left / self.rate)
+            after = stretch.time_for(left / self._pace)
             if after <= stretch.seconds:
                 return at_s + after
-            left -= self.rate * stretch.gain(stretch.seconds)
+            left -= self._pace * stretch.gain(stretch.seconds)
             at_s += stretch.seconds
         return math.inf
 
+    def turn_s(self, settings: Guesting) -> float:
+        """Return the time when a service's use of CPU changes; infinity if never."""
+        if self.host < 0 or not self.behaviour.serves:
+            return math.inf
+        turn_s = self.behaviour.arrivals.next_change_s(self.at_s)
+        if self.balloon_mib != min(self.limits.memory_mib, self.size_mib):
+            turn_s = min(turn_s, self.at_s + _BALLOON_STEP_S)
+        excess = self._served_per_s(self.rate, settings) - self.arrivals
+        if self.requests.waiting > 0 and excess > 0:
+            turn_s = min(turn_s, self.at_s + self.requests.waiting / excess)
+        return turn_s
+
+    def receive(self, arrivals: float, settings: Guesting) -> None:
+        """Change the arrivals from now on; correct the rounding error of an ended backlog."""
+        excess = self._served_per_s(self.rate, settings) - self.arrivals
+        if 0 < self.requests.waiting <= excess * _ROUNDING_S:
+            self.requests.finish()
+        self.arrivals = arrivals
+
+    def view(self, settings: Guesting) -> ServiceView:
+        """Return the present values of a service."""
+        waiting, capacity = self.requests.waiting, self._served_per_s(self.share, settings)
+        return view_of(self.arrivals, waiting, capacity)
+
+    def _served_per_s(self, cores: float, settings: Guesting) -> float:
+        """Return the requests a second that a service completes with some cores."""
+        work = self.behaviour.request_work
+        return cores * self.speed(settings) / work if work > 0 else 0.0
+
+    @property
+    def _pace(self) -> float:
+        """The cores that advance its work: none in a stage that needs more."""
+        stages = self.behaviour.stages
+        needed = stages[self.stage].least if stages and not self.finished else 0.0
+        return self.rate if self.rate >= needed * (1 - _LEAST_MARGIN) else 0.0
+
+    @property
+    def _goal(self) -> float:
+        """The work that is done at the end of its stage, or of its whole work."""
+        if self.behaviour.stages:
+            return self.behaviour.stage_end(self.stage)
+        return self.behaviour.work
+
     def reboot(self) -> None:
-        """Lose the work of the unfinished iteration, which only memory contains."""
-        if not self.finished and self.behaviour.work > 0:
+        """Lose waiting requests, and the work of the unfinished stage or iteration."""
+        self.requests.lose()
+        if self.behaviour.stages:
+            if not self.finished:
+                self.done = self.behaviour.stage_end(self.stage - 1)
+        elif not self.finished and self.behaviour.work > 0:
             part = self.behaviour.work / self.behaviour.iterations
             self.done = math.floor(self.done / part + 1e-9) * part
 
     def _run(self, stretch: _Stretch, seconds: float) -> None:
-        before = self.done
-        self.done += self.rate * stretch.gain(seconds)
-        if self.behaviour.work > 0:
-            self._note(stretch, before)
-        self.cpu_s += self.rate * seconds
+        before, used = self.done, 1.0
+        if self.behaviour.serves:
+            used = self._serve(stretch, seconds)
+            self.done += self.rate * stretch.gain(seconds) * used
+        elif self.behaviour.stages:
+            if not self.finished:
+                self.done = min(self.done + self._pace * stretch.gain(seconds), self._goal)
+        else:
+            self.done += self.rate * stretch.gain(seconds)
+            if self.behaviour.work > 0:
+                self._note(stretch, before)
+        self.cpu_s += self.rate * seconds * used
         self.balloon_mib += stretch.slope_mib * seconds
         self.at_s += seconds
         if seconds == stretch.seconds:
             self.balloon_mib = stretch.end_mib
+
+    def _serve(self, stretch: _Stretch, seconds: float) -> float:
+        """Serve requests for some seconds; return the used part of the cores."""
+        work, requests, arrivals = self.behaviour.request_work, self.requests, self.arrivals
+        speeds = stretch.speed, stretch.speed + stretch.slope * seconds
+        first_s, last_s = (self.share * speed / work for speed in speeds)
+        before_s = response_s(arrivals, requests.waiting, first_s)
+        used = requests.serve(arrivals, seconds, self.rate * stretch.gain(seconds) / work)
+        after_s = response_s(arrivals, requests.waiting, last_s)
+        requests.response_sum_s += arrivals * seconds * (before_s + after_s) / 2
+        return used
 
     def _note(self, stretch: _Stretch, before: float) -> None:
         work, part = self.behaviour.work, self.behaviour.work / self.behaviour.iterations
@@ -207,7 +295,7 @@ class _Stretch:
 
 
 def _speed(guest: SimulatedGuest, balloon_mib: float, settings: Guesting) -> float:
-    use = guest.behaviour.memory_use_mib
+    use = guest.use_mib
     if use <= balloon_mib or use <= 0:
         return 1.0
     return max(settings.least_speed, balloon_mib / use)
@@ -226,7 +314,7 @@ def _stretches(guest: SimulatedGuest, settings: Guesting) -> Iterator[_Stretch]:
 def _balloon_path(guest: SimulatedGuest, settings: Guesting) -> Iterator[tuple[float, float]]:
     """Yield the sizes at which the balloon's pace or the guest's speed bends, with the pace."""
     at, goal = guest.balloon_mib, float(min(guest.limits.memory_mib, guest.size_mib))
-    use = guest.behaviour.memory_use_mib
+    use = guest.use_mib
     roomy = use + settings.margin_mib
     bends = sorted({use, use * settings.least_speed, roomy}, reverse=goal < at)
     for bend in [*bends, goal]:

@@ -36,6 +36,12 @@ def begin_again(vm: Vm, stamp: int) -> None:
     new.rstime, new.action = stamp, VmAction.RESUME
 
 
+def find_running(vm: Vm, stamp: int) -> None:
+    """Start a new record: monitoring finds that a VM at rest runs."""
+    vm.history[-1].etime = stamp
+    copy_record(vm, stamp).rstime = stamp
+
+
 def split(vm: Vm, stamp: int, action: VmAction) -> None:
     """Close the record and start a new one: an action changed a VM that stays on its host."""
     last = vm.history[-1]

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.machines.core_division import MOST_SHARES, LimitsError, check, rates
-from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest, behaviour_of
+from merkatd.embedded.machines.guest_behaviour import behaviour_of
+from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest
 from merkatd.embedded.model.vm_states import EXECUTING, Lcm, OneVmState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from merkatd.embedded.machines.lifecycle import Lifecycle
     from merkatd.embedded.model.records import Vm
@@ -34,6 +35,8 @@ class Usage:
     limits: GuestLimits
     run: int
     """The number of its domain: it changes with each start and each migration."""
+    dirty_mib_s: float | None = None
+    """The MiB that it writes to its memory in a second; None if this is not measured."""
 
 
 class HostSimulation:
@@ -47,6 +50,8 @@ class HostSimulation:
         self._on: dict[int, dict[int, SimulatedGuest]] = {}
         self._unsettled: set[int] = set()
         self._wakings: dict[int, float] = {}
+        self.divided: Callable[[int, float], None] = lambda _host_id, _cores: None
+        """Called after each division of a host's cores, with the cores in use."""
         lifecycle.watch(self._moved)
 
     # -- for the adapter ----------------------------------------------------------------------
@@ -68,6 +73,8 @@ class HostSimulation:
         host = self._world.hosts.get(guest.host) if guest else None
         if guest is None or host is None:
             raise LimitsError(f"VM {vm_id} has no domain: it runs on no host")
+        if host.cut:
+            raise LimitsError(f"VM {vm_id}: the network does not connect host {host.name}")
         old = guest.limits
         new = GuestLimits(
             cpu_shares=old.cpu_shares if cpu_shares is None else cpu_shares,
@@ -81,7 +88,7 @@ class HostSimulation:
         check(guest, new, host)
         guest.advance(self._world.now(), self._settings)
         guest.limits = new
-        self._mark_unsettled(guest.host)
+        self.mark_unsettled(guest.host)
         return new
 
     def read(self, vm_ids: Iterable[int] | None = None) -> dict[int, Usage]:
@@ -102,6 +109,7 @@ class HostSimulation:
                 guest.used_mib,
                 guest.limits,
                 guest.run,
+                guest.dirty_mib_s,
             )
         return usage
 
@@ -133,7 +141,7 @@ class HostSimulation:
         if guest is None:
             return
         guest.advance(self._world.now(), self._settings)
-        guest.behaviour = behaviour_of(vm, self._settings)
+        guest.become(behaviour_of(vm, self._settings))
         guest.vcpus = vm.vcpus
         if guest.size_mib != vm.boots_mib:
             guest.size_mib = vm.boots_mib
@@ -155,6 +163,10 @@ class HostSimulation:
         if guest is not None:
             self._remove_guest(guest)
             self._world.changed("guest", vm_id)
+
+    def runs_on(self, vm_id: int, host_id: int) -> bool:
+        """Return whether a VM's guest runs on this host."""
+        return vm_id in self._on.get(host_id, {})
 
     def crash(self, host_id: int) -> None:
         """Let a host die with all its guests."""
@@ -196,11 +208,16 @@ class HostSimulation:
         if vm.state is OneVmState.ACTIVE and vm.lcm in EXECUTING:
             if vm.lcm not in _STAYS or guest is None:
                 self._run(vm, before)
-        elif guest is not None and guest.host >= 0:
+        elif guest is not None and guest.host >= 0 and not self._is_cut(guest.host):
             self._remove_guest(guest)
             if not vm.lcm.name.startswith("SAVE") and vm.state is not OneVmState.SUSPENDED:
                 guest.reboot()
             self._keep(guest)
+
+    def _is_cut(self, host_id: int) -> bool:
+        """Return whether no order reaches the guests of a host."""
+        host = self._world.hosts.get(host_id)
+        return host is not None and host.cut
 
     def _run(self, vm: Vm, before: Lcm) -> None:
         host = self._world.hosts.get(vm.history[-1].host)
@@ -237,7 +254,7 @@ class HostSimulation:
             guest.run += 1
             self._on.setdefault(host.id, {})[vm.id] = guest
         self._keep(guest)
-        if guest.finished and before is Lcm.MIGRATE:
+        if guest.finished and before in {Lcm.MIGRATE, Lcm.UNKNOWN}:
             self._end(guest)
 
     def _limits(self, vm: Vm) -> GuestLimits:
@@ -250,15 +267,15 @@ class HostSimulation:
             return
         guest.advance(self._world.now(), self._settings)
         self._on[guest.host].pop(guest.vm, None)
-        self._mark_unsettled(guest.host)
-        guest.host, guest.rate = -1, 0.0
+        self.mark_unsettled(guest.host)
+        guest.host, guest.rate, guest.share, guest.arrivals = -1, 0.0, 0.0, 0.0
 
     def _keep(self, guest: SimulatedGuest) -> None:
         self._world.changed("guest", guest.vm)
         if guest.host >= 0:
-            self._mark_unsettled(guest.host)
+            self.mark_unsettled(guest.host)
 
-    def _mark_unsettled(self, host_id: int) -> None:
+    def mark_unsettled(self, host_id: int) -> None:
         """Have the host's CPU divided again in this moment, after all other changes."""
         if not self._unsettled:
             self._world.agenda.at(self._world.now(), self.settle)
@@ -272,17 +289,23 @@ class HostSimulation:
             guest.advance(now, self._settings)
             if guest.finished and guest.rate > 0:
                 self._end(guest)
+            connected = guest.behaviour.serves and not (host is not None and host.cut)
+            arrivals = guest.behaviour.arrivals.rate(now) if connected else 0.0
+            guest.receive(arrivals, self._settings)
         if host is not None:
-            for guest, rate in zip(guests, rates(host, guests), strict=True):
-                guest.rate = rate
+            got, shares = rates(host, guests, self._settings)
+            for guest, rate, share in zip(guests, got, shares, strict=True):
+                guest.rate, guest.share = rate, share
         for guest in guests:
             self._world.changed("guest", guest.vm)
+        self.divided(host_id, math.fsum(guest.rate for guest in guests))
         self._plan(host_id)
 
     def _plan(self, host_id: int) -> None:
-        """Schedule a wake-up when the next guest finishes; an early wake-up is harmless."""
-        guests = self._on.get(host_id, {}).values()
-        due_s = min((guest.finish_s(self._settings) for guest in guests), default=math.inf)
+        """Schedule a wake-up when the next guest changes; an early wake-up is harmless."""
+        guests, settings = self._on.get(host_id, {}).values(), self._settings
+        turns = (min(guest.finish_s(settings), guest.turn_s(settings)) for guest in guests)
+        due_s = min(turns, default=math.inf)
         if math.isfinite(due_s) and due_s < self._wakings.get(host_id, math.inf):
             self._wakings[host_id] = due_s
             self._world.agenda.at(due_s, lambda: self._wake(host_id, due_s))
@@ -296,9 +319,13 @@ class HostSimulation:
             # An earlier reading may have moved the end by a rounding error.
             if guest.finish_s(self._settings) <= now + 1e-6:
                 guest.complete(now, self._settings)
-            if guest.finished and guest.rate > 0:
-                self._mark_unsettled(host_id)
-        self._plan(host_id)
+                self.mark_unsettled(host_id)
+            if guest.turn_s(self._settings) <= now + 1e-6:
+                self.mark_unsettled(host_id)
+        # A division plans the next wake-up. One planned before it could repeat for ever: it may be
+        # due before the division, by a rounding error.
+        if host_id not in self._unsettled:
+            self._plan(host_id)
 
     def _end(self, guest: SimulatedGuest) -> None:
         if guest.behaviour.poweroff:

@@ -19,9 +19,12 @@ Watcher: TypeAlias = "Callable[[Vm, OneVmState, Lcm], None]"
 """Called after a VM changes its state, with the previous STATE and LCM_STATE."""
 
 _HOSTLESS = frozenset({Lcm.CLEANUP_DELETE, Lcm.CLEANUP_RESUBMIT, Lcm.EPILOG})
-"""The states that succeed even if the host is dead."""
+"""The states that succeed even if the host is dead or disconnected."""
 
 _RESUMED_IN_PLACE = frozenset({"resume-suspended", "resume-off"})
+
+_SEEN = frozenset({Lcm.RUNNING, Lcm.UNKNOWN})
+_AT_REST = frozenset({OneVmState.POWEROFF, OneVmState.SUSPENDED})
 
 _BOTH_HOSTS = frozenset({Lcm.MIGRATE, Lcm.SAVE_MIGRATE})
 """The states that need both the last host and the one before it."""
@@ -101,7 +104,7 @@ class Lifecycle:
         vm.run = RunningOperation(run.operation, run.step, 0.0, 0, failed=True) if held else None
         self._apply(vm, target)
         self.move(vm, target.state, target.lcm)
-        if vm.history and not self._alive(vm.history[-1].host):
+        if vm.history and not self._reachable(vm.history[-1].host):
             self.lose(vm)
 
     def retry(self, vm: Vm) -> None:
@@ -206,11 +209,11 @@ class Lifecycle:
         if not vm.history or vm.lcm in _HOSTLESS:
             return False
         needed = vm.history[-2:] if vm.lcm in _BOTH_HOSTS else vm.history[-1:]
-        return not all(self._alive(record.host) for record in needed)
+        return not all(self._reachable(record.host) for record in needed)
 
-    def _alive(self, host_id: int) -> bool:
+    def _reachable(self, host_id: int) -> bool:
         host = self._world.hosts.get(host_id)
-        return host is not None and host.alive
+        return host is not None and host.reachable
 
     def _charge_early(self, vm: Vm, operation: str) -> None:
         if Effect.CHARGE in OPERATIONS[operation][0].effects:
@@ -274,12 +277,16 @@ class Lifecycle:
             self.move(vm, OneVmState.ACTIVE, Lcm.UNKNOWN)
 
     def find(self, vm: Vm, *, alive: bool) -> None:
-        """Mark a lost VM as running or off: monitoring sees it again."""
-        if vm.state is not OneVmState.ACTIVE or vm.lcm is not Lcm.UNKNOWN or vm.run is not None:
+        """Mark a VM as running or off, as monitoring finds its guest."""
+        if vm.run is not None:
             return
-        if alive:
+        active = vm.state is OneVmState.ACTIVE
+        if alive and vm.state in _AT_REST:
+            history_records.find_running(vm, self._world.stamp())
             self.move(vm, OneVmState.ACTIVE, Lcm.RUNNING)
-        else:
+        elif alive and active and vm.lcm is Lcm.UNKNOWN:
+            self.move(vm, OneVmState.ACTIVE, Lcm.RUNNING)
+        elif not alive and active and vm.lcm in _SEEN:
             self.power_off(vm)
 
     def power_off(self, vm: Vm) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from merkatd.embedded.machines.host_simulation import HostSimulation
+    from merkatd.embedded.machines.power_meter import PowerMeter
     from merkatd.embedded.model.records import Host, Vm
     from merkatd.embedded.model.world import World
 
@@ -52,6 +53,8 @@ class HostSample:
     stamp: int
     cpu: float
     memory_kib: int
+    energy_wh: float
+    """The energy that the host has used since it exists."""
 
 
 @dataclass(slots=True)
@@ -64,9 +67,10 @@ class _Meter:
 class Monitoring:
     """The last samples of all running VMs and hosts."""
 
-    def __init__(self, world: World, guests: HostSimulation) -> None:
+    def __init__(self, world: World, guests: HostSimulation, power: PowerMeter) -> None:
         self._world = world
         self._guests = guests
+        self._power = power
         self._vms: dict[int, _Meter] = {}
         self._hosts: dict[int, deque[HostSample]] = {}
         self._wait()
@@ -86,7 +90,7 @@ class Monitoring:
 
     def host_samples(self, host: Host) -> Sequence[HostSample]:
         """Return a host's samples, oldest first; take the first sample if the host is alive."""
-        if not host.alive or host.offline:
+        if not host.monitored:
             return tuple(self._hosts.get(host.id, ()))
         if host.id not in self._hosts or self._world.settings.monitor_interval_s <= 0:
             self._measure_host(host)
@@ -110,7 +114,7 @@ class Monitoring:
     def _measure_hosts(self, host_ids: Sequence[int]) -> None:
         for host_id in host_ids:
             host = self._world.hosts.get(host_id)
-            if host is not None and host.alive and not host.offline:
+            if host is not None and host.monitored:
                 self._measure_host(host)
 
     def _runs(self, vm_id: int) -> bool:
@@ -125,11 +129,12 @@ class Monitoring:
                 cpu += sample.cpu
                 memory_kib += sample.memory_kib
         samples = self._hosts.setdefault(host.id, self._queue())
-        samples.append(HostSample(self._world.stamp(), cpu, memory_kib))
+        energy_wh = self._power.energy_wh(host)
+        samples.append(HostSample(self._world.stamp(), cpu, memory_kib, energy_wh))
 
     def _measure_vm(self, vm_id: int) -> VmSample | None:
         guest = self._guests.guest(vm_id)
-        if guest is None or guest.host < 0:
+        if guest is None or guest.host < 0 or not self._world.hosts.rows[guest.host].monitored:
             return None
         now = self._world.now()
         meter = self._vms.get(vm_id)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from merkatd.embedded.machines.faults import Faults
+    from merkatd.embedded.machines.host_failures import HostFailures
     from merkatd.embedded.machines.host_simulation import HostSimulation
     from merkatd.embedded.machines.lifecycle import Lifecycle
+    from merkatd.embedded.machines.power_meter import PowerMeter
     from merkatd.embedded.machines.usage_samples import Monitoring
     from merkatd.embedded.model.records import HistoryRecord, Host, User, Vm
     from merkatd.embedded.model.settings import HostSize
@@ -104,13 +106,9 @@ class CalledCloud(Protocol):
     monitoring: Monitoring
     cache: RenderCache
     faults: Faults
+    failures: HostFailures
+    power: PowerMeter
     requests: int
-
-    def host_up(self, host_id: int) -> None:
-        """Let a host return."""
-
-    def host_down(self, host_id: int, *, crash: bool = True) -> None:
-        """Let a host fail, with its guests if it crashes."""
 
 
 _LOCKED = {

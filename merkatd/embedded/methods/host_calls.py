@@ -15,6 +15,7 @@ from merkatd.embedded.render.render_pools import host_sample_xml, host_xml
 
 if TYPE_CHECKING:
     from merkatd.embedded.model.records import Cluster
+    from merkatd.embedded.model.settings import HostSize
     from merkatd.embedded.model.world import World
 
 
@@ -86,6 +87,29 @@ def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: in
     return host
 
 
+_HOSTS_IN_RACK = 4
+_ONE_FEED_IN = 3
+
+
+def description(host: Host, cluster: Cluster, size: HostSize) -> list[tuple[str, str]]:
+    """Return attributes that describe the place and the power of a host.
+
+    Each host has a switch and a redundant one. Every third host has no second feed of power. Each
+    rack has four hosts.
+    """
+    first, second = (1, 2) if host.id % 2 == 0 else (2, 1)
+    has_one = host.id % _ONE_FEED_IN == _ONE_FEED_IN - 1
+    feeds = f"feed{first}" if has_one else f"feed{first}, feed{second}"
+    return [
+        ("MERKAT_NETWORK_DOMAIN", f"switch{first}, switch{second}"),
+        ("MERKAT_POWER_DOMAIN", feeds),
+        ("MERKAT_TOPOLOGY", f"dc1/{cluster.name}/rack{host.id // _HOSTS_IN_RACK + 1}"),
+        ("MERKAT_LINK", f"{size.link_mbit_s:.15g}"),
+        ("MERKAT_IDLE_WATTS", f"{size.idle_watts:.15g}"),
+        ("MERKAT_FULL_WATTS", f"{size.full_watts:.15g}"),
+    ]
+
+
 def check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
     """Raise OneRefusal if a name is invalid or taken."""
     check_name(name)
@@ -120,6 +144,5 @@ def host_status(call: MethodCall, host_id: int, status: int) -> int:
     call.need(Right.ADMIN, host_target(host))
     if not 0 <= status < len(_STATUS):
         raise OneRefusal(INTERNAL, "Wrong status code")
-    host.prev_state, host.state = host.state, _STATUS[status]
-    call.cloud.world.changed("host", host_id)
+    call.cloud.failures.set_status(host, _STATUS[status])
     return host_id

@@ -1,17 +1,21 @@
-"""The calls beyond OpenNebula's: limits and use on hosts, guests, and faults."""
+"""The calls beyond OpenNebula's: limits and use on hosts, guests, faults, failures and power."""
 
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from merkatd.embedded.machines.core_division import LimitsError
 from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.embedded.machines.host_failures import NETWORK, POWER, HostFailureError
 from merkatd.embedded.methods.call import MethodCall, Plain, method
 from merkatd.embedded.model.errors import ACTION, AUTHORIZATION, RPC_API, OneRefusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from merkatd.embedded.machines.host_simulation import Usage
 
 _LIMITS = {
@@ -24,7 +28,7 @@ _LIMITS = {
     "disk_kib_s": int,
 }
 _LIMITS_OF_ONE_NUMBER = tuple(name for name in _LIMITS if name != "pins")
-_USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib", "run")
+_USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib", "run", "dirty_mib_s")
 _FAULT = {
     "method": str,
     "vm": int,
@@ -105,24 +109,31 @@ def limits_runs(call: MethodCall, host_ids: Plain = "") -> str:
     """Return the domain numbers on these hosts as JSON, by host and VM."""
     _admin(call)
     chosen = [item for item in host_ids if type(item) is int] if isinstance(host_ids, list) else []
-    return json.dumps({host: call.cloud.guests.runs(host) for host in chosen})
+    hosts = call.cloud.world.hosts.rows
+    there = [host for host in chosen if host not in hosts or not hosts[host].cut]
+    return json.dumps({host: call.cloud.guests.runs(host) for host in there})
 
 
 def _read(call: MethodCall, vm_ids: Plain) -> list[Usage]:
     _admin(call)
     chosen = [item for item in vm_ids if type(item) is int] if isinstance(vm_ids, list) else None
-    return list(call.cloud.guests.read(chosen).values())
+    usages = call.cloud.guests.read(chosen).values()
+    return [usage for usage in usages if not call.host(usage.host).cut]
 
 
 def _usage(usage: Usage) -> Plain:
     limits: dict[str, Plain] = {**asdict(usage.limits)}
     limits["pins"] = [list(pin) for pin in usage.limits.pins]
+    dirty: dict[str, Plain] = (
+        {} if usage.dirty_mib_s is None else {"dirty_mib_s": usage.dirty_mib_s}
+    )
     return {
         "host": usage.host,
         "cpu_s": usage.cpu_s,
         "balloon_mib": usage.balloon_mib,
         "used_mib": usage.used_mib,
         "limits": limits,
+        **dirty,
     }
 
 
@@ -138,8 +149,37 @@ def guest_progress(call: MethodCall, vm_id: int) -> Plain:
         "done": guest.done,
         "finished": guest.finished,
         "iterations": guest.behaviour.iterations,
+        "stage": guest.stage,
         "log": [[at_s, iteration] for at_s, iteration in guest.log],
     }
+
+
+@method("embedded.guest.service", "i")
+def guest_service(call: MethodCall, vm_id: int) -> Plain:
+    """Return the present values of the service in a guest, and its requests so far."""
+    _admin(call)
+    guest = call.cloud.guests.guest(vm_id)
+    if guest is None or not guest.behaviour.serves:
+        raise OneRefusal(
+            ACTION,
+            f"VM {vm_id} has no service: EMBEDDED must have valid ARRIVALS and REQUEST_WORK",
+        )
+    now = asdict(guest.view(call.cloud.world.settings.guests))
+    requests = asdict(guest.requests)
+    return {**now, **requests, "running": guest.host >= 0, "cores": guest.share}
+
+
+@method("embedded.guest.dirty", "i")
+def guest_dirty(call: MethodCall, vm_id: int) -> float:
+    """Return the MiB that a guest writes to its memory in a second now."""
+    _admin(call)
+    guest = call.cloud.guests.guest(vm_id)
+    dirty_mib_s = None if guest is None else guest.dirty_mib_s
+    if dirty_mib_s is None:
+        raise OneRefusal(
+            ACTION, f"VM {vm_id} has no dirty rate: EMBEDDED must have a valid DIRTY_RATE"
+        )
+    return dirty_mib_s
 
 
 @method("embedded.guest.off", "i")
@@ -207,8 +247,7 @@ def fault_lie(call: MethodCall, kind: str, oid: int, seconds: int) -> int:
 def host_down(call: MethodCall, host_id: int, crash: bool = True) -> int:
     """Let a host die, or only lose its monitoring."""
     _admin(call)
-    call.host(host_id)
-    call.cloud.host_down(host_id, crash=crash)
+    call.cloud.failures.host_down(call.host(host_id), crash=crash)
     return host_id
 
 
@@ -216,6 +255,78 @@ def host_down(call: MethodCall, host_id: int, crash: bool = True) -> int:
 def host_up(call: MethodCall, host_id: int) -> int:
     """Let a host return."""
     _admin(call)
-    call.host(host_id)
-    call.cloud.host_up(host_id)
+    call.cloud.failures.host_up(call.host(host_id))
     return host_id
+
+
+@method("embedded.domain.fail", "ss")
+def domain_fail(call: MethodCall, kind: str, name: str) -> Plain:
+    """Let a `network` or `power` domain or a `host` fail; return the ids of its hosts."""
+    _admin(call)
+    with _refusals(RPC_API):
+        return [*call.cloud.failures.fail_domain(kind, name)]
+
+
+@method("embedded.domain.repair", "ss")
+def domain_repair(call: MethodCall, kind: str, name: str) -> Plain:
+    """Repair a domain or a host; return the ids of its hosts."""
+    _admin(call)
+    with _refusals(RPC_API):
+        return [*call.cloud.failures.repair_domain(kind, name)]
+
+
+@method("embedded.domain.list")
+def domain_list(call: MethodCall) -> Plain:
+    """Return the failed domains by kind."""
+    _admin(call)
+    failed: dict[str, Plain] = {}
+    for kind in (NETWORK, POWER):
+        rows = call.cloud.failures.failed.values()
+        failed[kind] = [*sorted(row.name for row in rows if row.kind == kind)]
+    return failed
+
+
+@method("embedded.host.sleep", "i")
+def host_sleep(call: MethodCall, host_id: int) -> int:
+    """Turn off a host without guests."""
+    _admin(call)
+    with _refusals(ACTION):
+        call.cloud.failures.sleep(call.host(host_id))
+    return host_id
+
+
+@method("embedded.host.wake", "i")
+def host_wake(call: MethodCall, host_id: int) -> int:
+    """Turn on a host that sleeps."""
+    _admin(call)
+    with _refusals(ACTION):
+        call.cloud.failures.wake(call.host(host_id))
+    return host_id
+
+
+@method("embedded.host.power", "?a")
+def host_power(call: MethodCall, host_ids: Plain = "") -> Plain:
+    """Return state, watts and energy of these hosts, or of all, by host id."""
+    _admin(call)
+    chosen = (
+        {item for item in host_ids if type(item) is int} if isinstance(host_ids, list) else None
+    )
+    power = call.cloud.power
+    call.cloud.guests.settle()
+    return {
+        str(host.id): {
+            "state": power.row(host).word,
+            "watts": power.row(host).watts,
+            "energy_wh": power.energy_wh(host),
+        }
+        for host in call.cloud.world.hosts
+        if chosen is None or host.id in chosen
+    }
+
+
+@contextmanager
+def _refusals(code: int) -> Iterator[None]:
+    try:
+        yield
+    except HostFailureError as error:
+        raise OneRefusal(code, str(error)) from None

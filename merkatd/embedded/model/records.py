@@ -141,21 +141,44 @@ class Host:
     """The cluster's template: its reservations apply if the host has none."""
     lent: dict[str, int] = field(default_factory=dict)
     """The id of the VM that uses a PCI device, by the device's short address."""
+    cut: bool = False
+    """Whether the network no longer connects it: its guests run, and operations on it fail."""
+    silent: bool = False
+    """Whether only its monitoring is lost."""
+    unmeasured: bool = False
+    """Whether it has not been monitored since it was offline."""
 
     @property
     def offline(self) -> bool:
-        """Whether it is offline, so that its capacity reads 0."""
+        """Whether it is offline: oned does not monitor it."""
         return self.state is OneHostState.OFFLINE
+
+    @property
+    def reachable(self) -> bool:
+        """Whether operations on it can succeed."""
+        return self.alive and not self.cut
+
+    @property
+    def monitored(self) -> bool:
+        """Whether oned gets values from it."""
+        return self.reachable and not self.silent and not self.offline
+
+    @property
+    def unknown_capacity(self) -> bool:
+        """Whether its capacity reads 0, as oned has no values of it."""
+        return self.offline or self.unmeasured
 
     @property
     def max_cpu(self) -> int:
         """The CPU that may be charged, in hundredths of a core."""
-        return 0 if self.offline else self.total_cpu - self._reserved("CPU", self.total_cpu)
+        if self.unknown_capacity:
+            return 0
+        return self.total_cpu - self._reserved("CPU", self.total_cpu)
 
     @property
     def max_memory_kib(self) -> int:
         """The memory that may be charged, in KiB."""
-        if self.offline:
+        if self.unknown_capacity:
             return 0
         return self.total_memory_kib - self._reserved("MEM", self.total_memory_kib)
 

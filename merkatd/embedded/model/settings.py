@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostSize:
-    """The size of a host: CPU in hundredths of a core, and memory."""
+    """The size of a host: CPU in hundredths of a core, memory, its link and its power."""
 
     cpu: int = 800
     memory_mib: int = 16384
+    link_mbit_s: float = 10_000.0
+    idle_watts: float = 80.0
+    full_watts: float = 160.0
 
 
 MEASURED: Mapping[Lcm, float] = MappingProxyType(
@@ -141,6 +144,9 @@ VM_RESTRICTED = frozenset(
 """The restricted attributes of a new OpenNebula."""
 
 
+HOST_START_S = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddedSettings:
     """The fixed settings of a world."""
@@ -153,6 +159,8 @@ class EmbeddedSettings:
     racy_enforce: bool = True
     """Whether capacity is charged when an operation starts, not when its call is answered: calls
     that arrive together then all see the same free capacity."""
+    host_start_s: float = HOST_START_S
+    """The time that a host needs to start after it slept or lost its power."""
     monitor_interval_s: float = 60.0
     """The interval between samples of VMs and hosts; 0 takes samples only on request."""
     samples_kept: int = 15

@@ -46,8 +46,8 @@ def host_xml(world: World, host: Host, sample: str) -> str:
 
 
 def _share(world: World, host: Host) -> str:
-    total_cpu = 0 if host.offline else host.total_cpu
-    total_memory_kib = 0 if host.offline else host.total_memory_kib
+    total_cpu = 0 if host.unknown_capacity else host.total_cpu
+    total_memory_kib = 0 if host.unknown_capacity else host.total_memory_kib
     return (
         f"<HOST_SHARE><MEM_USAGE>{host.used_memory_kib}</MEM_USAGE>"
         f"<CPU_USAGE>{host.used_cpu}</CPU_USAGE><TOTAL_MEM>{total_memory_kib}</TOTAL_MEM>"
@@ -102,7 +102,8 @@ def host_sample_xml(host: Host, sample: HostSample) -> str:
         "<SYSTEM><NETRX><![CDATA[0]]></NETRX><NETTX><![CDATA[0]]></NETTX></SYSTEM>"
         "<NUMA_NODE><HUGEPAGE><FREE><![CDATA[0]]></FREE><SIZE><![CDATA[2048]]></SIZE></HUGEPAGE>"
         f"<MEMORY><FREE><![CDATA[{free_memory}]]></FREE><USED><![CDATA[{used_memory}]]></USED>"
-        "</MEMORY><NODE_ID><![CDATA[0]]></NODE_ID></NUMA_NODE></MONITORING>"
+        "</MEMORY><NODE_ID><![CDATA[0]]></NODE_ID></NUMA_NODE>"
+        f"<MERKAT_ENERGY_WH>{cdata(f'{sample.energy_wh:.3f}')}</MERKAT_ENERGY_WH></MONITORING>"
     )
 
 

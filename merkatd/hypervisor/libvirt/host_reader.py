@@ -91,6 +91,7 @@ class Row(NamedTuple):
     allowed: AllowedRates = AllowedRates()
     emulator_off: bool = False
     run: int = 0
+    dirty_mib_s: float = np.nan
 
 
 class HostReading(NamedTuple):
@@ -188,6 +189,8 @@ def _find_out(host: HostConnection, driver: GuestDriver, guest: Guest, look: Hos
         guest.devices = devices
     if host.pins and (guest.cores is None or due):
         _find_cores(host, driver, guest)
+    if due and host.settings.dirty_rates and not busy(host, guest):
+        driver.measure(host, guest)
 
 
 def _find_cores(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
@@ -293,6 +296,7 @@ def row_of(
         allowed=allowed(guest.devices),
         emulator_off=guest.emulator_off(host.reserved),
         run=guest.run,
+        dirty_mib_s=guest.sight.dirty_mib_s,
     )
 
 
@@ -324,6 +328,7 @@ def use_of(
         ),
         away=away,
         run=_whole([row.run for row in rows]),
+        dirty_mib_s=np.array([row.dirty_mib_s for row in rows], dtype=np.float64),
     )
 
 

@@ -44,7 +44,7 @@ class Rights:
     """The rights that the rules and permissions of a cloud give."""
 
     def __init__(self, estate: SiteFacts) -> None:
-        self.judged = bool(estate.users)
+        self.judged = bool(estate.users) or estate.users_in_part
         """Whether the cloud's users are known; if not, rights are not checked."""
         self._users = estate.users
         self._rules: dict[int, list[AccessRule]] = {}

@@ -68,6 +68,8 @@ class VmRequirements:
     """The space that the VM's disks take in a system datastore."""
     image_mib: tuple[tuple[int, int], ...] = ()
     """Pairs of image datastore id and the MiB of the VM's disks there (CLONE_TARGET = SELF)."""
+    disk_mib: int = field(default=0, compare=False)
+    """The size of all disks; no constraint depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,9 @@ class SiteFacts:
     groups: Sequence[GroupRule] = ()
     networks: Sequence[NetworkFacts] = ()
     users: Mapping[int, UserFacts] = field(default_factory=dict)
+    users_in_part: bool = False
+    """Whether the pool of users can't be read: then `users` has only owners of VMs that can be read
+    one by one, and the others have no rights."""
     group_names: Mapping[int, str] = field(default_factory=dict)
     acl: Sequence[AccessRule] = ()
     clusters: Mapping[int, str] = field(default_factory=dict)

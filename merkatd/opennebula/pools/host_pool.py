@@ -250,6 +250,10 @@ class HostPool:
         return list(by_id.values())
 
 
+ASLEEP = "MERKAT_ASLEEP"
+"""The mark of sleep, which concerns one host: neither its cluster nor its monitoring sets it."""
+
+
 def with_facts(
     hosts: Sequence[HostRow],
     load: Mapping[int, HostLoad],
@@ -261,7 +265,10 @@ def with_facts(
     for host in hosts:
         sample = load[host.id].words if host.id in load else nothing
         others = sample, clusters.get(host.cluster, nothing)
-        facts = replace(host.facts, values=merge_facts(host.facts.values, *others))
+        values = merge_facts(host.facts.values, *others)
+        if ASLEEP in values:
+            values[ASLEEP] = host.facts.values.get(ASLEEP, ())
+        facts = replace(host.facts, values=values)
         hosts_with_facts.append(host._replace(facts=facts))
     return hosts_with_facts
 

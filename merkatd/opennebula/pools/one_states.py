@@ -149,7 +149,12 @@ _HOSTS = {
 """States by OpenNebula's number: MONITORING and MONITORED are on; 4 and 7 are disabled."""
 
 
-TROUBLED = {3: "ERROR", 5: "ERROR", 8: "OFFLINE"}
+OFFLINE = 8
+TAKES_VMS = frozenset(state for state, meaning in _HOSTS.items() if meaning is HostState.ON)
+"""The states of hosts that OpenNebula monitors and uses."""
+DISABLED = frozenset(_HOSTS) - TAKES_VMS
+IN_ERROR = frozenset({3, 5})
+TROUBLED = {**dict.fromkeys(IN_ERROR, "ERROR"), OFFLINE: "OFFLINE"}
 """Names of the states in which OpenNebula does not reach a host; in 5 it tries again."""
 
 

@@ -169,7 +169,7 @@ def _stay(datastore: int, *, running: bool) -> DiskLocation:
 
 
 def _made(says: _Says) -> VmRequirements:
-    system_mib, image_mib = _space(says.disks)
+    system_mib, image_mib, disk_mib = _space(says.disks)
     return VmRequirements(
         automatic=says.automatic,
         requirements=says.requirements,
@@ -182,6 +182,7 @@ def _made(says: _Says) -> VmRequirements:
         numa=_numa(dict(says.topology), says.nodes),
         system_mib=system_mib,
         image_mib=image_mib,
+        disk_mib=disk_mib,
     )
 
 
@@ -202,15 +203,16 @@ def _taken(part: tuple[str, str] | _Words) -> int:
 _wants = BoundedCache(_made, lambda says, _wants: _bytes(says), _MOST_KEPT_BYTES)
 
 
-def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return the space of disks in a system datastore, and in image datastores by id."""
-    system_mib = 0
+def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...], int]:
+    """Return the space of disks in a system datastore, in image datastores by id, and of all."""
+    system_mib = disk_mib = 0
     images: dict[int, int] = {}
     for disk in map(dict, disks):
         size_mib = whole_number(disk.get("SIZE"))
         if size_mib is None:
             continue
         size_mib += whole_number(disk.get("DISK_SNAPSHOT_TOTAL_SIZE")) or 0
+        disk_mib += size_mib
         if disk.get("TYPE", "").upper() in _VOLATILE:
             system_mib += size_mib
             continue
@@ -222,7 +224,7 @@ def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]
             system_mib += size_mib
         elif target == "SELF":
             images[datastore] = images.get(datastore, 0) + size_mib
-    return system_mib, tuple(sorted(images.items()))
+    return system_mib, tuple(sorted(images.items())), disk_mib
 
 
 def _pci(words: Mapping[str, str]) -> PciWant:

@@ -36,6 +36,8 @@ class ClusterFacts:
     hosts: int = 0
     automation: str = ""
     """The AUTOMATION of the cluster's ONE_DRS, in lower case."""
+    attributes: frozenset[str] = frozenset()
+    """The attributes that a host of it has, in the host's template or in the cluster's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,17 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarketNeed:
+    """A part of the snapshot that a market's strategy needs."""
+
+    market: str
+    strategy: str
+    part: str
+    attributes: frozenset[str]
+    """The attributes of which a host of the market must have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceInput:
     """The settings of the configuration that the advice depends on."""
 
@@ -69,6 +82,7 @@ class AdviceInput:
     """Whether limits are set on the hosts of an embedded cloud."""
     markets: Mapping[str, frozenset[int | str] | None]
     """Cluster ids and names by market; None for the market that has all remaining clusters."""
+    needs: Sequence[MarketNeed] = ()
 
 
 ON_RULES = "ACL/* MANAGE"
@@ -84,6 +98,7 @@ def findings(facts: ServerFacts, wish: AdviceInput) -> list[Finding]:
         *_mode(facts, wish),
         *_balancers(facts, wish),
         *_clusters(facts, wish),
+        *_needs(facts, wish),
         *_hosts(facts, wish),
         *_login(facts),
         *_raft(facts),
@@ -182,10 +197,37 @@ def _clusters(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     for name, ones in wish.markets.items():
         for missing in sorted((ones or frozenset()) - known, key=str):
             yield Finding(
-                Level.WARNING, f"market {name}: cluster {missing} does not exist or is not visible"
+                Level.ERROR,
+                f"market {name}: cluster {missing} does not exist, or the login can't see it;"
+                f" the clusters are {_names(facts.clusters)}",
             )
     if not any(cluster.hosts for cluster in facts.clusters):
         yield Finding(Level.WARNING, "no host can be seen: none exists, or rights are missing")
+
+
+def _names(clusters: Sequence[ClusterFacts]) -> str:
+    return ", ".join(f"{cluster.id} ({cluster.name})" for cluster in clusters) or "none"
+
+
+def _needs(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
+    """Judge each need by the hosts of its market; a market without hosts lacks nothing."""
+    for need in wish.needs:
+        filled = [cluster for cluster in _of_market(facts, wish, need.market) if cluster.hosts]
+        if filled and not any(cluster.attributes & need.attributes for cluster in filled):
+            yield Finding(
+                Level.ERROR,
+                f"market {need.market}: strategy {need.strategy} needs {need.part}, so a host of"
+                f" the market must have {' or '.join(sorted(need.attributes))} (none has)",
+            )
+
+
+def _of_market(facts: ServerFacts, wish: AdviceInput, market: str) -> list[ClusterFacts]:
+    """Return the clusters of a market: those that it names, or those that no other one names."""
+    ones = wish.markets[market]
+    if ones is None:
+        others = {word for named in wish.markets.values() if named for word in named}
+        return [each for each in facts.clusters if not {each.id, each.name} & others]
+    return [each for each in facts.clusters if {each.id, each.name} & ones]
 
 
 def _hosts(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:

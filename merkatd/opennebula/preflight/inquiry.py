@@ -3,6 +3,7 @@
 import http.client
 import ssl
 import xmlrpc.client
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,15 +159,25 @@ def _ids(element: Any, path: str) -> frozenset[int]:
 
 
 def _clusters(pool: Any, hosts: Any) -> tuple[ClusterFacts, ...]:
-    where = [host.findtext("CLUSTER_ID") for host in hosts.findall("HOST")]
+    inside: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    for host in hosts.findall("HOST"):
+        inside[host.findtext("CLUSTER_ID", "")].append(_attributes(host))
     return tuple(
         ClusterFacts(
             id=int(cluster.findtext("ID")),
             name=cluster.findtext("NAME", ""),
-            hosts=where.count(cluster.findtext("ID")),
+            hosts=len(inside[cluster.findtext("ID")]),
             automation=cluster.findtext("TEMPLATE/ONE_DRS/AUTOMATION", "").strip().lower(),
+            attributes=_attributes(cluster).union(*inside[cluster.findtext("ID")]),
         )
         for cluster in pool.findall("CLUSTER")
+    )
+
+
+def _attributes(element: Any) -> frozenset[str]:
+    """Return the names of the attributes in a template, without empty ones."""
+    return frozenset(
+        part.tag for part in element.iterfind("TEMPLATE/*") if (part.text or "").strip()
     )
 
 

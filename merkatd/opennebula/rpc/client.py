@@ -260,9 +260,27 @@ class Client:
         """Return a host."""
         return await self._text("one.host.info", host, about=f"host {host}")
 
+    async def set_host_status(self, host: int, status: int) -> None:
+        """Enable a host (0), disable it (1), or take it offline (2)."""
+        await self.call("one.host.status", host, status, about=f"host {host}", again=True)
+
+    async def append_to_host(self, host: int, template: str) -> None:
+        """Append to a host's template, replacing attributes with the same names."""
+        await self.call(
+            "one.host.update", host, template, _APPEND, about=f"host {host}", again=True
+        )
+
     async def user(self, user: int) -> str:
         """Return a user; -1 is the user of the session."""
         return await self._text("one.user.info", user, about=f"user {user}")
+
+    async def user_group(self, group: int) -> str:
+        """Return a group of users."""
+        return await self._text("one.group.info", group, about=f"group {group}")
+
+    async def vm_group(self, group: int) -> str:
+        """Return a VM group."""
+        return await self._text("one.vmgroup.info", group, about=f"VM group {group}")
 
     # -- VMs ----------------------------------------------------------------------------------
 
@@ -284,8 +302,7 @@ class Client:
 
     async def chown(self, vm: int, user: int, group: int) -> None:
         """Give a VM to a user and a group."""
-        about = f"VM {vm} to user {user}"
-        await self.call("one.vm.chown", vm, user, group, about=about)
+        await self.call("one.vm.chown", vm, user, group, about=f"VM {vm} to user {user}")
 
     async def deploy(
         self, vm: int, host: int, datastore: int = _DEFAULT_DATASTORE, template: str = ""
@@ -300,9 +317,12 @@ class Client:
         about = f"VM {vm} on host {host}"
         await self.call("one.vm.deploy", *arguments[:count], about=about)
 
-    async def migrate(self, vm: int, host: int) -> None:
-        """Migrate a VM live to a host, without oned's check of capacity."""
-        live, enforce = True, False
+    async def migrate(self, vm: int, host: int, *, live: bool = True) -> None:
+        """Migrate a VM to a host, without oned's check of capacity.
+
+        If not live, a running VM is saved, moved and continued; any other VM keeps its state.
+        """
+        enforce = False
         arguments = [vm, host, live, enforce, _DEFAULT_DATASTORE, _SAVE]
         count = (await self.dialect()).migrate_arguments
         about = f"VM {vm} to host {host}"

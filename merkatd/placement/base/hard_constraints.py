@@ -30,7 +30,12 @@ class HardConstraints:
         self._open = view.open
         self._requirement = snapshot.vms.requirement[view.vms]
         classes = snapshot.requirements
-        self._allowed = classes.allowed[:, view.hosts] & view.open if len(classes) else None
+        # One layout for all clouds: numba would compile the strategies anew for another one.
+        self._allowed = (
+            np.ascontiguousarray(classes.allowed[:, view.hosts] & view.open)
+            if len(classes)
+            else None
+        )
         ranked = len(classes) and classes.rank.shape[1]
         self._rank = classes.rank[:, view.hosts] if ranked else None
         self.priority: Floats = snapshot.vms.priority[view.vms]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, HostState, Ints, Snapshot
-from merkatd.cluster.columns import NO_HOST, is_one_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.market.market_view import MarketView
 from merkatd.market.share import Share
-from merkatd.placement.base.board import Board
+from merkatd.placement.base.board import Board, where_floors_fit
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.host_shares import VmTerms
 
@@ -45,6 +45,30 @@ class PlacementProblem:
     def fresh_board(self, place: Ints | None = None) -> Board:
         """Return a new board with the VMs as in `place`, or as in `started`."""
         return Board(self.view, self.started if place is None else place)
+
+    def lift_new_vms(self) -> list[int]:
+        """Take all new VMs off the board, and return them in order of priority.
+
+        VMs of limit orders stay on their hosts, and VMs without a host stay without one.
+        """
+        new = (self.view.place == NO_HOST) & (self.board.place != NO_HOST)
+        rows = np.flatnonzero(new & (self.rules.order == NO_ROW))
+        rows = rows[np.lexsort((rows, -self.rules.priority[rows]))]
+        vms: list[int] = rows.tolist()
+        for vm in vms:
+            self.board.move(vm, NO_HOST)
+        return vms
+
+    def hosts_for(self, vm: int) -> Ints:
+        """Return the hosts that the VM may use, and that have room for its floor."""
+        board = self.board
+        allowed = self.rules.allowed(vm, board.place)
+        floor = self.view.floor
+        return np.flatnonzero(
+            where_floors_fit(
+                vm, allowed, board.rows, board.start, board.count, board.capacity, floor
+            )
+        )
 
     def vm_id(self, vm: int) -> int:
         """Return OpenNebula's id of the VM."""

@@ -18,7 +18,7 @@ from merkatd.placement.base.hard_constraints import ELSEWHERE
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.placement_problem import PlacementProblem
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.groups.cpu_use import limited_to_use, why_idle, with_leftovers
 from merkatd.placement.groups.group_editing import EditedGroups, edit_groups, regrouping_times
 from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price

@@ -30,7 +30,7 @@ from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, host_
 from merkatd.placement.base.least_load import start_market
 from merkatd.placement.base.move_order import OrderedMoves
 from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.plan_halves import without_harmful_halves
 
 
@@ -291,7 +291,7 @@ def decide_markets(
     snapshot: Snapshot,
     pricing: Pricing,
     improve: Callable[[PlacementProblem], Ints | OrderedMoves],
-    harm: int,
+    harm: int = SUM_OF_SHORTFALLS,
     *,
     as_planned: bool = False,
 ) -> Decision:

@@ -22,7 +22,7 @@ from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.host_shares import LARGEST_LACK
 from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.placement_problem import PlacementProblem
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing, parameter
 from merkatd.placement.market.host_errors import errors_on, least_error
 from merkatd.placement.market.overfull_hosts import relieve_board
 from merkatd.placement.market.settlement import decide_markets
@@ -32,15 +32,15 @@ from merkatd.placement.market.settlement import decide_markets
 class MarketSettings:
     """The settings of Algorithm 1, under the paper's names."""
 
-    n_iter: int = 20
+    n_iter: int = parameter(20, unit="iterations", most=100_000)
     """The number of iterations without an improvement after which the search ends."""
-    e_max: float = 0.05
+    e_max: float = parameter(0.05, most=10.0)
     """The largest allocation error at which the search makes no moves."""
-    m_max_part: float = 0.02
+    m_max_part: float = parameter(0.02, unit="of the VMs", most=1.0)
     """The part of the market's VMs that may be migrated in a period."""
-    m_max_least: int = 5
+    m_max_least: int = parameter(5, unit="VMs", most=100_000)
     """The number of VMs that may be migrated in a period even in a small market."""
-    tenure: int = 10
+    tenure: int = parameter(10, unit="iterations", most=100_000)
     """The number of iterations in which a VM may not return to a host that it left."""
     pricing: Pricing = field(default_factory=Pricing)
 

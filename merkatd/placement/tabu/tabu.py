@@ -35,6 +35,7 @@ from merkatd.placement.base.host_shares import LARGEST_ERROR, LARGEST_LACK, SUM_
 from merkatd.placement.base.least_load import evacuate_to_least_load
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
 from merkatd.placement.base.placement_problem import PlacementProblem, are_held, must_leave
+from merkatd.placement.contract import parameter
 from merkatd.placement.market.overfull_hosts import relieve_board, relieve_first
 from merkatd.placement.market.plan_halves import without_harmful_halves
 from merkatd.placement.market.search_state import Move, Search, SearchLimits
@@ -143,19 +144,19 @@ class TabuSettings(MarketSettings):
     objective: Objective = Objective.SHORTFALL
     """The value that the search minimises. shortfall: the sum of bid times shortfall over the VMs.
     error: the largest allocation error, as in the paper."""
-    hold_s: float = 600.0
+    hold_s: float = parameter(600.0, unit="seconds", most=30 * 86_400.0)
     """The time for which a VM stays on its host after a migration."""
-    least_gain: float = 0.01
+    least_gain: float = parameter(0.01, most=10.0)
     """The least gain of a migration. For the objective `shortfall` it is a part of the market's
     average bid, for the objective `error` an allocation error."""
-    migrations_per_host: int = 8
+    migrations_per_host: int = parameter(8, unit="migrations", most=100_000)
     """The most migrations from and to one host in a period."""
-    load_slack: float = 0.15
+    load_slack: float = parameter(0.15, most=10.0)
     """The part by which the largest load of a host may exceed the most even one that single moves
     reach."""
-    load_price: float = 0.25
+    load_price: float = parameter(0.25, most=10.0)
     """The largest part by which the shortfall may increase so that loads become even."""
-    load_m_max: int = 5
+    load_m_max: int = parameter(5, unit="migrations", most=100_000)
     """The search evens out loads only if at least this many migrations are allowed."""
 
 

@@ -24,7 +24,7 @@ class PlatformFleetView(FleetView):
     stopped: AbstractSet[int] = frozenset()
     """Ids of VMs that are off and no longer have a host."""
     saved: AbstractSet[int] = frozenset()
-    """Ids of VMs that the scheduler has saved, or is saving."""
+    """Ids of VMs of limit orders that the scheduler has saved, or is saving."""
 
     def rest(self, refused: Refusals) -> int:
         """Return the number of intervals before the next attempt: 1, then 2, 4, ..."""

@@ -19,6 +19,7 @@ from merkatd.platforms.rules.lifecycle_events import WAITING, PlatformState
 from merkatd.platforms.rules.start_conditions import Terms
 from merkatd.policies.deadline import Funds, bid_max, least_part
 from merkatd.protocol.platform_messages import Amounts
+from merkatd.scheduler.base.settings import MarketRules
 
 _HORIZON_S = 86_400.0
 """The time for which the budget must pay a first bid of a platform without a deadline: a day."""
@@ -99,6 +100,17 @@ def most_per_vm(platform: PlatformRow, purse: Funds, now_s: float, interval_s: f
     deadline_s = platform.deadline_s
     left_s = _HORIZON_S if deadline_s is None else deadline_s - now_s
     return bid_max(purse, max(left_s, interval_s), interval_s, sum(platform.sizes.values()))
+
+
+def may_resume(market: MarketRules, platform: PlatformRow, purse: Funds) -> bool:
+    """Return whether the platform itself resumes its saved VMs.
+
+    A strategy that states what each VM gets also saves VMs, and resumes those of a running
+    platform. See Note [Who resumes a VM] in `merkatd/placement/changes/saved_vms.py`.
+    """
+    if market.states_amounts and platform.state != PlatformState.RESUMING:
+        return False
+    return purse.credits > 0 or market.is_free
 
 
 def usable_by_all(platform: PlatformRow, template: PlatformTemplate) -> Amounts:

@@ -29,7 +29,7 @@ from merkatd.platforms.lifecycle.fleet_plan import (
     fleet_change,
     lost_members,
 )
-from merkatd.platforms.lifecycle.funds import most_per_vm, platform_funds, terms_of
+from merkatd.platforms.lifecycle.funds import may_resume, most_per_vm, platform_funds, terms_of
 from merkatd.platforms.lifecycle.new_vms import (
     OFF_THEIR_HOSTS,
     WINDOW_S,
@@ -191,6 +191,7 @@ def _start_request(
         capacity=scene.capacities.get(market.name),
         reserve=reserve_of(market, scene.resources),
         advance_periods=now.advance_periods,
+        free=market.is_free,
     )
     return _StartRequest(purse, terms_of(platform, template, purse), offer)
 
@@ -337,7 +338,7 @@ def _go_on(
         make=lambda member: create_step(
             platform, template, member, sight.period, bids[member.cluster], now.handed
         ),
-        may_resume=purse.credits > 0,
+        may_resume=may_resume(market, platform, purse),
         room=scene.room.of(platform.owner),
         replaced=record_replacements(
             connection, platform, members, sight, failures, now.at_s, now.interval_s

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from merkatd.base.quantities import bounded
+from merkatd.platforms.declarations.application_terms import ApplicationTerms
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.rules.lifecycle_events import BudgetPolicy
 from merkatd.protocol.platform_messages import Amounts, ClusterTerms, MonitorTerms
 
@@ -14,19 +15,6 @@ PATIENT = "patient"
 """The controller kind of a platform whose VMs run in a limit order."""
 PARTIAL = "partial_deadline"
 """The controller kind for work whose finished part has value: it runs until its deadline."""
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateTime:
-    """A time, relative to the template's submission or absolute."""
-
-    after_s: float | None = None
-    at_s: float | None = None
-
-    def seconds(self, submitted_s: float) -> float:
-        """Return the time on the daemon's clock, in seconds since the epoch."""
-        at_s = self.at_s if self.at_s is not None else submitted_s + (self.after_s or 0.0)
-        return bounded(at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +96,19 @@ class PlatformTemplate:
     budget: TemplateBudget
     start: StartTerms = field(default_factory=StartTerms)
     clusters: tuple[VirtualCluster, ...]
+    application: ApplicationTerms | None = None
+    """What its application is; None if its tenant does not declare it."""
 
     @property
     def processes(self) -> int:
-        """Return the number of its controllers and monitors."""
-        if self.controller == NO_CONTROLLER:
+        """Return the number of its controllers and monitors.
+
+        Without a controller, monitors measure only an application that its tenant declares.
+        """
+        controllers = int(self.controller != NO_CONTROLLER)
+        if not controllers and self.application is None:
             return 0
-        return 1 + sum(cluster.monitor is not None for cluster in self.clusters)
+        return controllers + sum(cluster.monitor is not None for cluster in self.clusters)
 
     @property
     def most_vms(self) -> int:

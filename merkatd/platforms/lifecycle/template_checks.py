@@ -1,14 +1,17 @@
 """Checks of a template against a site: its kinds of controllers, its markets and its goods."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from merkatd.base import parameter_bounds
 from merkatd.base.line_patterns import pattern_of
 from merkatd.base.parameter_bounds import OF_EVERY_MONITOR
+from merkatd.base.quantities import utc_text
 from merkatd.base.toml_reader import listed
-from merkatd.fleets.vm_template_text import TemplateError
+from merkatd.platforms.declarations.application_reader import TABLES
+from merkatd.platforms.declarations.application_terms import JobTerms
+from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.lifecycle.platform_template import (
     NO_CONTROLLER,
     PATIENT,
@@ -26,6 +29,7 @@ from merkatd.policies.batch_terms import QUEUE, batch_name, unserved
 from merkatd.protocol.controller_kinds import CONTROLLERS, MONITORS
 from merkatd.protocol.monitor_terms import WORKER, WorkerNames, check_address
 from merkatd.protocol.platform_messages import Kinds
+from merkatd.protocol.request_terms import REQUESTS, request_problems
 
 ELASTIC: Final = "elastic"
 """The kind of controller for a batch system."""
@@ -40,6 +44,12 @@ class SiteOffer:
     order_markets: Sequence[str]
     """The markets with limit orders."""
     goods: Sequence[str]
+    free_markets: Collection[str] = ()
+    """The markets that charge nothing: platforms there need no budget."""
+    own_markets: Mapping[str, str] = field(default_factory=dict)
+    """The strategies by market, of the markets whose strategy states what each VM gets."""
+    now_s: float
+    """The time of the submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +67,30 @@ def check_template(text: str, offered: SiteOffer) -> CheckedTemplate:
 
     It takes too long for the event loop, and for a transaction that blocks others.
     """
-    template = read_template(text)
-    problems = [*_problems(template, offered)]
-    if problems:
-        raise TemplateError(problems)
+    first = next(iter(offered.markets), "")
+    template = read_template(
+        text,
+        lambda market: (market or first) not in offered.free_markets,
+        lambda template, found: _more_problems(template, offered, found),
+    )
     parsed(text)  # fills the cache: the transaction that stores the text need not parse it
     return CheckedTemplate(text, template)
+
+
+def _more_problems(
+    template: PlatformTemplate, offered: SiteOffer, found: Sequence[str]
+) -> list[str]:
+    """Return the site's problems with a template, except those with values found to be wrong.
+
+    A wrong value is read as its default, so a problem with it would mislead.
+    """
+    wrong = {_key(problem) for problem in found}
+    return [problem for problem in _problems(template, offered) if _key(problem) not in wrong]
+
+
+def _key(problem: str) -> str:
+    """Return the key that a problem is about."""
+    return problem.split(maxsplit=1)[0].rstrip(":")
 
 
 def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
@@ -81,6 +109,9 @@ def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
         yield from _unknown("market", template.market, offered.markets)
     if template.controller == PATIENT:
         yield from _patient_problems(template, offered)
+    yield from _bidding_problems(template, offered)
+    if isinstance(template.application, JobTerms) and template.application.goal is not None:
+        yield from _goal_problems(template, template.application.goal, offered.now_s)
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
     for at, cluster in enumerate(template.clusters, start=1):
         yield from _cluster_problems(f"cluster[{at}]", cluster, offered)
@@ -94,6 +125,36 @@ def _patient_problems(template: PlatformTemplate, offered: SiteOffer) -> Iterato
         yield (
             f"controller.kind `{PATIENT}` needs a market with limit orders (got market"
             f" {market!r}); accepted markets: {listed(offered.order_markets) or 'none'}"
+        )
+
+
+def _bidding_problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
+    """Yield an error for a controller in a market where bids have no effect."""
+    market = template.market or next(iter(offered.markets), "")
+    if template.controller != NO_CONTROLLER and market in offered.own_markets:
+        yield (
+            f"controller.kind must be {NO_CONTROLLER} in market {market} (got"
+            f" {template.controller!r}): its strategy {offered.own_markets[market]} states what"
+            " each VM gets, so bids have no effect; leave out [controller] in a template with"
+            f" one of {listed(TABLES)}"
+        )
+
+
+def _goal_problems(template: PlatformTemplate, goal: TemplateTime, now_s: float) -> Iterator[str]:
+    """Yield errors for a goal that no job of this template can reach."""
+    goal_s, not_before = goal.seconds(now_s), template.start.not_before
+    if goal_s <= now_s:
+        yield f"job.goal: {utc_text(goal_s)} has passed"
+    elif not_before is not None and goal_s <= not_before.seconds(now_s):
+        yield (
+            f"job.goal: must be after start.not_before, {utc_text(not_before.seconds(now_s))}"
+            f" (got {utc_text(goal_s)})"
+        )
+    deadline = template.goal.deadline
+    if deadline is not None and goal_s > deadline.seconds(now_s):
+        yield (
+            f"job.goal: must be at most slo.deadline, {utc_text(deadline.seconds(now_s))}, when"
+            f" the platform ends (got {utc_text(goal_s)})"
         )
 
 
@@ -121,6 +182,9 @@ def _cluster_problems(path: str, cluster: VirtualCluster, offered: SiteOffer) ->
             yield f"{path}.monitor.parameters: {problem}"
         if cluster.monitor.kind == QUEUE:
             yield from _batch_problems(f"{path}.monitor", parameters)
+        if cluster.monitor.kind == REQUESTS:
+            for problem in request_problems(parameters):
+                yield f"{path}.monitor.parameters.{problem}"
     yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
     yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
 

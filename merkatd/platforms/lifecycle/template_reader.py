@@ -1,21 +1,21 @@
 """The parser of platform templates, and the cache of parsed templates."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from twisted.logger import Logger
 
 from merkatd.base import toml_reader
 from merkatd.base.bounded_cache import BoundedCache, digest
 from merkatd.base.bounded_toml import parse_toml, read_toml
-from merkatd.base.quantities import OutOfBoundsError, checked_moment
-from merkatd.base.toml_reader import TomlTable, duration
+from merkatd.base.toml_reader import TomlTable
 from merkatd.currency import MOST_CREDITS
 from merkatd.fleets.vm_template_text import TemplateError, template_problem
+from merkatd.platforms.declarations.application_reader import declares, read_application
+from merkatd.platforms.declarations.application_terms import JobTerms
+from merkatd.platforms.declarations.template_time import moment
 from merkatd.platforms.lifecycle.platform_template import (
     NO_CONTROLLER,
     PARTIAL,
@@ -23,7 +23,6 @@ from merkatd.platforms.lifecycle.platform_template import (
     StartTerms,
     TemplateBudget,
     TemplateGoal,
-    TemplateTime,
     VirtualCluster,
 )
 from merkatd.platforms.rules.lifecycle_events import BudgetPolicy
@@ -32,29 +31,6 @@ from merkatd.scheduler.base.settings import ALL_GOODS, MarketRules
 
 MAX_WHOLE_NUMBER: Final = 2**53
 """The largest whole number that reaches a controller exactly, as JSON."""
-
-
-def moment(value: Any) -> TemplateTime:
-    """Parse a duration after the submission, or a date and time with a time zone."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("must have a time zone, like 2026-05-01T09:00:00Z")
-        return TemplateTime(at_s=checked_moment(value))
-    try:
-        return TemplateTime(after_s=duration(value))
-    except OutOfBoundsError:
-        raise
-    except ValueError:
-        raise ValueError(
-            'must be a time after the submission like "6h", or a date like 2026-05-01T09:00:00Z'
-        ) from None
-
-
-def moment_of_text(value: Any) -> TemplateTime:
-    """Parse the same from a text."""
-    with suppress(TypeError, ValueError):
-        value = datetime.fromisoformat(value)
-    return moment(value)
 
 
 def plain(value: Any) -> dict[str, Any]:
@@ -90,8 +66,19 @@ MOST_VMS = 1_000
 _LARGEST_ID = 2**31 - 1
 
 
-def read_template(text: str) -> PlatformTemplate:
-    """Parse a template. Raise TemplateError, which lists all errors."""
+NeedsBudget: TypeAlias = Callable[[str | None], bool]
+Check: TypeAlias = Callable[[PlatformTemplate, Sequence[str]], Iterable[str]]
+
+
+def read_template(
+    text: str,
+    needs_budget: NeedsBudget = lambda _market: True,
+    check: Check = lambda _template, _problems: (),
+) -> PlatformTemplate:
+    """Parse a template. Raise TemplateError, which lists all errors, also those of `check`.
+
+    `needs_budget` returns whether platforms in a market, None for the first one, need a budget.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -104,7 +91,7 @@ def read_template(text: str) -> PlatformTemplate:
         values = read_toml(text)
     except ValueError as error:
         raise TemplateError([str(error)]) from None
-    return _checked(values, stored=False)
+    return _checked(values, needs_budget, check)
 
 
 def read_stored(text: str) -> PlatformTemplate:
@@ -116,12 +103,18 @@ def read_stored(text: str) -> PlatformTemplate:
         values = parse_toml(text)
     except ValueError as error:
         raise TemplateError([str(error)]) from None
-    return _checked(values, stored=True)
+    return _checked(values, lambda _market: False, None)
 
 
-def _checked(values: Mapping[str, Any], *, stored: bool) -> PlatformTemplate:
+def _checked(
+    values: Mapping[str, Any], needs_budget: NeedsBudget, check: Check | None
+) -> PlatformTemplate:
     problems: list[str] = []
-    template = _template(TomlTable(values, "", problems, stored=stored))
+    top = TomlTable(values, "", problems, stored=check is None)
+    template = _template(top)
+    if not top.has("budget") and needs_budget(template.market):
+        top.wrong("budget", "is missing; expected a table [budget] with `credits`")
+    problems += [] if check is None else check(template, problems)
     if problems:
         raise TemplateError(problems)
     return template
@@ -130,7 +123,10 @@ def _checked(values: Mapping[str, Any], *, stored: bool) -> PlatformTemplate:
 def _template(top: TomlTable) -> PlatformTemplate:
     name = top.need("name", toml_reader.name, "")
     controller = top.table("controller")
-    kind = controller.need("kind", toml_reader.name, "none")
+    if declares(top) and not top.has("controller"):
+        kind = NO_CONTROLLER
+    else:
+        kind = controller.need("kind", toml_reader.name, NO_CONTROLLER)
     parameters: Mapping[str, Any] = controller.take("parameters", plain, dict[str, Any]())
     controller.end()
     over = top.take("over_budget", toml_reader.one_of(*BudgetPolicy), BudgetPolicy.STOP.value)
@@ -148,6 +144,8 @@ def _template(top: TomlTable) -> PlatformTemplate:
     names = [cluster.name for cluster in clusters]
     if len(set(names)) != len(names):
         top.complain("cluster: each cluster must have a unique name")
+    monitored = {cluster.name: cluster.monitor is not None for cluster in clusters}
+    application = read_application(top, monitored, sum(cluster.most for cluster in clusters))
     top.end()
     return PlatformTemplate(
         name=name,
@@ -160,6 +158,7 @@ def _template(top: TomlTable) -> PlatformTemplate:
         budget=budget,
         start=start,
         clusters=clusters,
+        application=application,
     )
 
 
@@ -182,10 +181,10 @@ def _goal(table: TomlTable, *, gives_up: bool) -> TemplateGoal:
 
 def _budget(top: TomlTable) -> TemplateBudget:
     if not top.has("budget"):
-        top.wrong("budget", "is missing; expected a table [budget] with `credits`")
+        return TemplateBudget(credits=0.0)
     table = top.table("budget")
     budget = TemplateBudget(
-        credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
+        credits=table.need("credits", _credits, 0.0),
         replenishment=table.take("replenishment", _credits, 0.0),
     )
     table.end()
@@ -292,6 +291,7 @@ MOST_GIVEN_BYTES = 1 << 15
 """The limit of memory for all parameters of a template: large ones would fill the cache."""
 _OF_A_TEMPLATE = 2_000
 _OF_A_CLUSTER = 1_500
+_OF_A_STAGE = 300
 _OF_A_VALUE = 100
 
 
@@ -308,6 +308,8 @@ def _read(text: str) -> PlatformTemplate:
 
 def _bytes(_text: str, template: PlatformTemplate) -> int:
     given = sum(weight(parameters) for _, parameters in given_in(template))
+    stages = template.application.stages if isinstance(template.application, JobTerms) else ()
+    given += _OF_A_STAGE * len(stages)
     return _OF_A_TEMPLATE + _OF_A_CLUSTER * len(template.clusters) + given
 
 

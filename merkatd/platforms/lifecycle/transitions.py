@@ -48,6 +48,7 @@ def record_transition(
         "since_s": at_s,
         "ending": str(what.ending) if state is PlatformState.STOPPING else None,
         "started_s": at_s if what.event is Event.START else platform.started_s,
+        "first_ran_s": _first_ran_s(platform, what, at_s),
     }
     platform_store.change(connection, platform.id, **values)
     is_postponed = state is PlatformState.POSTPONED and what.needs
@@ -59,6 +60,11 @@ def record_transition(
     if state in ENDS and platform.account is not None:
         ledger.end_application(connection, platform.account, at_s)
     return replace(platform, **values)
+
+
+def _first_ran_s(platform: PlatformRow, what: LifecycleEvent, at_s: float) -> float | None:
+    is_first = what.event is Event.UP and platform.first_ran_s is None
+    return at_s if is_first else platform.first_ran_s
 
 
 def record_size(

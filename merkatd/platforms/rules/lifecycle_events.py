@@ -243,8 +243,8 @@ def _waiting(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent:
     if verdict.answer is not StartAnswer.CANCEL and now.held:
         return LifecycleEvent(
             event=Event.WAIT,
-            why="its tenant paused it before its start",
-            needs="its resumption by its tenant",
+            why="an order paused it before its start",
+            needs="an order to resume it",
         )
     if verdict.answer is StartAnswer.START:
         return LifecycleEvent(event=Event.START, why="its conditions are met")
@@ -291,7 +291,7 @@ def _ending(now: PlatformInput, offer: MarketOffer) -> str | None:
     if now.order is not None:  # its VMs have their full size, or nothing
         least = max(least, least_cost(now.terms, offer) * offer.advance_periods)
     spent = now.terms.purse.credits < least and now.state in UP_OR_COMING
-    if spent and now.over_budget is BudgetPolicy.STOP:
+    if spent and not offer.free and now.over_budget is BudgetPolicy.STOP:
         return "its budget is used up"
     if now.state is PlatformState.STARTING and now.counts.trouble:
         return f"its VMs can't be created: {now.counts.trouble}"

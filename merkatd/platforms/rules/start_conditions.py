@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import ceil, inf
 
-from merkatd.base.quantities import LATEST_S, amount_text, duration_text, utc_text
+from merkatd.base.quantities import LATEST_S, amount_text, credits_text, duration_text, utc_text
 from merkatd.policies.deadline import Funds
 from merkatd.policies.horizontal import Prices
 from merkatd.policies.patience import PatienceSettings, most_credits, share_of
@@ -75,6 +75,8 @@ class MarketOffer:
     """The reserve prices of its market."""
     advance_periods: float = 1.0
     """The number of periods that an account must be able to pay in advance."""
+    free: bool = False
+    """Whether nothing costs anything there, so that a platform needs no credits."""
 
 
 def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
@@ -82,7 +84,7 @@ def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
 
     Conditions that waiting can't fulfil come first.
     """
-    for check in (too_late, _check_latest, _check_not_before, *_PRICED):
+    for check in _TIMELY if offer.free else (*_TIMELY, *_PRICED):
         verdict = check(terms, offer)
         if verdict is not None:
             return verdict
@@ -199,7 +201,7 @@ def _what_deadline(terms: Terms, offer: MarketOffer) -> str:
     if offer.prices is not None:
         at_prices = least_deadline_s(terms, offer)
         if at_prices is None:
-            needed = amount_text(credits_needed(terms, offer))
+            needed = credits_text(credits_needed(terms, offer))
             return f"no deadline can be met at present prices with less than {needed} credits"
         least_s = at_prices
     # Work as a controller reports it can take any time.
@@ -286,14 +288,15 @@ def _too_dear_in_time(terms: Terms, offer: MarketOffer, case: Case) -> StartVerd
     periods = case.left_s / offer.interval_s
     needed = case.margin * periods * cost(min(case.needed, 1.0), case.full, case.prices)
     why = (
-        f"at present prices the work takes {amount_text(needed)} credits, and it has"
-        f" {amount_text(terms.purse.credits)}"
+        f"at present prices the work takes {credits_text(needed)} credits, and it has"
+        f" {credits_text(terms.purse.credits)}"
     )
     if terms.purse.renewal > 0:
         had = terms.purse.credits + terms.purse.renewal * case.left_s / terms.purse.renewal_s
-        why += f" now and {amount_text(had)} by its deadline"
-    needs = f"lower prices, {amount_text(needed)} credits, or another deadline: "
+        why += f" now and {credits_text(had)} by its deadline"
+    needs = f"lower prices, {credits_text(needed)} credits, or another deadline: "
     return StartVerdict(StartAnswer.WAIT, why, needs + _what_deadline(terms, offer))
 
 
+_TIMELY = (too_late, _check_latest, _check_not_before)
 _PRICED = (_check_prices_known, _check_ceilings, _rested, _affordable)

@@ -11,8 +11,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, OnHost, Step
+from merkatd.cluster import Bools, FailureRates, Floats, Ints, OnHost, Step
 from merkatd.limits import EnforcedLimits, Topology
+from merkatd.scheduler.base.traits import HostTraits
+
+OwnedKey = tuple[str, int]
+"""A creation key, and the owner of the VM that has it."""
 
 
 class CapacityPort(Protocol):
@@ -163,8 +167,8 @@ class Observation:
     """[vms]: False if OpenNebula can't move it live (PIN_POLICY), or if its owner forbids it."""
     attributes: Mapping[int, Mapping[str, str]]
     """By VM id: its MERKAT_* attributes in upper case; MERKAT=[BID_CPU=..] as MERKAT_BID_CPU."""
-    keys: Mapping[str, int]
-    """The ids of Merkat's own VMs, by their MERKAT_KEY."""
+    keys: Mapping[OwnedKey, int]
+    """The ids of VMs with a MERKAT_KEY, by key and owner."""
     ailing: Mapping[int, str]
     """By VM id: why its elements could not be read; such a VM is in no column."""
     pin_policy: frozenset[int] = frozenset()
@@ -208,6 +212,13 @@ class Observation:
     """By VM id: why the VM's own texts were replaced by OpenNebula's record."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """By host id: the values of MERKAT_NETWORK and MERKAT_DISK, by `network` and `disk`."""
+    host_traits: HostTraits | None = None
+    """Failure domains, topology, link speed and power of the hosts; None if they are unknown."""
+    failure_rates: FailureRates | None = None
+    vm_disk_mib: Floats | None = None
+    """[vms]: the size of all disks."""
+    vm_shared_disk: Bools | None = None
+    """[vms]: whether the VM's host shares the storage of its disks with other hosts."""
 
 
 Histories = Mapping[int, Sequence[GuestRecord]]
@@ -248,6 +259,9 @@ class GuestUse:
     """By host id: why the host does not answer; its VMs keep their last values."""
     run: Ints | None = None
     """The number of each guest's run, different after each start; None if unknown."""
+    dirty_mib_s: Floats | None = None
+    """The measured rates at which guests write to their memory, NaN for guests without one; None
+    if nothing measures them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import (
+    Allocation,
+    Charge,
+    Pricing,
+    StrategyEntry,
+    with_pricing,
+)
 from merkatd.placement.registry import strategy_named
 
 RESOURCES = ("cpu", "memory")
@@ -65,6 +72,11 @@ class Rhythm:
     """The time after which the daemon gives up a step whose effect it has not seen."""
     migration_limit_s: float = 1800.0
     """The same as `step_limit`, for steps that move the memory of a VM, such as migrations."""
+    boot_limit_s: float = 900.0
+    """The same as `step_limit`, for hosts that were woken: the time that they may take to boot."""
+    shutdown_s: float = 120.0
+    """The time for which a host that was switched off is not woken: while it shuts down, it would
+    ignore the command."""
     in_flight: int = 16
     """The most calls for steps at the same time."""
     in_flight_per_host: int = 2
@@ -114,6 +126,8 @@ class MarketRules:
     cluster_names: frozenset[str] | None = None
     """The names of further clusters."""
     strategy: str = "tabu"
+    strategy_settings: Any = None
+    """The settings of the strategy in this market, without prices; its defaults if None."""
     pricing: Pricing = field(default_factory=Pricing)
     default_bid: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0})
     """The bid of a VM without any other bid; 0 for resources that are left out."""
@@ -128,6 +142,17 @@ class MarketRules:
     """The margin between a VM's used memory and its floor, as a part of the use."""
 
     @property
+    def entry(self) -> StrategyEntry:
+        """The market's strategy."""
+        return strategy_named(self.strategy)
+
+    @property
+    def settings_in_force(self) -> Any:
+        """The settings of the market's strategy, with the market's prices."""
+        own = self.strategy_settings
+        return with_pricing(self.entry.defaults if own is None else own, self.pricing)
+
+    @property
     def has_the_rest(self) -> bool:
         """Whether it has all clusters that no other market has."""
         return self.clusters is None and self.cluster_names is None
@@ -138,9 +163,25 @@ class MarketRules:
 
         A VM pays its bid at most. Without this bound the smallest bid would buy all idle cores.
         """
-        return not (self.pricing.whole_bids or self.by_use)
+        return self.sells_shares and not self.pricing.whole_bids
+
+    @property
+    def sells_shares(self) -> bool:
+        """Whether bids divide its hosts, and VMs pay for their shares."""
+        entry = self.entry
+        return entry.allocates is Allocation.SHARES and entry.charges is Charge.SHARES
+
+    @property
+    def states_amounts(self) -> bool:
+        """Whether its strategy states what each VM gets, so that bids have no effect."""
+        return self.entry.allocates is Allocation.OWN
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its strategy charges nothing."""
+        return self.entry.charges is Charge.NONE
 
     @property
     def by_use(self) -> bool:
         """Whether CPU use is charged at a spending rate, and no other resource is sold."""
-        return strategy_named(self.strategy).by_use
+        return self.entry.by_use

@@ -1,4 +1,7 @@
-"""Failed work on single platforms, groups and tenants: logged once each, while others continue."""
+"""Failed work on single platforms, groups, tenants and markets: logged once each.
+
+The others continue.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -61,3 +64,18 @@ class Troubles:
 def _text(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+class FailedMarkets:
+    """The mistakes of markets' strategies, so that the log has each once while it lasts."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], int] = {}
+        """By market and mistake: the period that saw it last."""
+
+    def note(self, market: str, mistake: str, period: int) -> bool:
+        """Note a mistake; return whether neither this period nor the last one has seen it."""
+        last = self._seen.get((market, mistake))
+        self._seen = {key: seen for key, seen in self._seen.items() if seen >= period - 1}
+        self._seen[market, mistake] = period
+        return last is None or last < period - 1

@@ -168,12 +168,12 @@ def _guarded(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) -> in
 
 
 def _people(seen: Observation) -> dict[int, Person]:
-    """Return the known data of users; without a user's group, use the group of its VMs."""
-    by_vm = dict(zip(seen.vm_owner.tolist(), seen.vm_group.tolist(), strict=True))
-    groups = {**by_vm, **seen.owner_group}
+    """Return the known data of users.
+
+    The groups of their VMs don't count: tenants choose them, and a group can have a larger weight.
+    """
     return {
-        owner: Person(seen.owner_name.get(owner), groups.get(owner))
-        for owner in {*by_vm, *seen.owner_name}
+        owner: Person(name, seen.owner_group.get(owner)) for owner, name in seen.owner_name.items()
     }
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import BIDDING, Decision, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NO_ROW, is_one_of, values_of
-from merkatd.cluster.orders import order_costs, order_payments
+from merkatd.cluster import Decision, Floats, Ints, Snapshot
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, Bools, rows_of, values_of
+from merkatd.cluster.orders import OrderTerms, order_costs
 from merkatd.scheduler.clearing.cleared_room import ClearedRoom, cleared_room
 from merkatd.scheduler.clearing.stored_weights import advanced_weights, weight_columns
 
@@ -28,15 +28,15 @@ def clearing_columns(
 ) -> Mapping[str, Floats]:
     """Return the columns of what VMs in limit orders cost per period, and of goods' weights.
 
-    `order_cost` is the cost of what a VM gets. `order_paid` is the cost of its full size; NaN for
-    VMs that wait.
+    `order_cost` is the cost of what a VM gets. `order_most` is the most that it pays if it is
+    displaced and not being saved; NaN otherwise.
     """
     weights, terms = weight_columns(snapshot, decision, weights_age_s), decision.order_terms
     if terms is None:
         return weights
     return {
-        "order_cost": order_costs(snapshot.vms, terms, decision.allocations),
-        "order_paid": order_payments(snapshot.vms, terms),
+        "order_cost": order_costs(snapshot.vms, terms, decision.allocations, decision.prices),
+        "order_most": _most_of_displaced(snapshot, terms),
         **weights,
     }
 
@@ -68,19 +68,59 @@ def with_last_clearing(
     room = stored if len(stored.vm) else None
     if not len(snapshot.orders):
         return snapshot, LastClearing(room)
-    orders = replace(snapshot.orders, paid=_paid_last(snapshot, last))
     weights, age_s = advanced_weights(snapshot, last)
     markets = replace(snapshot.markets, weights=weights)
-    return replace(snapshot, orders=orders, markets=markets), LastClearing(room, age_s)
+    seen = replace(snapshot, markets=markets)
+    shape = len(last["vm"]), len(snapshot.resources)
+    if last["bid"].shape == shape and last["price"].shape[1] == shape[1]:
+        seen = _with_last_payments(seen, last)
+    return seen, LastClearing(room, age_s)
 
 
-def _paid_last(snapshot: Snapshot, last: Mapping[str, Any]) -> Floats:
-    """Return [orders]: what the orders' VMs that take part paid per period; NaN if unknown."""
-    vms, paid = snapshot.vms, np.full(len(snapshot.orders), np.nan)
-    if "order_paid" not in last or last["order_paid"].shape[1] != len(snapshot.resources):
-        return paid
-    rows = np.flatnonzero((vms.order != NO_ROW) & (is_one_of(vms.state, BIDDING) | vms.starts))
-    each = values_of(last["vm"], last["order_paid"].sum(axis=1), vms.id[rows], np.nan)
-    known = ~np.isnan(each)
-    totals = np.bincount(vms.order[rows[known]], each[known], len(paid))
-    return np.where(np.bincount(vms.order[rows[known]], minlength=len(paid)) > 0, totals, paid)
+def _with_last_payments(snapshot: Snapshot, last: Mapping[str, Any]) -> Snapshot:
+    """Return the cloud with what VMs of orders had, paid and could cost by the last decision.
+
+    The stored bid of a VM in a limit order is its part of the limit. Other VMs paid for what their
+    bids bought. VMs that were off had nothing.
+    """
+    vms, there = snapshot.vms, last["runs"] | last["placed"]
+    order_cost = last.get("order_cost", np.full(last["bid"].shape, np.nan))
+    ordered = ~np.isnan(order_cost).all(axis=1)
+    had = last["allocation"]
+    price = np.where(had > 0, last["price"][last["market"]], 0.0)
+    worth = np.multiply(price, had, out=np.zeros_like(price), where=had > 0)
+    paid = np.where(ordered[:, np.newaxis], order_cost, np.minimum(worth, last["bid"]))
+    most = np.fmax(last["bid"], paid)
+    if "order_most" in last:
+        most = np.fmax(most, last["order_most"])
+    inside = last["market"] != NO_MARKET
+    paid[~(there & inside)] = most[~((there | ordered) & inside)] = np.nan
+    on_host = (vms.order != NO_ROW) & (vms.host != NO_HOST)
+    takes_part = (vms.order != NO_ROW) & (vms.bidding | vms.starts)
+    kept = np.full(vms.cap.shape, np.nan)
+    row = rows_of(last["vm"], vms.id)
+    known = on_host & (row != NO_ROW)
+    kept[known] = np.where(there[row[known], np.newaxis], had[row[known]], np.nan)
+    orders = replace(
+        snapshot.orders,
+        paid=_totals(snapshot, last["vm"], paid, takes_part),
+        earlier_limit=_totals(snapshot, last["vm"], most, on_host),
+    )
+    return replace(snapshot, orders=orders, vms=replace(vms, kept=kept))
+
+
+def _totals(snapshot: Snapshot, ids: Ints, amounts: Floats, which: Bools) -> Floats:
+    """Return [orders]: the sums of amounts, by id of a VM, of these VMs; NaN without any."""
+    count, rows = len(snapshot.orders), np.flatnonzero(which)
+    each = values_of(ids, amounts.sum(axis=1), snapshot.vms.id[rows], np.nan)
+    rows, each = rows[~np.isnan(each)], each[~np.isnan(each)]
+    order = snapshot.vms.order[rows]
+    sums = np.bincount(order, each, count)
+    return np.where(np.bincount(order, minlength=count) > 0, sums, np.nan)
+
+
+def _most_of_displaced(snapshot: Snapshot, terms: OrderTerms) -> Floats:
+    """Return [vms, resources]: the most credits per period of displaced VMs; NaN for others."""
+    most = np.full(snapshot.vms.cap.shape, np.nan)
+    most[terms.rows[terms.priced]] = terms.most[terms.priced]
+    return most

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster import Snapshot, VmState
+from merkatd.cluster import Snapshot
 from merkatd.cluster.columns import NO_ROW, is_one_of
 
 FIRST_INTERVALS = 5.0
@@ -34,7 +34,7 @@ def with_resting_orders(
     By VM id, `refusals` are the number of attempts, the time of the last one, and its reason.
     """
     vms, orders = snapshot.vms, snapshot.orders
-    waits = (vms.order != NO_ROW) & (vms.state == VmState.PENDING)
+    waits = (vms.order != NO_ROW) & vms.waiting
     rests, reasons = orders.rests.copy(), dict[int, str]()
     for row in np.flatnonzero(waits & is_one_of(vms.id, refusals)).tolist():
         order, (attempts, last_s, why) = int(vms.order[row]), refusals[int(vms.id[row])]

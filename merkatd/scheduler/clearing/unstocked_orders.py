@@ -7,7 +7,7 @@ Otherwise an order of two VMs could raise prices for ever although only one leas
 
 import numpy as np
 
-from merkatd.cluster import HostState, Snapshot, VmState
+from merkatd.cluster import HostState, Snapshot
 from merkatd.cluster.columns import NO_MARKET, NO_ROW
 from merkatd.scheduler.base.ports import CapacityPort
 
@@ -15,7 +15,7 @@ from merkatd.scheduler.base.ports import CapacityPort
 def never_starting(snapshot: Snapshot, stock: CapacityPort) -> dict[int, str]:
     """Return, by id, the waiting VMs of limit orders that could not start without other VMs."""
     vms, table = snapshot.vms, snapshot.hosts
-    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == int(VmState.PENDING)))
+    waits = np.flatnonzero((vms.order != NO_ROW) & vms.waiting)
     waits = waits[vms.market[waits] != NO_MARKET]
     waits = waits[np.argsort(vms.order[waits], kind="stable")]
     orders, first = np.unique(vms.order[waits], return_index=True)

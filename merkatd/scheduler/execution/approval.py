@@ -1,29 +1,43 @@
 """Approval: in mode ask, VMs are placed, moved and suspended after an administrator's approval.
 
-Each period decides twice. The first decision may only use approved steps: so each step is judged
-again in the present cloud before it is sent, and limits are set for the present cloud. The second
-decision may use all steps; its other steps become the standing plan. The plan stands until a
-different one results. Refused or skipped steps are not proposed again on their own. An approved
+Each period decides twice. The free decision may use all steps; those without an approval become the
+standing plan. The restricted decision may only use approved steps: so each step is judged again in
+the present cloud before it is sent, and limits are set for the present cloud. The plan stands until
+a different one results. Refused or skipped steps are not proposed again on their own. An approved
 plan is in force until all of it was sent, or until no more of it is possible. After a crash of the
 daemon the next one continues it.
 
+# Note [Memory in mode ask]
+
+A strategy decides once a period, and remembers what it proposed: the memory of the free decision is
+stored. The restricted decision begins with the same memory and the same random numbers, and its own
+memory is dropped, since it knows nothing of the proposed places. Strategy `groups`, for example,
+would take the present hosts for the ones that its groups want, and propose no better ones.
+
+A plan that stands or was refused keeps its random numbers: both decisions draw those of the period
+that made it (`plans.drawn`), until it is done. With numbers of their own, a strategy that draws
+hosts would propose another plan each period, and approvals would come too late. Example: period 7
+proposes plan 3, VM 5 on host 2. Periods 8 and 9 draw the numbers of period 7, so plan 3 still
+stands when the administrator approves it. Period 10 starts VM 5 on host 2, which ends plan 3, and
+period 11 draws its own numbers.
+
 # Note [Room for orders in mode ask]
 
-The first decision does not see VMs that wait without an approval. So it would never save or migrate
-a VM to make room for a limit order that waits: that order starts in a later plan, when the room is
-there. The approved steps that make room are therefore judged in a decision that sees all VMs. The
-VMs of an order are approved together (`service/modes.py`). Example: order 2 displaces order 1. Plan
-5 saves the VMs of order 1. After its approval, plan 6 starts those of order 2.
+The restricted decision does not see VMs that wait without an approval. So it would never save or
+migrate a VM to make room for a limit order that waits: that order starts in a later plan, when the
+room is there. The approved steps that make room are therefore taken from the free decision. The VMs
+of an order are approved together (`service/modes.py`). Example: order 2 displaces order 1. Plan 5
+saves the VMs of order 1. After its approval, plan 6 starts those of order 2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import Decision, Migrate, OnHost, Step, Stop, VmState
+from merkatd.cluster import Decision, Migrate, OnHost, Step, Stop
 from merkatd.cluster.columns import NO_ROW, is_one_of, row_of
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import plan_store
@@ -32,8 +46,7 @@ from merkatd.database.scheduler.plan_store import Key, PlanState, ProposedStep, 
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.delegation import HandoverRequest, restricted_to_request
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.phases.decide import PeriodDecision, decided_unstored
-from merkatd.scheduler.phases.market_decisions import read_memories
+from merkatd.scheduler.phases.decide import FreeDecision, PeriodDecision
 from merkatd.scheduler.phases.permission import Permission
 
 _log = Logger()
@@ -108,41 +121,25 @@ class OrderRoom:
         return replace(observed, snapshot=snapshot)
 
 
-async def room_for_orders(
-    context: PeriodContext, observed: Observed, unpaid: AbstractSet[int], given: Approved
-) -> OrderRoom:
+def room_for_orders(observed: Observed, given: Approved, free: FreeDecision) -> OrderRoom:
     """Return the approved steps that make room for limit orders, if they are still right."""
     vms, approved = observed.snapshot.vms, given.leave.approved
     makes_room = any(step.kind in {Stop.kind, Migrate.kind} for step in given.steps)
-    if not makes_room or not ((vms.order != NO_ROW) & (vms.state == VmState.PENDING)).any():
+    if not makes_room or not ((vms.order != NO_ROW) & vms.waiting).any():
         return OrderRoom()
-    decision = await _decide_freely(context, observed, unpaid)
-    terms = decision.order_terms
+    decision, terms = free.decision, free.decision.order_terms
     leaving = frozenset(() if terms is None else vms.id[terms.leaving].tolist())
     moves = {step.vm for step in decision.plan.of(Migrate) if plan_store.key_of(step) in approved}
     stops = [step for step in decision.plan.of(Stop) if plan_store.key_of(step) in approved]
     return OrderRoom(tuple(stops), leaving & moves)
 
 
-async def _decide_freely(
-    context: PeriodContext, observed: Observed, unpaid: AbstractSet[int]
-) -> Decision:
-    """Return the decision that may use all steps."""
-    memory = await context.database.read(
-        lambda connection: read_memories(connection, context.markets)
-    )
-    decision, _ = await context.executor.run(
-        lambda: decided_unstored(context, observed, memory, unpaid)
-    )
-    return decision
-
-
 async def propose_plan(
     context: PeriodContext,
     observed: Observed,
-    unpaid: AbstractSet[int],
     given: Approved,
     decided: PeriodDecision,
+    free: FreeDecision,
     postponed: AbstractSet[str] = frozenset(),
 ) -> StoredPlan | None:
     """Return the standing plan after this period: the approved one, the same one, or a new one.
@@ -152,17 +149,17 @@ async def propose_plan(
     plan = given.plan
     if plan is not None and not await _over(context, observed, plan, given, decided, postponed):
         return plan
-    decision = await _decide_freely(context, observed, unpaid)
-    under_way = {step.step.vm for step in observed.verdicts.waiting} | {
-        step.vm for step in decided.steps
+    under_way = {
+        plan_store.thing_of(step)
+        for step in (*decided.steps, *(stored.step for stored in observed.verdicts.waiting))
     }
     wanted = [
         plan_store.proposed(step)
-        for step in decision.plan
-        if _is_asked(step) and step.vm not in under_way
+        for step in free.decision.plan
+        if _is_asked(step) and plan_store.thing_of(step) not in under_way
     ]
     return await context.database.run(
-        lambda connection: _stand(connection, context, observed, wanted)
+        lambda connection: _stand(connection, context, observed, wanted, free.start.drawn)
     )
 
 
@@ -179,17 +176,18 @@ async def _over(
     postponed: AbstractSet[str],
 ) -> bool:
     """Return whether nothing more of a plan is possible; then store its end."""
-    of_plan = {step.vm for step in plan.steps}
+    of_plan = {plan_store.thing_of(step) for step in plan.steps}
     sent = [step for step in decided.steps if step.id not in postponed]
     new = {plan_store.key_of(step) for step in sent} & {step.key for step in given.steps}
-    under_way = any(step.step.vm in of_plan for step in observed.verdicts.waiting)
+    waiting = observed.verdicts.waiting
+    under_way = any(plan_store.thing_of(stored.step) in of_plan for stored in waiting)
     left = [step for step in given.steps if step.key not in new]
     if left and (new or under_way):
         return False
-    reasons = decided.decision.reasons
+    why = {step.key: _why_not(observed, step, decided.decision) for step in left}
 
     def store(connection: sa.Connection) -> None:
-        became: dict[Key, str] = {step.key: _why_not(observed, step, reasons) for step in left}
+        became: dict[Key, str] = why
         plan_store.finish(
             connection, plan, became | plan_store.results_by_step(connection, plan), context.now()
         )
@@ -197,22 +195,27 @@ async def _over(
     await context.database.run(store)
     for step in left:
         _log.info(
-            "Plan {plan}: {kind} of VM {vm} is not done: {why}",
+            "Plan {plan}: {kind} of {thing} {id} is not done: {why}",
             plan=plan.id,
             kind=step.kind,
-            vm=step.vm,
-            why=_why_not(observed, step, reasons),
+            thing=plan_store.thing_of(step)[0],
+            id=plan_store.thing_of(step)[1],
+            why=why[step.key],
         )
     return True
 
 
-def _why_not(observed: Observed, step: ProposedStep, reasons: Mapping[int, str]) -> str:
+def _why_not(observed: Observed, step: ProposedStep, decision: Decision) -> str:
     """Return why an approved step is not done after all."""
+    thing, id_ = plan_store.thing_of(step)
+    if thing == "host":
+        left = decision.left_hosts.get(-1 if id_ is None else id_)
+        return f"not done: {left or 'its strategy no longer wants it'}"
     row = row_of(observed.observation.vm_id, step.vm)
     if row is None:
         return "not done: the VM is gone"
-    if step.vm in reasons:
-        return f"not done: {reasons[step.vm]}"
+    if step.vm in decision.reasons:
+        return f"not done: {decision.reasons[step.vm]}"
     words = observed.observation.vm_words[row]
     return f"not done: it gains too little now, or is impossible while the VM is {words}"
 
@@ -222,6 +225,7 @@ def _stand(
     context: PeriodContext,
     observed: Observed,
     wanted: list[ProposedStep],
+    drawn: int | None,
 ) -> StoredPlan | None:
     """Store the wanted plan unless it equals the standing one or was declined."""
     newest, keys = plan_store.newest(connection), {step.key for step in wanted}
@@ -236,5 +240,5 @@ def _stand(
             return None
     if present is None and not wanted:
         return None
-    plan_store.put(connection, observed.period, wanted, context.now())
+    plan_store.put(connection, observed.period, wanted, context.now(), drawn)
     return plan_store.newest(connection) if wanted else None

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from twisted.internet.defer import Deferred
 
-from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
+from merkatd.cluster import Bools, Deploy, Migrate, Step
 from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.left_out import waiting_with, with_their_orders
 from merkatd.database.scheduler import journal
 from merkatd.placement.base.narrowed_hosts import narrowed_to
+from merkatd.placement.changes.migration_waves import migration_waves, vms_of_later_waves
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
-from merkatd.scheduler.phases.migration_waves import migration_waves, vms_of_later_waves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observ
     snapshot = observed.snapshot
     vms = snapshot.vms
     asked = is_one_of(vms.id, wanted.hosts)
-    waits = vms.state == int(VmState.PENDING)
+    waits = vms.waiting
     if wanted.cluster is None:
         kept_waiting, movable = waits & ~asked, vms.movable & asked
     else:
@@ -89,9 +89,9 @@ def restricted_to_request(observed: Observed, wanted: HandoverRequest) -> Observ
     # An order waits as long as OpenNebula does not ask for all of its waiting VMs.
     kept = set(vms.id[kept_waiting].tolist())
     kept_waiting |= is_one_of(vms.id, waiting_with(snapshot, kept).keys())
-    state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
     given = {row: _given(observed, wanted, row) for row in np.flatnonzero(asked).tolist()}
-    now = replace(snapshot, vms=replace(vms, state=state, movable=movable))
+    placeable = vms.placeable & ~kept_waiting
+    now = replace(snapshot, vms=replace(vms, placeable=placeable, movable=movable))
     return replace(
         observed,
         snapshot=narrowed_to(now, given, "given by OpenNebula"),
@@ -142,7 +142,7 @@ def why_no_host(
 def _fits(observed: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:
     """Return whether OpenNebula would deploy the VM there; migrations are not checked."""
     room = wanted.room.get(host)
-    if room is None or observed.snapshot.vms.state[row] != int(VmState.PENDING):
+    if room is None or not observed.snapshot.vms.waiting[row]:
         return True
     cpu, memory_mib = observed.observation.vm_reserved[row].tolist()
     return bool(cpu <= room.cpu and memory_mib <= room.memory_mib)
@@ -166,7 +166,7 @@ async def hand_over(
     )
     ready, plan = [step for step in new if not step.after], decided.decision.plan
     late = await context.executor.run(
-        lambda: vms_of_later_waves(migration_waves(context, observed.snapshot, plan, ready))
+        lambda: vms_of_later_waves(migration_waves(context.markets, observed.snapshot, plan, ready))
     )
     left_out |= dict.fromkeys(
         [step.id for step in ready if step.vm in late],
@@ -209,7 +209,12 @@ def _with_their_orders(
 
 
 def _placements(steps: Iterable[Step]) -> list[Deploy | Migrate]:
-    return [step for step in steps if isinstance(step, Deploy | Migrate)]
+    """Return the steps that OpenNebula can carry out itself: it alone says how it migrates."""
+    return [
+        step
+        for step in steps
+        if isinstance(step, Deploy) or (isinstance(step, Migrate) and step.live)
+    ]
 
 
 def _still_wanted(step: Deploy | Migrate, wanted: HandoverRequest) -> bool:
@@ -247,8 +252,5 @@ async def answer_handover(
     handed = await hand_over(context, observed, decided, handover.wanted, handover.waits)
     if not handover.answer.called:
         handover.answer.callback(handed)
-    own = (step.id for step in decided.steps if step.kind in _ITS_OWN)
+    own = (step.id for step in _placements(decided.steps))
     return {vm: vm not in handed.left_out for vm in own}
-
-
-_ITS_OWN = ("deploy", "migrate")

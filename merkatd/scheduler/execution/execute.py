@@ -8,6 +8,7 @@ still hold.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,7 +33,7 @@ from merkatd.scheduler.observation.failed_boots import FAILED, attempts_at, is_r
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.act import Acted, act
-from merkatd.scheduler.phases.decide import PeriodDecision, decide
+from merkatd.scheduler.phases.decide import PeriodDecision, decide, decide_freely
 from merkatd.scheduler.phases.permission import Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 
@@ -149,7 +150,7 @@ async def decide_only(
     seen = affordable.seen
     decided = await decide(context, seen, affordable.unpaid, leave)
     if leave.mode is Mode.SHADOW:
-        await shadow.look(context, seen, decided.decision.plan.of(Migrate))
+        await shadow.look(context, seen, decided)
     else:
         shadow.rest()
     _log.info(
@@ -159,13 +160,13 @@ async def decide_only(
     )
     for step in decided.limits.plan:
         _log.debug(
-            "{mode}: {kind} of VM {vm} is not done: {reason}",
+            "{mode}: {kind} of {target} is not done: {reason}",
             mode=str(leave.mode),
             kind=step.kind,
-            vm=step.vm,
+            target=step.target,
             reason=step.reason,
         )
-    explained = await _told_beside(context, decided, affordable.messages)
+    explained = await _told_beside(context, decided, affordable.reasons, affordable.messages)
     return PeriodResult(seen, explained, Acted(0, 0, 0))
 
 
@@ -178,7 +179,7 @@ async def execute(
         return await _with_approval(context, affordable, asking)
     scene = restricted_to_request(seen, _wanted(asking)) if context.handing else seen
     decided = await decide(context, scene, affordable.unpaid, leave)
-    decided = await _told_beside(context, decided, affordable.messages)
+    decided = await _told_beside(context, decided, affordable.reasons, affordable.messages)
     return await _done(context, seen, scene, decided, asking)
 
 
@@ -187,16 +188,17 @@ async def _with_approval(
 ) -> PeriodResult:
     """Carry out the approved steps, and propose a plan with the others."""
     seen, given = affordable.seen, await approved_plan(context)
-    room = await room_for_orders(context, seen, affordable.unpaid, given)
+    free = await decide_freely(context, seen, affordable.unpaid, Mode.ASK)
+    room = room_for_orders(seen, given, free)
     scene = room.in_scene(given.scene(seen, _wanted(asking) if context.handing else None))
     world = replace(context, proposals=all_proposals(context.proposals, room.proposals))
-    decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
-    decided = await _told_beside(context, decided, affordable.messages)
+    decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave, free)
+    decided = await _told_beside(context, decided, affordable.reasons, affordable.messages)
     done = await _done(context, seen, scene, decided, asking)
     if context.handing and asking is None and given.plan is not None:
         return done  # OpenNebula's next request carries out the plan
     postponed = {step for step, what in done.acted.not_done.items() if what == "postponed"}
-    standing = await propose_plan(context, seen, affordable.unpaid, given, done.decided, postponed)
+    standing = await propose_plan(context, seen, given, done.decided, free, postponed)
     if standing is None:
         return done
     waiting = await context.executor.run(lambda: waiting_messages(standing))
@@ -225,6 +227,9 @@ def _wanted(asking: PendingHandover | None) -> HandoverRequest:
     return NOTHING if asking is None else asking.wanted
 
 
+NO_MESSAGES: Mapping[int, str] = MappingProxyType({})
+
+
 def waiting_messages(plan: StoredPlan) -> Mapping[int, str]:
     """Return, by VM id, messages for owners of VMs that the plan places."""
     return {
@@ -235,16 +240,25 @@ def waiting_messages(plan: StoredPlan) -> Mapping[int, str]:
 
 
 async def _told_beside(
-    context: PeriodContext, decided: PeriodDecision, messages: Mapping[int, str]
+    context: PeriodContext,
+    decided: PeriodDecision,
+    reasons: Mapping[int, str],
+    messages: Mapping[int, str] = NO_MESSAGES,
 ) -> PeriodDecision:
     """Call `with_messages` outside the reactor, since every VM may have a reason."""
-    if not messages:
+    if not reasons and not messages:
         return decided
-    return await context.executor.run(lambda: with_messages(decided, messages))
+    return await context.executor.run(lambda: with_messages(decided, reasons, messages))
 
 
-def with_messages(decided: PeriodDecision, messages: Mapping[int, str]) -> PeriodDecision:
-    """Return the decision with these messages added to the reasons of VMs."""
+def with_messages(
+    decided: PeriodDecision, reasons: Mapping[int, str], messages: Mapping[int, str] = NO_MESSAGES
+) -> PeriodDecision:
+    """Return the decision with these reasons of VMs and messages to their owners added."""
     decision = decided.decision
-    reasons = {**decision.reasons, **messages_after_reasons(decision.reasons, messages)}
-    return replace(decided, decision=replace(decision, reasons=reasons))
+    reasons = {**decision.reasons, **messages_after_reasons(decision.reasons, reasons)}
+    return replace(
+        decided,
+        decision=replace(decision, reasons=reasons),
+        messages={**decided.messages, **messages},
+    )

@@ -5,7 +5,7 @@ them. For migrations, it compares the other scheduler's moves since the last obs
 moves that this daemon had decided then.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +17,8 @@ from merkatd.database.scheduler import comparison_store
 from merkatd.database.scheduler.comparison_store import Comparison
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.phases.decide import decided_unstored
-from merkatd.scheduler.phases.market_decisions import read_memories
+from merkatd.scheduler.phases.decide import PeriodDecision, decided_unstored
+from merkatd.scheduler.phases.market_decisions import DecisionStart
 
 _log = Logger()
 
@@ -37,27 +37,24 @@ class ShadowMode:
         self._there, self._wanted, self._said = None, {}, {}
 
     async def look(
-        self, context: PeriodContext, observed: Observed, moves: Sequence[Migrate]
+        self, context: PeriodContext, observed: Observed, decided: PeriodDecision
     ) -> None:
         """Compare the changes since the last observation; the first one is only the basis.
 
-        `moves` are this period's migrations; they are compared at the next observation.
+        The decided migrations are compared at the next observation.
         """
         there, under_way = _on_hosts(observed), _under_way(observed)
         before, self._there = self._there, there
         wanted = self._wanted
         self._wanted = {vm: wanted[vm] for vm in wanted.keys() & under_way}
-        self._wanted |= {step.vm: step for step in moves}
+        self._wanted |= {step.vm: step for step in decided.decision.plan.of(Migrate)}
         if before is None:
             return
         comparisons: list[Comparison] = []
         new = {vm: host for vm, host in there.items() if vm not in before}
         if new:
-            memory = await context.database.read(
-                lambda connection: read_memories(connection, context.markets)
-            )
             comparisons += await context.executor.run(
-                lambda: compared(context, observed, memory, new)
+                lambda: compared(context, observed, decided.start, new)
             )
         # A VM in transition is compared once it has settled.
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
@@ -104,19 +101,23 @@ def _under_way(observed: Observed) -> frozenset[int]:
 
 
 def compared(
-    context: PeriodContext, observed: Observed, memory: Mapping[str, object], new: Mapping[int, int]
+    context: PeriodContext, observed: Observed, start: DecisionStart, new: Mapping[int, int]
 ) -> list[Comparison]:
-    """Return this daemon's placements of these VMs in the cloud without them."""
+    """Return this daemon's placements of these VMs in the cloud without them.
+
+    The decision begins with the same as that of the period, and its memory is not stored.
+    """
     vms = observed.snapshot.vms
     rows = is_one_of(vms.id, new)
     waiting = replace(
         vms,
         state=np.where(rows, int(VmState.PENDING), vms.state),
+        placeable=vms.placeable | rows,
         host=np.where(rows, -1, vms.host),
         held=np.where(rows[:, np.newaxis], np.nan, vms.held),
     )
     without = replace(observed, snapshot=replace(observed.snapshot, vms=waiting))
-    decision, _ = decided_unstored(context, without, memory)
+    decision, _ = decided_unstored(context, without, start)
     ours = {step.vm: step for step in decision.plan.of(Deploy) if step.vm in new}
     hosts, names = _names(observed)
     return [

@@ -22,6 +22,8 @@ from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of, row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES, MarketRules
+from merkatd.scheduler.traits.template_values import checked_number
+from merkatd.scheduler.traits.vm_traits import NO_TRAITS, VmTraits, stated_traits
 
 
 def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
@@ -141,8 +143,6 @@ def _in_group(seen: Observation, name: str) -> Bools:
 
 MANAGED = "MERKAT_MANAGED"
 """A former attribute to exclude a VM; it has no effect, and the owner gets a message."""
-MAX_AMOUNT = 1e15
-"""The largest accepted amount, since charges must fit whole micro-credits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,7 @@ class TemplateBids:
     most: Mapping[str, float]
     problems: tuple[str, ...]
     """Messages with the attribute, its value and the accepted values."""
+    traits: VmTraits = NO_TRAITS
 
 
 def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> TemplateBids:
@@ -162,13 +163,8 @@ def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> 
     amounts: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
     for name, what, resource in _names(resources):
         if name in attributes:
-            value = amount(attributes[name])
-            if value is None:
-                value_text = repr(attributes[name][:40])
-                problems.append(
-                    f"{name} must be a number from 0 to {MAX_AMOUNT:g} (got {value_text})"
-                )
-            else:
+            value = checked_number(attributes, name, problems)
+            if value is not None:
                 amounts[what][resource] = value
     for resource, least in list(amounts["MIN"].items()):
         most = amounts["MAX"].get(resource, math.inf)
@@ -183,7 +179,8 @@ def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> 
             f"{MANAGED} = {attributes[MANAGED][:40]!r} has no effect: only an administrator takes"
             " VMs out of the market, by their group or their host's cluster"
         )
-    return TemplateBids(amounts["BID"], amounts["MIN"], amounts["MAX"], tuple(problems))
+    traits = stated_traits(attributes, problems)
+    return TemplateBids(amounts["BID"], amounts["MIN"], amounts["MAX"], tuple(problems), traits)
 
 
 @cache
@@ -200,12 +197,3 @@ def text_hash(attributes: Mapping[str, str]) -> str:
     """Return a hash that changes when a bid in the template changes."""
     pairs = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
     return blake2b(repr(pairs).encode(), digest_size=8).hexdigest()
-
-
-def amount(text: str) -> float | None:
-    """Return the number in a text; None if it is no valid amount."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= MAX_AMOUNT else None

@@ -14,7 +14,8 @@ from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import GoodsSettings
-from merkatd.scheduler.observation.bidders import TemplateBids, amount
+from merkatd.scheduler.observation.bidders import TemplateBids
+from merkatd.scheduler.traits.template_values import amount
 
 
 def with_goods(

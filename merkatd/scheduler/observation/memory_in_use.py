@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, VmState
+from merkatd.base.quantities import credits_text
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, rows_of
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.market_view import MarketView, market_view
@@ -83,7 +84,7 @@ def floors_in_use(
     least = np.minimum(use, every)
     paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
     runs = basis.sold & is_one_of(vms.state, ACTIVE)
-    waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
+    waits = basis.sold & vms.waiting & basis.scarce
     floors = floor.copy()
     floors[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
     keeps = np.full(len(vms), np.nan)
@@ -226,7 +227,7 @@ def owner_messages(ids: Ints, in_use: MemoryInUse, share: Floats) -> dict[int, s
 def _words(in_use: MemoryInUse, row: int, has: float, *, shrinks: bool) -> str:
     use, paid, least = (float(of[row]) for of in (in_use.use, in_use.paid, in_use.least))
     bid = float(in_use.bid[row])
-    keeps = f". A memory bid of {bid:.4g} keeps all of it" if np.isfinite(bid) else ""
+    keeps = f". A memory bid of {credits_text(bid)} keeps all of it" if np.isfinite(bid) else ""
     begin = f"it uses {use:,.0f} MiB of memory, and its bid pays for {min(paid, use):,.0f}: "
     if not shrinks:
         return f"{begin}it keeps the rest until another VM on its host bids for it{keeps}"

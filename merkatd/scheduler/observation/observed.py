@@ -12,6 +12,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot, Step, UsageHistory
 from merkatd.cluster.columns import NO_HOST, is_one_of, rows_of, values_of
+from merkatd.database.base.schema import Arrays
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.limits import EnforcedLimits
@@ -132,6 +133,33 @@ class RecentUse:
             self._samples.pop()
         used = np.stack([units, use.used_mib[known]], axis=1)
         self._samples.append(_Sample(seen.at_s, vm, host[known], there, cpu_s, used))
+
+    def to_store(self) -> dict[float, Arrays]:
+        """Return the samples by their times, as `restore` takes them."""
+        return {
+            sample.at_s: {
+                "vm": sample.vm,
+                "host": sample.host,
+                "there": sample.there,
+                "cpu_s": sample.cpu_s,
+                "used": sample.used,
+            }
+            for sample in self._samples
+        }
+
+    def restore(self, stored: Mapping[float, Arrays], now_s: float, each_s: float) -> None:
+        """Begin with the samples of an earlier daemon, unless they are too old or in the future."""
+        if self._samples or not stored:
+            return
+        if not 0.0 <= now_s - max(stored) <= SAMPLES * each_s:
+            return
+        newest = sorted(stored)[-(self._samples.maxlen or SAMPLES) :]
+        self._samples.extend(_Sample(at_s=at_s, **stored[at_s]) for at_s in newest)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was observed yet."""
+        return not self._samples
 
     def history(self, seen: Observation, resources: tuple[str, ...]) -> UsageHistory | None:
         """Return the history by the rows of an observation; None before the first one."""

@@ -18,6 +18,7 @@ from merkatd.cluster import (
     RESTING,
     Bools,
     Deploy,
+    FailureRates,
     Floats,
     Hosts,
     Ints,
@@ -26,11 +27,11 @@ from merkatd.cluster import (
     Roles,
     Snapshot,
     UsageHistory,
-    VmKind,
     Vms,
     VmState,
 )
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, rows_of
+from merkatd.cluster.applications import NO_APPLICATIONS, ApplicationTables
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of, no_rows, rows_of
 from merkatd.cluster.hosts import kept_from, less
 from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
@@ -46,6 +47,8 @@ from merkatd.scheduler.observation.bidders import (
 )
 from merkatd.scheduler.observation.goods import bids_with_goods, with_goods
 from merkatd.scheduler.observation.under_way import failed_on_hosts, on_sources, under_way
+from merkatd.scheduler.traits.trait_columns import host_columns, vm_columns
+from merkatd.scheduler.traits.vm_traits import NO_TRAITS, VmTraits
 
 MEMORY = RESOURCES.index("memory")
 
@@ -62,6 +65,8 @@ class StoredInputs:
     """The outstanding steps."""
     applications: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the application of the VM, if it belongs to one."""
+    declared: ApplicationTables = NO_APPLICATIONS
+    """What applications declare, of all platforms."""
     moved_at_s: Mapping[int, float] = field(default_factory=dict)
     """By VM id: the time when its last confirmed migration ended."""
     resting: AbstractSet[int] = frozenset()
@@ -103,18 +108,22 @@ def snapshot_of(
     capacity = less(
         seen.host_capacity, reserved, np.where((market == NO_MARKET)[:, np.newaxis], cap, floor)
     )
+    vms = _vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources)
+    declared = known.declared.only(vms.application)
     return checked_snapshot(
         Snapshot(
             now_s=seen.at_s,
             period=period,
             resources=goods.resources,
             markets=_markets(markets, goods.resources),
-            hosts=_hosts(seen, host_market, capacity),
-            vms=replace(
-                _vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources),
-                source=source,
-            ),
+            hosts=_hosts(seen, goods, host_market, capacity),
+            vms=replace(vms, source=source, kind=declared.kinds(vms.application, vms.kind)),
+            jobs=declared.jobs,
+            stages=declared.stages,
+            services=declared.services,
+            replicated=declared.replicated,
             history=history,
+            failure_rates=seen.failure_rates or no_rows(FailureRates),
             **_rules(seen.constraints),
         )
     )
@@ -241,8 +250,7 @@ def _markets(markets: Sequence[MarketRules], resources: Sequence[str]) -> Market
     )
 
 
-def _hosts(seen: Observation, market: Ints, capacity: Floats) -> Hosts:
-    count = len(seen.host_id)
+def _hosts(seen: Observation, goods: GoodsSettings, market: Ints, capacity: Floats) -> Hosts:
     return Hosts(
         id=seen.host_id,
         name=seen.host_name,
@@ -250,10 +258,8 @@ def _hosts(seen: Observation, market: Ints, capacity: Floats) -> Hosts:
         market=market[:-1],
         capacity=capacity,
         used=seen.host_used,
-        domains={},
-        topology=np.zeros((count, 0), dtype=np.int64),
-        link_mbps=np.full(count, np.nan),
         reserved=kept_from(seen.host_capacity, capacity),
+        **host_columns(seen, goods),
     )
 
 
@@ -291,12 +297,15 @@ def _vms(
         movable=movable(seen) & ~is_one_of(seen.vm_id, known.resting),
         requirement=none if rules is None else rules.vm_class,
         role=none if rules is None else rules.vm_role,
-        dirty_mib_s=np.full(count, np.nan),
-        kind=np.full(count, int(VmKind.SERVICE)),
         priority=np.zeros(count) if seen.vm_priority is None else seen.vm_priority,
         leaves=np.zeros(count, dtype=bool) if seen.vm_leaves is None else seen.vm_leaves,
         stays=_stays(seen, known.waiting),
+        **vm_columns(seen, use, _stated_traits(known.wishes)),
     )
+
+
+def _stated_traits(wishes: Mapping[int, TemplateBids]) -> Mapping[int, VmTraits]:
+    return {vm: wish.traits for vm, wish in wishes.items() if wish.traits is not NO_TRAITS}
 
 
 def _applications(seen: Observation, known: StoredInputs) -> Ints:

@@ -21,15 +21,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from merkatd.cluster import (
+    RESTING,
     Create,
     Deploy,
+    HostState,
     Migrate,
     Resume,
+    Sleep,
     Step,
     Stop,
     Suspend,
     Terminate,
     VmState,
+    Wake,
 )
 from merkatd.cluster.columns import row_of
 from merkatd.database.scheduler.step_store import StoredStep
@@ -84,19 +88,9 @@ def judge_steps(
     for stored in outstanding:
         sent_s = stored.sent_s if stored.sent_s is not None else stored.planned_s
         age_s = abs(seen.at_s - sent_s)  # a step also ages if its time lies in the future
-        outcome: _Outcome
-        if isinstance(stored.step, Create):
-            outcome = _created(stored.step, seen)
-            if outcome is True:
-                created[stored.id] = seen.keys[stored.step.key]
-        elif stored.step.kind in _OUTCOMES:
-            vm = _look(seen, stored.step.vm)
-            outcome = _OUTCOMES[stored.step.kind](stored.step, vm)
-            if handing and isinstance(stored.step, Deploy) and _waits(vm):
-                outcome = None
-            outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
-        else:  # hosts answer their steps at once, so a crash interrupted this one
-            outcome = "the daemon ended before the host answered"
+        outcome = _outcome(stored.step, seen, handing)
+        if isinstance(stored.step, Create) and outcome is True:
+            created[stored.id] = seen.keys[stored.step.key, stored.step.owner]
         unseen = age_s < _settle_s(stored.step, rhythm, handing) or stored.step.vm in seen.ailing
         asked = stored.id in in_flight
         unseen |= asked and _may_still_happen(stored.step, outcome)
@@ -114,6 +108,20 @@ def judge_steps(
     return Verdicts(frozenset(confirmed), created, expired, tuple(waiting), moves)
 
 
+def _outcome(step: Step, seen: Observation, handing: bool) -> _Outcome:
+    """Return the outcome of a step if nothing about it may change any more."""
+    if isinstance(step, Create):
+        return _created(step, seen)
+    if isinstance(step, Sleep | Wake):
+        return _switched(step, seen)
+    if step.kind not in _OUTCOMES:  # hosts answer at once, so a crash interrupted this step
+        return "the daemon ended before the host answered"
+    vm = _look(seen, step.vm)
+    if handing and isinstance(step, Deploy) and _waits(vm):
+        return None
+    return _with_its_error(_OUTCOMES[step.kind](step, vm), seen.vm_error.get(step.vm))
+
+
 def _settle_s(step: Step, rhythm: Rhythm, handing: bool) -> float:
     """Return the age of a step before which an unchanged VM proves nothing."""
     if handing and isinstance(step, Migrate):
@@ -124,12 +132,15 @@ def _settle_s(step: Step, rhythm: Rhythm, handing: bool) -> float:
 def _may_still_happen(step: Step, outcome: _Outcome) -> bool:
     """Return whether an outcome proves nothing while the request is in flight.
 
-    The request may be sent only now. A migration seems to be over as soon as it is sent.
+    The request may be sent only now. A migration seems to be over as soon as it is sent, and a host
+    seems to sleep while the command runs that switches it off.
     """
-    return isinstance(outcome, str) or isinstance(step, Migrate)
+    return isinstance(outcome, str) or isinstance(step, Migrate | Sleep)
 
 
 def _limit_s(step: Step, rhythm: Rhythm) -> float:
+    if isinstance(step, Wake):
+        return rhythm.boot_limit_s
     carries_memory = isinstance(step, Migrate | Suspend | Resume | Stop)
     return rhythm.migration_limit_s if carries_memory else rhythm.step_limit_s
 
@@ -154,9 +165,9 @@ def _waits(vm: _Look | None) -> bool:
 
 
 def _created(step: Create, seen: Observation) -> _Outcome:
-    vm = seen.keys.get(step.key)
+    vm = seen.keys.get((step.key, step.owner))
     if vm is None:
-        return "no VM with its key was seen"
+        return "no VM with its key and its owner was seen"
     row = row_of(seen.vm_id, vm)
     if row is not None and seen.vm_owner[row] != step.owner:
         # Creating a VM and giving it to its owner are two calls. A repeated creation with the same
@@ -172,7 +183,27 @@ def _arrived(step: Deploy | Migrate, vm: _Look | None) -> _Outcome:
         return None
     if vm.state is VmState.RUNNING:
         return True if vm.host == step.host else f"it runs on host {vm.host}"
+    rests = vm.state in RESTING and isinstance(step, Migrate) and not step.live
+    if rests and vm.host == step.host:
+        return True
     return f"it is {vm.words}"
+
+
+def _switched(step: Sleep | Wake, seen: Observation) -> _Outcome:
+    """Return whether a host sleeps, or is monitored again; it may boot for a long time.
+
+    A sleeping host has an error if it was woken: otherwise it was not.
+    """
+    row, traits = row_of(seen.host_id, step.host), seen.host_traits
+    if row is None:
+        return "the host is gone"
+    asleep = traits is not None and bool(traits.asleep[row])
+    on = HostState(int(seen.host_state[row])) is not HostState.OFF
+    if isinstance(step, Sleep):
+        return True if asleep else "the host is awake"
+    if asleep and step.host not in seen.host_trouble:
+        return "the host still sleeps"
+    return True if on else None
 
 
 def _ended(_step: Terminate, vm: _Look | None) -> _Outcome:

@@ -15,11 +15,12 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step
 from merkatd.database.scheduler import journal, period_store
+from merkatd.placement.changes.migration_waves import migration_waves
+from merkatd.placement.changes.plan_changes import ready_steps
 from merkatd.scheduler.base.ports import ReplyKind
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
-from merkatd.scheduler.phases.migration_waves import migration_waves
 from merkatd.scheduler.phases.requests import RequestTally, send_requests
 
 _log = Logger()
@@ -62,14 +63,14 @@ async def act(
     # outside the reactor, which meanwhile answers other requests.
     steps, on_hosts = await aside(lambda: _sorted_out(decided.steps, elsewhere))
     refused = await _tell_hosts(context, on_hosts, done)
-    ready, late = await aside(lambda: _ready_and_late(steps, on_hosts, done, refused))
+    ready, late = await aside(lambda: ready_steps(steps.values(), done, refused))
     at_s = context.now()
     await context.database.run(lambda connection: journal.expire(connection, late, at_s))
     again = retries or {}
     known = await aside(lambda: _known(observed, [*decided.steps, *again.values()]))
     sent_now, plan = list(ready.values()), decided.decision.plan
     in_waves = await context.executor.run(
-        lambda: migration_waves(context, observed.snapshot, plan, sent_now)
+        lambda: migration_waves(context.markets, observed.snapshot, plan, sent_now)
     )
     asked = await send_requests(context, {**ready, **again}, known, again.keys(), in_waves)
     at_s = context.now()
@@ -108,25 +109,6 @@ def _sorted_out(
     """Return this daemon's steps, by step id, and those of them that hosts carry out."""
     steps = {step.id: step for step in decided if step.id not in elsewhere}
     return steps, {step_id: step for step_id, step in steps.items() if isinstance(step, OnHost)}
-
-
-def _ready_and_late(
-    steps: Mapping[str, Step],
-    on_hosts: Mapping[str, OnHost],
-    done: AbstractSet[str],
-    refused: AbstractSet[str],
-) -> tuple[dict[str, Step], dict[str, str]]:
-    """Return the steps that OpenNebula can be asked for, and why the others must wait."""
-    ready = {
-        step_id: step
-        for step_id, step in steps.items()
-        if step_id not in on_hosts and all(first in done for first in step.after)
-    }
-    late = dict.fromkeys(
-        steps.keys() - done - refused - ready.keys(),
-        "another step must come first; the next period decides again",
-    )
-    return ready, late
 
 
 def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, str]:

@@ -4,14 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
 from twisted.logger import Logger
 
+from merkatd.base.hourly_prices import price_text
+from merkatd.cluster import ACTIVE, HostState
+from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.orders import with_order_terms
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.snapshot_builder import movable
 from merkatd.scheduler.phases.act import Acted
 from merkatd.scheduler.phases.decide import PeriodDecision
+from merkatd.scheduler.terms.affordability import messages_after_reasons
 
 
 class NotActingError(Exception):
@@ -58,6 +64,17 @@ _BY_RECORD = (
 )
 
 
+def _prices_text(prices: Mapping[str, Mapping[str, float]], interval_s: float) -> str:
+    """Return the prices of all markets for people."""
+    return "; ".join(
+        f"market {market}: "
+        + ", ".join(
+            f"{name} {price_text(price, name, interval_s)}" for name, price in by_name.items()
+        )
+        for market, by_name in prices.items()
+    )
+
+
 def announcement_of(
     context: PeriodContext,
     observed: Observed,
@@ -77,7 +94,7 @@ def announcement_of(
     }
     _log.info(
         "{mode}Period {period}: {vms} VMs on {hosts} hosts, {sent} steps sent, {refused} refused,"
-        " {postponed} postponed; prices {prices}",
+        " {postponed} postponed; {prices}",
         mode="" if mode is Mode.ON else f"Mode {mode}: ",
         period=observed.period,
         vms=len(observed.snapshot.vms),
@@ -85,14 +102,24 @@ def announcement_of(
         sent=acted.sent,
         refused=acted.refused,
         postponed=acted.postponed,
-        prices=prices,
+        prices=_prices_text(prices, context.rhythm.interval_s),
     )
     return Announcement(observed.period, context.now(), prices, observed, decided, acted, mode)
 
 
+def reasons_of(decided: PeriodDecision) -> dict[int, str]:
+    """Return why VMs wait, or get less than they want, by id."""
+    return {**decided.decision.reasons, **decided.limits.postponed}
+
+
 def messages(observed: Observed, decided: PeriodDecision) -> dict[int, str]:
     """Return the message for the owner of each VM that needs one, by id."""
-    messages = dict(decided.decision.reasons)
+    reasons = decided.decision.reasons
+    messages = {
+        **_leaving(observed),
+        **reasons,
+        **messages_after_reasons(reasons, decided.messages),
+    }
     messages.update(decided.limits.postponed)
     rules = observed.observation.constraints
     if rules is not None:
@@ -103,6 +130,29 @@ def messages(observed: Observed, decided: PeriodDecision) -> dict[int, str]:
     for vm, why in observed.observation.by_record.items():
         messages[vm] = f"{why}: this VM is {_BY_RECORD}"
     return messages
+
+
+def _leaving(observed: Observed) -> dict[int, str]:
+    """Return the messages to the owners of VMs on hosts that an administrator empties."""
+    seen = observed.observation
+    drained = seen.host_state == int(HostState.DRAINED)
+    if not drained.any():
+        return {}
+    names = {int(seen.host_id[row]): seen.host_name[row] for row in np.flatnonzero(drained)}
+    there = is_one_of(seen.vm_host, names.keys()) & is_one_of(seen.vm_state, ACTIVE)
+    may = movable(seen)
+    return {
+        int(seen.vm_id[row]): f"An administrator empties host {names[int(seen.vm_host[row])]}:"
+        f" {_MOVES if may[row] else _STAYS}"
+        for row in np.flatnonzero(there)
+    }
+
+
+_MOVES = "the VM is migrated to another host"
+_STAYS = (
+    "the VM can't be migrated while it runs. Stop it before the administrator does, and start it"
+    " again: it starts on another host"
+)
 
 
 def due(observed: Observed, decided: PeriodDecision, *, withdraw: bool) -> dict[int, str]:

@@ -2,21 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from twisted.logger import Logger
 
-from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot
+from merkatd.cluster import Decision, OfHost, Plan, Snapshot
 from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.left_out import without_places
 from merkatd.cluster.orders import with_order_terms
 from merkatd.cluster.plan import Step
 from merkatd.database.base.transactions import DryRunTransactions
 from merkatd.database.scheduler.journal import Recorded
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits import LimitPlan
 from merkatd.limits import plan_limits as decide_limits
+from merkatd.placement.changes.plan_changes import without_hosts
+from merkatd.placement.changes.withheld_moves import allocations_until_moved, withheld_vms
+from merkatd.placement.markets_in_turn import DecisionBasis, with_possible_steps
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.bidders import outside_markets
@@ -24,16 +27,32 @@ from merkatd.scheduler.observation.memory_in_use import owner_messages
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.decision_record import record_decision
-from merkatd.scheduler.phases.market_decisions import decide_markets, read_memories
+from merkatd.scheduler.phases.market_decisions import (
+    DecisionStart,
+    decide_markets,
+    decision_basis_of,
+    read_start,
+)
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission, with_fewer_moves
 from merkatd.scheduler.phases.scarcity import within_capacity, within_memory
-from merkatd.scheduler.phases.withheld_moves import allocations_until_moved, withheld_vms
 from merkatd.scheduler.terms.affordability import messages_after_reasons
 from merkatd.scheduler.terms.claims_elsewhere import vms_with_lost_claims
 from merkatd.scheduler.terms.creation_turns import take_turns
-from merkatd.scheduler.terms.failed_migrations import failing_to_leave, failing_to_stop
+from merkatd.scheduler.terms.failed_migrations import (
+    failing_to_leave,
+    failing_to_stop,
+    held_switches,
+)
 
 _log = Logger()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeDecision:
+    """The decision of a period that may use all steps, also those without an approval."""
+
+    decision: Decision
+    start: DecisionStart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +62,12 @@ class PeriodDecision:
     decision: Decision
     limits: LimitPlan
     recorded: Recorded
+    start: DecisionStart
+    """What it began with."""
+    basis: DecisionBasis
+    """What it depended on besides the snapshot."""
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: a message for its owner that is no reason of the decision."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -55,50 +80,71 @@ async def decide(
     seen: Observed,
     unpaid: AbstractSet[int] = frozenset(),
     leave: Permission = EVERYTHING_PERMITTED,
+    free: FreeDecision | None = None,
 ) -> PeriodDecision:
     """Decide and store the decision; every step is in the journal before this returns.
 
     The decision suspends VMs of late payers, and includes the proposed steps, as far as permitted.
+    After a free decision it begins with the same, and its strategies remember the free one.
     """
     asked = DryRunTransactions(context.database) if leave.mode.watches else context.database
     proposed = take_turns(await context.proposals(asked, seen), context.rhythm.new_vms)
     seen = without_moving_proposed(seen, proposed)
     label = "+".join(market.strategy for market in context.markets)
-    memory = await context.database.read(
-        lambda connection: read_memories(connection, context.markets)
-    )
+    start = await start_of(context, leave.mode) if free is None else free.start
+    basis = decision_basis_of(context, start)
     decision, limits = await context.executor.run(
-        lambda: within_permission(context, seen, memory, unpaid, proposed, leave)
+        lambda: within_permission(context, seen, start, unpaid, proposed, leave)
     )
+    if free is not None:
+        decision = replace(decision, memory=free.decision.memory)
     at_s = context.now()
     recorded = await context.database.run(
         lambda connection: record_decision(
             connection, context, seen, label, decision, limits, leave, at_s
         )
     )
-    return PeriodDecision(decision, limits, recorded)
+    return PeriodDecision(decision, limits, recorded, start, basis)
+
+
+async def start_of(context: PeriodContext, mode: Mode) -> DecisionStart:
+    """Return what a decision in this mode begins with."""
+    return await context.database.read(
+        lambda connection: read_start(connection, context.markets, mode)
+    )
+
+
+async def decide_freely(
+    context: PeriodContext, observed: Observed, unpaid: AbstractSet[int], mode: Mode
+) -> FreeDecision:
+    """Return the decision that may use all steps; it is not stored."""
+    start = await start_of(context, mode)
+    decision, _ = await context.executor.run(
+        lambda: decided_unstored(context, observed, start, unpaid)
+    )
+    return FreeDecision(decision, start)
 
 
 def within_permission(
     context: PeriodContext,
     observed: Observed,
-    memory: Mapping[str, Any],
+    start: DecisionStart,
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
     leave: Permission,
 ) -> tuple[Decision, LimitPlan]:
     """Decide with at most the permitted number of migrations."""
-    decision, limits = decided_unstored(context, observed, memory, unpaid, proposed)
+    decision, limits = decided_unstored(context, observed, start, unpaid, proposed)
     fewer = with_fewer_moves(observed, decision.plan, leave)
     if fewer is None:
         return decision, limits
-    return decided_unstored(context, fewer, memory, unpaid, proposed)
+    return decided_unstored(context, fewer, start, unpaid, proposed)
 
 
 def decided_unstored(
     context: PeriodContext,
     observed: Observed,
-    memory: Mapping[str, Any],
+    start: DecisionStart,
     unpaid: AbstractSet[int] = frozenset(),
     proposed: Sequence[Step] = (),
 ) -> tuple[Decision, LimitPlan]:
@@ -109,7 +155,7 @@ def decided_unstored(
 
     def attempt(snapshot: Snapshot, coming: Mapping[int, int]) -> tuple[Decision, LimitPlan]:
         now = replace(observed, snapshot=snapshot)
-        return _worked_out(context, now, memory, unpaid, proposed, coming)
+        return _worked_out(context, now, start, unpaid, proposed, coming)
 
     return within_memory(observed.snapshot, attempt)
 
@@ -117,7 +163,7 @@ def decided_unstored(
 def _worked_out(
     context: PeriodContext,
     observed: Observed,
-    memory: Mapping[str, Any],
+    start: DecisionStart,
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
     coming: Mapping[int, int],
@@ -126,18 +172,22 @@ def _worked_out(
     snapshot, rules = observed.snapshot, observed.observation.constraints
     decision = within_capacity(
         snapshot,
-        lambda snapshot: decide_markets(
-            context, snapshot, observed.in_force, memory, unpaid, proposed
+        lambda snapshot: _with_possible_steps(
+            context,
+            observed,
+            snapshot,
+            decide_markets(context, snapshot, observed.in_force, start, unpaid, proposed),
+            proposed,
         ),
         None if rules is None else rules.stock,
         lambda plan: _must_stay(context, observed, plan),
     )
     snapshot = with_order_terms(snapshot, decision.order_terms)
-    later = withheld_vms(context, snapshot, decision.plan)
+    later = withheld_vms(context.markets, snapshot, decision.plan, one_wave=context.handing)
     decision = replace(
         decision,
         reasons=_reasons(context, observed, decision),
-        allocations=allocations_until_moved(context, snapshot, decision, later),
+        allocations=allocations_until_moved(context.markets, snapshot, decision, later),
     )
     topologies = context.hypervisors.topologies()
     charged = is_charged_by_use(context.markets, snapshot.vms.market)
@@ -154,6 +204,22 @@ def _worked_out(
         later,
     )
     return decision, _on_hosts_that_answer(limits, observed)
+
+
+def _with_possible_steps(
+    context: PeriodContext,
+    observed: Observed,
+    snapshot: Snapshot,
+    decision: Decision,
+    proposed: Sequence[Step],
+) -> Decision:
+    """Return the decision without steps of strategies that can't be done now."""
+    steps = (stored.step for stored in observed.verdicts.waiting)
+    busy = {step.host for step in steps if isinstance(step, OfHost)}
+    held = held_switches(observed.moves.switches, observed.observation.at_s, context.rhythm)
+    entries = [market.entry for market in context.markets]
+    vms = [step.vm for step in proposed]
+    return with_possible_steps(snapshot, entries, decision, vms, busy, held)
 
 
 def _must_stay(context: PeriodContext, observed: Observed, plan: Plan) -> AbstractSet[int]:
@@ -204,18 +270,9 @@ def _why(context: PeriodContext, observed: Observed, decision: Decision) -> Mapp
 
 def _on_hosts_that_answer(limits: LimitPlan, observed: Observed) -> LimitPlan:
     """Return the limits without steps of VMs that are on hosts without an answer, or go there."""
-    if not observed.use.away:
+    hosts = observed.use.away
+    if not hosts:
         return limits
-    away = is_one_of(observed.observation.vm_host, observed.use.away)
-    vms = set(observed.observation.vm_id[away].tolist())
-    arrivals = {
-        step.id
-        for step in limits.plan
-        if isinstance(step, Deploy | Migrate) and step.host in observed.use.away
-    }
-    kept = [
-        step
-        for step in limits.plan
-        if not isinstance(step, OnHost) or not (step.vm in vms or arrivals & set(step.after))
-    ]
-    return replace(limits, plan=Plan(tuple(kept)))
+    seen = observed.observation
+    vms = set(seen.vm_id[is_one_of(seen.vm_host, hosts)].tolist())
+    return replace(limits, plan=without_hosts(limits.plan, hosts, vms))

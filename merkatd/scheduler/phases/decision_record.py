@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import ACTIVE, Decision, Ints, OnHost, Plan, Snapshot, VmState
+from merkatd.cluster import ACTIVE, Decision, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.cluster.orders import with_order_terms
-from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import (
     journal,
@@ -22,6 +22,7 @@ from merkatd.database.scheduler import (
 from merkatd.database.scheduler.journal import Recorded
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits import LimitPlan
+from merkatd.placement.changes.plan_changes import of_this_period, permitted_steps
 from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
 from merkatd.scheduler.charging import held_memory, unlimited_time
 from merkatd.scheduler.charging.charged_span import MAX_OWED, whole
@@ -35,21 +36,10 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.market_decisions import store_memories
-from merkatd.scheduler.phases.permission import Permission, permitted_steps
+from merkatd.scheduler.phases.permission import Permission
 from merkatd.scheduler.terms.ordered_vms import funded_periods, outcomes_of_all, vms_of_undecided
 
-
-def _of_this_period(plan: Plan) -> list[Step]:
-    """Return the steps without those that follow a VM's arrival; the next period decides these."""
-    arrivals = {step.id for step in plan if not isinstance(step, OnHost)}
-    kept: list[Step] = []
-    later: set[str] = set()
-    for step in plan:
-        if isinstance(step, OnHost) and (arrivals | later) & set(step.after):
-            later.add(step.id)
-        else:
-            kept.append(step)
-    return kept
+_log = Logger()
 
 
 def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
@@ -98,7 +88,7 @@ def record_decision(
     """Store the decision once; a repeated call returns the recorded steps."""
     if not leave.mode.watches:
         account_store.lock_books(connection)
-    steps = permitted_steps(leave, _of_this_period(limits.plan))
+    steps = permitted_steps(of_this_period(limits.plan), leave.given)
     recorded = journal.record(connection, steps, at_s)
     if period_store.decided_at(connection, observed.period, at_s):
         return recorded
@@ -119,6 +109,8 @@ def record_decision(
         for market, row in zip(context.markets, decision.prices, strict=True)
     }
     price_store.store_prices(connection, observed.period, by_market)
+    period, memory = observed.period, decision.memory
+    store_memories(connection, context.markets, period, memory, leave.mode)
     if leave.mode.watches:
         period_store.watched(connection, observed.period, at_s, label)
     else:
@@ -131,9 +123,30 @@ def record_decision(
         outcomes = outcomes_of_all(snapshot, pending, decision)
         limit_order_store.record_outcomes(connection, outcomes, at_s)
         period_store.decided(connection, observed.period, at_s, label)
-        store_memories(connection, context.markets, observed.period, decision)
+    if leave.mode is Mode.ON:
+        carry_out_wishes(connection, context, decision, observed.period, at_s)
     price_store.store_allocations(connection, observed.period, arrays)
     return recorded
+
+
+def carry_out_wishes(
+    connection: sa.Connection, context: PeriodContext, decision: Decision, period: int, at_s: float
+) -> None:
+    """Scale applications as the strategies wish; what can't be done for strategies is logged."""
+    for host, why in decision.left_hosts.items():
+        _log.info("The strategy's step on host {host} is not done: {why}", host=host, why=why)
+    if not decision.wishes:
+        return
+    refused = context.scale(connection, context.markets, decision.wishes, period, at_s)
+    for wish, why in zip(decision.wishes, refused, strict=True):
+        if why:
+            _log.info(
+                "Market {market} wishes {replicas} VMs for application {application}: {why}",
+                market=wish.market,
+                replicas=wish.replicas,
+                application=wish.application,
+                why=why,
+            )
 
 
 def _columns_for_charge(

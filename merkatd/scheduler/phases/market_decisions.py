@@ -2,11 +2,16 @@
 
 # Note [A strategy that fails]
 
-If a strategy raises an error, no VM is placed or moved in its market. Its hosts are divided among
-their present VMs, without a search, steps or reasons. If that fails as well, each VM keeps the
-limits that are in force, and pays for them. In both cases `merkatd status` and the metrics name the
-market as failed. The strategy begins the next period without its stored memory, which may be the
-cause.
+If a strategy raises an error, or its decision is wrong (`placement/decision_check.py`), no VM is
+placed or moved in its market. Its hosts are divided among their present VMs, without a search,
+steps or reasons. If that fails as well, each VM keeps the limits that are in force, and pays for
+them. In all cases `merkatd status` and the metrics name the market as failed, and the log has the
+mistake once while it lasts. The strategy begins the next period without its stored memory, which
+may be the cause.
+
+If the cloud lacks what the strategy needs, the same happens, but the strategy does not run and
+keeps its memory. Example: hosts of market `gold` lose their domains for a period. Then its strategy
+goes on from what it remembered before.
 
 Example: the strategy of market `gold` raises an error. VM 7 on its host 1 keeps running there and
 gets a share of host 1 for its bid. VM 8, which waits, waits for another period. Market `default`
@@ -15,7 +20,7 @@ decides as usual.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,17 +28,26 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
-from merkatd.cluster.orders import joined, joined_offers
+from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.cluster.plan import Step
 from merkatd.database import decision_basis
 from merkatd.database.decision_basis import MemoryOwner
+from merkatd.database.scheduler import plan_store
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits
 from merkatd.limits.io_limits import PER_UNIT
-from merkatd.placement import strategy_named
 from merkatd.placement.base.repeatable_random import repeatable_random
-from merkatd.placement.market.settlement import stay, with_arrivals
+from merkatd.placement.contract import Charge
+from merkatd.placement.decision_check import WrongDecisionError, checked_decision
+from merkatd.placement.market.settlement import stay
+from merkatd.placement.markets_in_turn import (
+    DecisionBasis,
+    MarketBasis,
+    decide_in_turn,
+    joined_decision,
+)
+from merkatd.placement.snapshot_needs import UnfilledNeedError, require_needs
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.terms.affordability import suspensions
@@ -42,60 +56,82 @@ from merkatd.scheduler.terms.ordered_vms import resumptions
 _log = Logger()
 
 
-def read_memories(
-    connection: sa.Connection, markets: Sequence[MarketRules]
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return by market what its strategy remembers of its last decision."""
-    return decision_basis.memories(connection, map(_owner, markets))
+@dataclass(frozen=True, slots=True, eq=False)
+class DecisionStart:
+    """What the markets' decisions begin with, besides the cloud."""
+
+    memories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By market: what its strategy remembers of its last decision."""
+    drawn: int | None = None
+    """The period whose random numbers are drawn; None for the present one."""
+
+
+def read_start(
+    connection: sa.Connection, markets: Sequence[MarketRules], mode: Mode
+) -> DecisionStart:
+    """Return what decisions in this mode begin with.
+
+    In mode ask, a plan that stands or was refused keeps its random numbers: the next period
+    would draw another plan in place of the one that an administrator reads.
+    """
+    memories = decision_basis.memories(connection, map(_owner, markets), watches=mode.watches)
+    drawn = plan_store.drawn_period(connection) if mode is Mode.ASK else None
+    return DecisionStart(memories, drawn)
 
 
 def store_memories(
-    connection: sa.Connection, markets: Sequence[MarketRules], period: int, decision: Decision
+    connection: sa.Connection,
+    markets: Sequence[MarketRules],
+    period: int,
+    memories: Mapping[str, Mapping[str, Any]],
+    mode: Mode,
 ) -> None:
-    """Store what the strategies remember of this decision."""
-    after = {_owner(market): decision.memory.get(market.name, {}) for market in markets}
-    decision_basis.keep(connection, period, after)
+    """Store what the strategies remember, by market."""
+    after = {_owner(market): memories.get(market.name, {}) for market in markets}
+    decision_basis.keep(connection, period, after, watches=mode.watches)
 
 
 def _owner(market: MarketRules) -> MemoryOwner:
-    return MemoryOwner(market.name, market.strategy, strategy_named(market.strategy).version)
+    return MemoryOwner(market.name, market.strategy, market.entry.version)
 
 
 def decide_markets(
     context: PeriodContext,
     snapshot: Snapshot,
     in_force: EnforcedLimits,
-    memory: Mapping[str, Any],
+    start: DecisionStart,
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
 ) -> Decision:
     """Return one decision for all markets, each decided by its own strategy."""
-    parts: list[Decision] = []
-    later = snapshot
-    for row, market in enumerate(context.markets):
-        known = memory.get(market.name, {})
-        parts.append(_decide_market(later, row, market, context, known, in_force))
-        later = with_arrivals(later, parts[-1].plan)
-    own = [
-        *(step for part in parts for step in part.plan),
+
+    def decide(seen: Snapshot, row: int, market: MarketRules) -> Decision:
+        return _decide_market(seen, row, market, context, start, in_force)
+
+    parts = decide_in_turn(snapshot, context.markets, decide)
+    further = [
         *suspensions(snapshot, unpaid, context.money.unpaid_periods),
         *resumptions(snapshot, [step.vm for step in proposed]),
+        *proposed,
     ]
-    known_ids = {step.id for step in own}
-    return Decision(
-        plan=Plan.ordered([*own, *(step for step in proposed if step.id not in known_ids)]),
-        allocations=sum((part.allocations for part in parts), np.zeros_like(snapshot.vms.bid)),
-        prices=np.stack([part.prices[row] for row, part in enumerate(parts)]),
-        reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
-        orders={order: its for part in parts for order, its in part.orders.items()},
-        order_terms=joined([part.order_terms for part in parts if part.order_terms is not None]),
-        goods_offers=joined_offers(
-            [part.goods_offers for part in parts if part.goods_offers is not None]
+    decision = joined_decision([market.name for market in context.markets], parts, further)
+    return replace(decision, decided_from=snapshot)
+
+
+def decision_basis_of(context: PeriodContext, start: DecisionStart) -> DecisionBasis:
+    """Return what the period's decision depends on besides the snapshot."""
+    return DecisionBasis(
+        context.seed,
+        tuple(
+            MarketBasis(
+                name=market.name,
+                strategy=market.strategy,
+                settings=market.settings_in_force,
+                memory=start.memories.get(market.name, {}),
+            )
+            for market in context.markets
         ),
-        failed={market: why for part in parts for market, why in part.failed.items()},
-        memory={
-            market.name: part.memory for market, part in zip(context.markets, parts, strict=True)
-        },
+        start.drawn,
     )
 
 
@@ -104,50 +140,84 @@ def _decide_market(
     row: int,
     market: MarketRules,
     context: PeriodContext,
-    memory: Mapping[str, Any],
+    start: DecisionStart,
     in_force: EnforcedLimits,
 ) -> Decision:
     """Return one market's decision; its strategy does not see the other markets."""
-    entry = strategy_named(market.strategy)
-    settings = context.strategies.get(market.strategy, entry.settings)
-    settings = replace(settings, pricing=market.pricing)
-    snapshot = view_of_market(snapshot, row)
-    random = repeatable_random(context.seed, snapshot.period, market.name)
+    drawn = snapshot.period if start.drawn is None else start.drawn
+    random = repeatable_random(context.seed, drawn, market.name)
+    memory = start.memories.get(market.name, {})
+    kept: Mapping[str, Any] = {}
     try:
-        return entry.decide(snapshot, settings, memory, random)
+        require_needs(market.entry, snapshot)
+        made = market.entry.decide(snapshot, market.settings_in_force, memory, random)
+        return _free_of_charge(market, row, checked_decision(snapshot, row, made))
     except Exception as error:  # noqa: BLE001 - an error in one market must not affect others
-        _log.failure(
-            "Strategy {strategy} failed: nothing is placed or moved in market {market}",
-            strategy=market.strategy,
-            market=market.name,
-        )
+        if isinstance(error, UnfilledNeedError):
+            kept = memory
+        _log_mistake(context, market, snapshot.period, error)
         why = _words(error)
     reason = f"the strategy of market {market.name} failed: no VM is placed or moved in it now"
     try:
         decision = stay(snapshot, row, market.pricing, reason)
     except Exception as error:  # noqa: BLE001 - the same
-        _log.failure(
-            "The hosts of market {market} can't be divided: its VMs keep their limits",
-            market=market.name,
-        )
+        mistake = f"not divided: {type(error).__name__}"
+        if context.failed_markets.note(market.name, mistake, snapshot.period):
+            _log.failure(
+                "The hosts of market {market} can't be divided: its VMs keep their limits",
+                market=market.name,
+            )
         why = f"{why}; then {_words(error)}"
         decision = _as_they_are(snapshot, row, market, context, in_force)
-    return replace(decision, failed={market.name: why})
+    return replace(decision, failed={market.name: why}, memory=kept)
 
 
-def view_of_market(snapshot: Snapshot, row: int) -> Snapshot:
-    """Return the cloud as one market sees it: without the others' hosts and VMs."""
-    if len(snapshot.markets) <= 1:
-        return snapshot
-    hosts, vms = snapshot.hosts, snapshot.vms
-    return replace(
-        snapshot,
-        hosts=replace(hosts, market=np.where(hosts.market == row, row, NO_MARKET)),
-        vms=replace(vms, market=np.where(vms.market == row, row, NO_MARKET)),
+def _free_of_charge(market: MarketRules, row: int, decision: Decision) -> Decision:
+    """Return a decision without prices if the market's strategy charges nothing."""
+    if market.entry.charges is not Charge.NONE:
+        return decision
+    prices = decision.prices.copy()
+    prices[row] = 0.0
+    return replace(decision, prices=prices)
+
+
+def _log_mistake(
+    context: PeriodContext, market: MarketRules, period: int, error: Exception
+) -> None:
+    """Log a wrong decision and what the cloud lacks in words, another error with its place."""
+    wrong = error if isinstance(error, WrongDecisionError) else None
+    lacks = isinstance(error, UnfilledNeedError)
+    mistake = type(error).__name__ if wrong is None else wrong.mistake
+    if not context.failed_markets.note(market.name, str(error) if lacks else mistake, period):
+        return
+    if lacks:
+        _log.error(
+            "Nothing is placed or moved in market {market}: {why}",
+            market=market.name,
+            why=str(error),
+        )
+        return
+    if wrong is not None:
+        _log.error(
+            "Strategy {strategy} made a wrong decision: nothing is placed or moved in market"
+            " {market}: {why}",
+            strategy=market.strategy,
+            market=market.name,
+            why=str(wrong),
+        )
+        return
+    _log.failure(
+        "Strategy {strategy} failed: nothing is placed or moved in market {market}",
+        strategy=market.strategy,
+        market=market.name,
     )
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, WrongDecisionError):
+        return f"its decision is wrong: {error}"
+    if isinstance(error, UnfilledNeedError):
+        return str(error)
     return f"{type(error).__name__}: {error}"
 
 

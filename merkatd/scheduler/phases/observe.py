@@ -8,9 +8,11 @@ from functools import partial
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import ACTIVE, Step, Stop, VmState
+from merkatd.cluster import ACTIVE, Migrate, Step, Stop, Suspend, VmState
+from merkatd.cluster.applications import NO_APPLICATIONS, ApplicationTables
 from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.orders import NO_ORDERS, StatedOrders
+from merkatd.database import use_sample_store, vm_history_store
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.first_orders import fill_new_orders
 from merkatd.database.fleets.group_vm_store import Rate
@@ -26,6 +28,7 @@ from merkatd.database.scheduler import (
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.database.scheduler.step_store import StoredStep
+from merkatd.database.vm_history_store import VmHistories
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.bidders import TemplateBids, template_bids, text_hash
@@ -33,16 +36,19 @@ from merkatd.scheduler.observation.failed_boots import waiting_for_administrator
 from merkatd.scheduler.observation.observed import CloudReading, Observed
 from merkatd.scheduler.observation.snapshot_builder import StoredInputs, in_force_of, snapshot_of
 from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
-from merkatd.scheduler.terms.failed_migrations import resting, window_s
+from merkatd.scheduler.terms.failed_migrations import resting, with_unwoken_hosts
 from merkatd.scheduler.terms.ordered_vms import SAVED, with_stated_orders
+from merkatd.scheduler.traits.resumable_vms import with_resumable_vms
 
 _log = Logger()
+_NO_HISTORIES = VmHistories()
 
 
 async def read_cloud(context: PeriodContext) -> CloudReading:
     """Read all pools, and the hosts of all running VMs. Raise CloudUnreachableError."""
     started_s = context.now()
     observation = await context.cloud.observe()
+    observation = replace(observation, failure_rates=context.failures.rates())
     context.hypervisors.meet(observation)
     running = is_one_of(observation.vm_state, ACTIVE)
     on_host = running & (observation.vm_host >= 0)
@@ -80,12 +86,15 @@ def observed_from(
     known_moves: RecentMigrations,
     lost: AbstractSet[int] = frozenset(),
     stated: StatedOrders = NO_ORDERS,
+    declared: ApplicationTables = NO_APPLICATIONS,
+    histories: VmHistories = _NO_HISTORIES,
 ) -> Observed:
     """Return the input of a period with this number.
 
     By VM id, `amounts` are the bids in force, `applications` the VMs' applications, and `rates` the
     spending rates of VMs in groups, which replace their bids. `known_moves` are the results of
-    recent migrations, and `lost` the failed VMs that wait for an administrator.
+    recent migrations, `lost` the failed VMs that wait for an administrator, and `declared` what
+    platforms declare of their applications, `histories` the stored past of VMs.
     """
     interval_s = context.rhythm.interval_s
     unstopped = resting(known_moves.failing_stops, looked.observation.at_s, interval_s)
@@ -94,12 +103,13 @@ def observed_from(
         wishes=looked.bids,
         waiting=verdicts.waiting,
         applications=applications,
-        moved_at_s=known_moves.moved_at_s,
+        declared=declared,
+        moved_at_s=histories.moved_at_s,
         resting=resting(known_moves.failing, looked.observation.at_s, interval_s),
         lost=lost,
         handing=context.handing,
     )
-    seen, use = looked.observation, looked.use
+    seen, use = with_unwoken_hosts(looked.observation, known_moves.switches), looked.use
     snapshot = snapshot_of(
         period,
         seen,
@@ -109,6 +119,7 @@ def observed_from(
         context.goods,
         context.recent.history(seen, context.goods.resources),
     )
+    snapshot = with_resumable_vms(snapshot, context.markets, histories)
     return Observed(
         period=period,
         started_s=looked.started_s,
@@ -133,11 +144,15 @@ async def observe(context: PeriodContext) -> Observed:
     in_flight = frozenset(context.in_flight)
     looked = await read_cloud(context)
     each_s = context.rhythm.interval_s
+    if context.recent.is_empty:
+        earlier = await context.database.read(use_sample_store.stored_samples)
+        context.recent.restore(earlier, looked.observation.at_s, each_s)
     await context.executor.run(partial(context.recent.met, looked.observation, looked.use, each_s))
     stored = await context.database.run(
         lambda connection: _store(connection, context, looked, began, in_flight)
     )
     _report(looked.observation, stored.verdicts)
+    declared = await context.applications(context.database)
     seen = await context.executor.run(
         lambda: observed_from(
             context,
@@ -150,6 +165,8 @@ async def observe(context: PeriodContext) -> Observed:
             stored.moves,
             stored.lost,
             stored.orders,
+            declared,
+            stored.histories,
         )
     )
     return replace(seen, under_way=stored.under_way)
@@ -170,6 +187,7 @@ class _Stored:
     moves: RecentMigrations
     lost: frozenset[int]
     orders: StatedOrders
+    histories: VmHistories
 
 
 def _store(
@@ -192,6 +210,7 @@ def _store(
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
+    use_sample_store.keep_samples(connection, context.recent.to_store())
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     # Their new owners pay from now on: the bids of their templates apply again.
     bid_store.forget_controllers_bids(connection, fleet_store.given_away(connection, owners))
@@ -206,6 +225,7 @@ def _store(
     left = limit_order_store.lost_vms(connection, owners, observation.ailing.keys())
     limit_order_store.remove_vms(connection, left)
     _update_saved(connection, observation, outstanding)
+    histories = _updated_histories(connection, observation, outstanding, verdicts)
     if number is None:
         number = period_store.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
@@ -213,11 +233,20 @@ def _store(
     applications = fleet_store.applications(connection)
     rates = group_vm_store.rates(connection, owners)
     under_way = tuple(stored.step for stored in outstanding)
-    known_moves = migration_history.recent(connection, at_s, window_s(context))
+    known_moves = migration_history.recent(connection, at_s)
     lost = waiting_for_administrator(connection, observation, context.rhythm.boot_retries)
     orders = read_orders(connection)
     return _Stored(
-        number, verdicts, present, applications, rates, under_way, known_moves, lost, orders
+        number,
+        verdicts,
+        present,
+        applications,
+        rates,
+        under_way,
+        known_moves,
+        lost,
+        orders,
+        histories,
     )
 
 
@@ -237,6 +266,28 @@ def _update_saved(
     rows = zip(seen.vm_id.tolist(), seen.vm_state.tolist(), seen.vm_words, strict=True)
     kept = {vm for vm, state, word in rows if word == SAVED or state == VmState.BUSY}
     limit_order_vm_store.update_saved(connection, stopped, kept | seen.ailing.keys())
+
+
+def _updated_histories(
+    connection: sa.Connection,
+    seen: Observation,
+    outstanding: Sequence[StoredStep],
+    verdicts: Verdicts,
+) -> VmHistories:
+    """Store the migrations that this observation confirms, and which VMs steps have saved."""
+    confirmed = frozenset(verdicts.confirmed)
+    moves = [stored.step for stored in outstanding if isinstance(stored.step, Migrate)]
+    steps = [stored.step for stored in outstanding if stored.sent_s is not None]
+    goes_on = is_one_of(seen.vm_state, (VmState.RUNNING, VmState.PENDING))
+    known = set(seen.vm_id.tolist()) | seen.ailing.keys()
+    return vm_history_store.update_histories(
+        connection,
+        moved={step.vm for step in moves if step.id in confirmed},
+        at_s=seen.at_s,
+        saving={step.vm for step in steps if isinstance(step, Suspend | Stop)},
+        goes_on=frozenset(seen.vm_id[goes_on].tolist()),
+        exists=known,
+    )
 
 
 def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:

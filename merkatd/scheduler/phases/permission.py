@@ -1,6 +1,5 @@
 """Permission: the steps of a decision that may be carried out in this period."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from merkatd.cluster import OnHost, Plan, Step
@@ -37,18 +36,6 @@ class Permission:
 EVERYTHING_PERMITTED = Permission()
 _NEARLY = 0.9
 """The part of an interval that counts as a whole one: real intervals differ."""
-
-
-def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
-    """Return the permitted steps, without those that depend on other steps."""
-    kept: list[Step] = []
-    without: set[str] = set()
-    for step in steps:
-        if leave.given(step) and not without & set(step.after):
-            kept.append(step)
-        else:
-            without.add(step.id)
-    return kept
 
 
 def with_fewer_moves(observed: Observed, plan: Plan, leave: Permission) -> Observed | None:

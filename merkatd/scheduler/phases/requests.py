@@ -7,6 +7,9 @@ observation. A request takes several calls, so it may go on in later periods. Un
 step is not given up: otherwise OpenNebula could get the same request twice, and create two VMs.
 Another daemon knows nothing of the request. So it ends as soon as this daemon loses the lease, also
 if this daemon takes the lease again.
+
+Steps that switch hosts run commands of administrators, which may take long or hang. No period waits
+for them. A step whose turn does not come within the time limit is given up like any other.
 """
 
 from collections import defaultdict
@@ -15,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+import sqlalchemy as sa
 from twisted.internet.defer import (
     CancelledError,
     Deferred,
@@ -24,15 +28,18 @@ from twisted.internet.defer import (
 )
 from twisted.logger import Logger
 
-from merkatd.cluster import Create, Deploy, Migrate, Terminate
+from merkatd.cluster import Create, Deploy, Migrate, OfHost, Terminate
 from merkatd.cluster.plan import Step
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.placement.changes.migration_waves import MigrationWaves
 from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepReply
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.phases.migration_waves import MigrationWaves
 
 _log = Logger()
+
+_TOO_LATE = "the time for acting was over"
+_NEVER = "never sent: {why}; the next period decides again"
 
 Send = Callable[[Step], Awaitable[StepReply]]
 
@@ -115,7 +122,8 @@ async def send_requests(
         def send() -> Deferred[None]:
             return in_all.run(lambda: _started(context, step, start(step)))
 
-        host = getattr(step, "host", host_of.get(step.vm))
+        host = getattr(step, "host", None)
+        host = host_of.get(step.vm) if host is None else host
         if host is None:  # creating a VM, or ending one that waits, concerns no host
             return send()
         # The host's turn comes first: a step that waits for a slow host must not block others.
@@ -125,6 +133,11 @@ async def send_requests(
         send = context.retry if step.id in retries else context.cloud.send
         await _one(context, step, _Checked(context, known, at_s, send), turns)
 
+    switches = {id_: step for id_, step in steps.items() if isinstance(step, OfHost)}
+    for step_id in switches.keys() & ours:
+        checked = _Checked(context, known, at_s, context.cloud.send)
+        _started(context, steps[step_id], _switch(context, steps[step_id], checked))
+    ours -= switches.keys()
     waiting = {step.id for waves in in_waves for step in (*waves.first, *waves.judged)}
     at_once = [step for step in steps.values() if step.id in ours - waiting]
     new_vms = [step for step in at_once if isinstance(step, Create)]
@@ -136,8 +149,8 @@ async def send_requests(
     sending += [begin(step) for step in new_vms]  # after the steps of running VMs
     in_time = await _all_or_the_limit(context, sending)
     turns.over = True
-    late = "without the others it would do harm" if in_time else "the time for acting was over"
-    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides again")
+    late = "without the others it would do harm" if in_time else _TOO_LATE
+    never = dict.fromkeys(ours - turns.begun, _NEVER.format(why=late))
     at_s = context.now()
     await context.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
     await context.database.run(lambda connection: journal.expire_unsent(connection, never, at_s))
@@ -229,6 +242,24 @@ def _started(
     return running
 
 
+async def _switch(context: PeriodContext, step: Step, send: _Checked) -> None:
+    """Handle one step that switches a host, as soon as it has a turn."""
+    decided_s, turns = context.clock.seconds(), _Turns(over=True)
+
+    async def in_turn() -> None:
+        if context.clock.seconds() - decided_s > context.rhythm.act_limit_s:
+            await _recorded(context, step, journal.expire_unsent, _NEVER.format(why=_TOO_LATE))
+            return
+        why = await _send(step, send, turns)
+        if why is not None:
+            await _refused(context, step, why, turns)
+
+    try:
+        await context.switching.run(lambda: ensureDeferred(in_turn()))
+    except CancelledError:
+        _log.warn("{kind} of {target} ends: the lease is lost", kind=step.kind, target=step.target)
+
+
 async def _one(context: PeriodContext, step: Step, send: _Checked, turns: _Turns) -> None:
     """Handle one step without raising errors: it has an answer, or its outcome is unknown."""
     if turns.over:
@@ -244,11 +275,23 @@ async def _refused(context: PeriodContext, step: Step, why: str, turns: _Turns) 
     if not turns.over:
         turns.why[step.id] = why
         return
+    await _recorded(context, step, journal.refuse, why)
+
+
+async def _recorded(
+    context: PeriodContext,
+    step: Step,
+    end: Callable[[sa.Connection, Mapping[str, str], float], object],
+    why: str,
+) -> None:
+    """Record the end of a step after its period."""
     at_s = context.now()
     try:
-        await context.database.run(lambda c: journal.refuse(c, {step.id: why}, at_s))
+        await context.database.run(lambda connection: end(connection, {step.id: why}, at_s))
     except Exception as error:  # noqa: BLE001 - a later observation judges the step then
-        _log.warn("A late answer for VM {vm} was lost: {error}", vm=step.vm, error=str(error))
+        _log.warn(
+            "A late answer for {target} was lost: {error}", target=step.target, error=str(error)
+        )
 
 
 def _without_answer(step: Step, error: Exception, turns: _Turns) -> str | None:
@@ -264,27 +307,27 @@ def _without_answer(step: Step, error: Exception, turns: _Turns) -> str | None:
 
 async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
     """Return why the step ends without effect; None if it has one, or if that is unknown."""
+    said: dict[str, Any] = {"kind": step.kind, "target": step.target}
     try:
         why = await send.obstacle(step)
         if why is not None:
-            _log.info("{kind} of VM {vm} is not sent: {why}", kind=step.kind, vm=step.vm, why=why)
+            _log.info("{kind} of {target} is not sent: {why}", **said, why=why)
             return why
         reply = await send.send(step)
     except CloudUnreachableError as error:
-        _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
+        _log.warn("{kind} of {target}: {error}", **said, error=str(error))
         return _without_answer(step, error, turns)
     except CancelledError:
-        _log.warn("{kind} of VM {vm} ends: the lease is lost", kind=step.kind, vm=step.vm)
+        _log.warn("{kind} of {target} ends: the lease is lost", **said)
         turns.unknown.add(step.id)
         return None
     except Exception:  # noqa: BLE001 - an error of one step must not lose the others' answers
-        _log.failure("{kind} of VM {vm} failed", kind=step.kind, vm=step.vm)
+        _log.failure("{kind} of {target} failed", **said)
         turns.unknown.add(step.id)
         return None
     _log.info(
-        "{kind} of VM {vm}: {answer}; {reason}",
-        kind=step.kind,
-        vm=step.vm,
+        "{kind} of {target}: {answer}; {reason}",
+        **said,
         answer=str(reply.answer),
         reason=step.reason,
         step=step.id,

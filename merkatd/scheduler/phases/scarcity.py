@@ -27,7 +27,6 @@ from merkatd.cluster import (
     Migrate,
     Plan,
     Snapshot,
-    VmState,
     urgent_vms,
 )
 from merkatd.cluster.columns import NO_HOST, is_one_of
@@ -35,12 +34,12 @@ from merkatd.cluster.left_out import (
     waiting_with,
     with_orders_postponed,
     with_their_orders,
-    without_arrivals,
     without_places,
     without_starting_orders,
 )
 from merkatd.limits import LimitPlan
 from merkatd.placement.base.narrowed_hosts import narrowed_to
+from merkatd.placement.changes.plan_changes import without_arrivals
 from merkatd.scheduler.base.ports import CapacityPort
 from merkatd.scheduler.clearing.unstocked_orders import never_starting
 from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_hopeless_hosts
@@ -173,7 +172,7 @@ def _owners_of(snapshot: Snapshot, vms: AbstractSet[int]) -> set[int]:
 def _others_of(snapshot: Snapshot, owners: AbstractSet[int]) -> dict[int, str]:
     """Return all VMs of these owners that wait for a host, by id, with the reason."""
     vms = snapshot.vms
-    waits = (vms.state == int(VmState.PENDING)) & is_one_of(vms.owner, owners)
+    waits = vms.waiting & is_one_of(vms.owner, owners)
     return dict.fromkeys(vms.id[waits].tolist(), _OFTEN_LATE)
 
 

@@ -4,7 +4,7 @@ Only the possible charge of the coming period counts. Running VMs come first; wa
 rest. So a waiting VM never lowers the bid of a running one.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,7 +37,9 @@ class Afforded:
 
     seen: Observed
     messages: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: a message about credits for its owner."""
+    """By VM id: a message about credits for its owner, which decides nothing about the VM."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: why it gets no host now, or leaves its host."""
     unpaid: frozenset[int] = frozenset()
     """VMs whose owners have not paid for too long."""
 
@@ -51,25 +53,28 @@ def afford_bids(context: PeriodContext, observed: Observed, purse: PayerFunds) -
     runs = is_one_of(vms.state, ACTIVE) & inside
     keeps = has_floor_at_rest(vms)
     owes = is_one_of(vms.owner, purse.debt)
-    waits = (vms.state == VmState.PENDING) & inside & ~owes
-    refused = (vms.state == VmState.PENDING) & inside & owes
+    waits = vms.waiting & inside & ~owes
+    refused = vms.waiting & inside & owes
     bids = vms.bid * _parts(context, observed, purse, runs | keeps, waits)
     late = due_for_suspension(purse.arrears, context.money.unpaid_periods) & purse.unpaid
     unpaid = runs & is_one_of(vms.owner, late) & (vms.floor > 0).any(axis=1)
     messages = _ahead(context, observed.snapshot, purse, runs)
     lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
     messages |= dict.fromkeys(lowered, "bids less than requested: its credits are running out")
-    messages |= _owing(context, observed.snapshot, purse, runs, refused)
+    messages |= _warnings(context, observed.snapshot, purse, runs)
     # Migrating a VM that is about to be suspended is a waste.
     changed = replace(
         vms,
         bid=bids,
         movable=vms.movable & ~unpaid,
-        state=np.where(refused, int(VmState.ABSENT), vms.state),
+        placeable=vms.placeable & ~refused,
     )
     snapshot = replace(observed.snapshot, vms=changed)
     return Afforded(
-        replace(observed, snapshot=snapshot), messages, frozenset(vms.id[unpaid].tolist())
+        replace(observed, snapshot=snapshot),
+        messages,
+        _refusals(observed.snapshot, purse, refused),
+        frozenset(vms.id[unpaid].tolist()),
     )
 
 
@@ -174,16 +179,25 @@ def _ahead(
     }
 
 
-def _owing(
-    context: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools, refused: Bools
+def _warnings(
+    context: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools
 ) -> dict[int, str]:
-    """Return, by VM id, the consequences of its owner's debt."""
+    """Return warnings by VM id, for running VMs whose owners are in debt."""
     vms, patience = snapshot.vms, context.money.unpaid_periods
-    debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
-    warned = runs & is_one_of(vms.owner, [owner for owner in purse.arrears if owner in debt])
-    owners = dict(zip(vms.id.tolist(), vms.owner.tolist(), strict=True))
-    messages = {
-        vm: warning(purse.arrears[owners[vm]], debt[owners[vm]], patience)
-        for vm in vms.id[warned].tolist()
+    warned = runs & is_one_of(vms.owner, [owner for owner in purse.arrears if owner in purse.debt])
+    return {
+        vm: warning(purse.arrears[owner], credits_of(purse.debt[owner]), patience)
+        for vm, owner in _with_owners(snapshot, warned)
     }
-    return messages | {vm: refusal(debt[owners[vm]]) for vm in vms.id[refused].tolist()}
+
+
+def _refusals(snapshot: Snapshot, purse: PayerFunds, refused: Bools) -> dict[int, str]:
+    """Return, by VM id, why new VMs of owners in debt get no host."""
+    return {
+        vm: refusal(credits_of(purse.debt[owner])) for vm, owner in _with_owners(snapshot, refused)
+    }
+
+
+def _with_owners(snapshot: Snapshot, rows: Bools) -> Iterator[tuple[int, int]]:
+    """Yield the id and the owner of each of these VMs."""
+    return zip(snapshot.vms.id[rows].tolist(), snapshot.vms.owner[rows].tolist(), strict=True)

@@ -1,51 +1,51 @@
-"""Failed migrations and stops: growing waits before the next attempt, with reasons for the owner.
+"""Failed migrations, stops and switches of hosts: growing waits before the next attempt.
+
+The owners of VMs and the administrators get the reasons.
 
 A waiting VM is not movable for the strategies, so it uses up no other VM's turn in the limits on
 migrations. A displaced VM of a limit order that can't be stopped has what its bid buys meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster import HostState, Snapshot
+from merkatd.cluster import HostState, Sleep, Snapshot, Wake
 from merkatd.cluster.columns import is_one_of
 from merkatd.cluster.orders import OrderTerms
-from merkatd.database.scheduler.migration_history import FailingVm, RecentMigrations
-from merkatd.placement import strategy_named
-from merkatd.scheduler.context import PeriodContext
+from merkatd.database.scheduler.migration_history import (
+    FailingHost,
+    FailingVm,
+    RecentMigrations,
+    RecentSwitches,
+)
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import Rhythm
 
 LONGEST_REST_S = 3600.0
 """The longest wait between two attempts to migrate a VM."""
 
 
-def rest_s(failing: FailingVm, interval_s: float) -> float:
+def rest_s(failing: FailingVm | FailingHost, interval_s: float) -> float:
     """Return the wait after the last attempt: two periods at first, doubled each time."""
     backoff = Backoff(first_s=2.0 * interval_s, longest_s=LONGEST_REST_S)
     return backoff.wait_s(failing.attempts)
 
 
-def resting(failing: Mapping[int, FailingVm], at_s: float, interval_s: float) -> frozenset[int]:
-    """Return the ids of the VMs that must not be migrated, or stopped, again now.
+def resting(
+    failing: Mapping[int, FailingVm] | Mapping[int, FailingHost], at_s: float, interval_s: float
+) -> frozenset[int]:
+    """Return the ids of the VMs, or hosts, for which the step must not be repeated now.
 
-    An attempt with a date that far in the future, from a wrong clock, blocks no VM.
+    An attempt with a date that far in the future, from a wrong clock, blocks none.
     """
     return frozenset(
-        vm
-        for vm, failed in failing.items()
+        id_
+        for id_, failed in failing.items()
         if abs(at_s - failed.last_s) < rest_s(failed, interval_s)
     )
-
-
-def window_s(context: PeriodContext) -> float:
-    """Return the age up to which a confirmed migration still blocks its VM from moving."""
-    settings = (
-        context.strategies.get(market.strategy, strategy_named(market.strategy).settings)
-        for market in context.markets
-    )
-    hold_s = max((getattr(setting, "hold_s", 0.0) for setting in settings), default=0.0)
-    return float(hold_s + context.rhythm.migration_limit_s)
 
 
 def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
@@ -81,13 +81,43 @@ def failing_to_stop(
     return reasons
 
 
-def _attempts(failing: FailingVm) -> str:
+def _attempts(failing: FailingVm | FailingHost) -> str:
     """Return how often the attempts have failed, and why the last one did."""
     times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
     return (
         f"failed {times}, most recently with {failing.why!r}; further attempts follow at growing"
         " intervals"
     )
+
+
+def held_switches(
+    switches: RecentSwitches, at_s: float, rhythm: Rhythm
+) -> Mapping[str, Mapping[int, str]]:
+    """Return, by kind of step and host id, why hosts must not be switched now."""
+    held: dict[str, dict[int, str]] = {}
+    for kind, failing in (
+        (Sleep.kind, switches.failing_sleeps),
+        (Wake.kind, switches.failing_wakes),
+    ):
+        rest = resting(failing, at_s, rhythm.interval_s)
+        held[kind] = {host: f"the step {_attempts(failing[host])}" for host in rest}
+    for host, off_s in switches.off_at_s.items():
+        if abs(at_s - off_s) < rhythm.shutdown_s:
+            held[Wake.kind][host] = "it may still be shutting down"
+    return held
+
+
+def with_unwoken_hosts(seen: Observation, switches: RecentSwitches) -> Observation:
+    """Return the observation in which sleeping hosts that can't be woken are in trouble."""
+    traits = seen.host_traits
+    if traits is None or not switches.failing_wakes:
+        return seen
+    troubles = dict(seen.host_trouble)
+    for host in seen.host_id[traits.asleep].tolist():
+        if host in switches.failing_wakes:
+            known = troubles.get(host, "asleep")
+            troubles[host] = f"{known}; waking it {_attempts(switches.failing_wakes[host])}"
+    return replace(seen, host_trouble=troubles)
 
 
 def reasons_by_host(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:

@@ -18,7 +18,7 @@ from itertools import chain
 
 import numpy as np
 
-from merkatd.cluster import BIDDING, Decision, Floats, Orders, Resume, Snapshot, VmState
+from merkatd.cluster import Decision, Floats, Orders, Resume, Snapshot, VmState
 from merkatd.cluster.columns import NO_MARKET, NO_ROW, Bools, Ints, is_one_of, rows_of
 from merkatd.cluster.orders import OrderOutcome, StatedOrders
 from merkatd.market.price import PriceRule
@@ -48,7 +48,7 @@ _SAVING = frozenset({"SAVE_STOP", "EPILOG_STOP"})
 
 def takes_orders(market: MarketRules) -> bool:
     """Return whether a market has limit orders: its bids clear, and nothing is charged by use."""
-    return market.pricing.rule is PriceRule.CLEARING and not market.by_use
+    return market.pricing.rule is PriceRule.CLEARING and market.sells_shares
 
 
 def with_stated_orders(
@@ -76,13 +76,13 @@ def with_stated_orders(
     off = vms.state == VmState.POWERED_OFF
     starts = off & np.array([word in STARTING for word in words], dtype=bool)
     saved = vms.saved & (vms.state == VmState.ABSENT)
-    bid, floor, state = vms.bid.copy(), vms.floor.copy(), vms.state.copy()
+    bid, floor, placeable = vms.bid.copy(), vms.floor.copy(), vms.placeable.copy()
     member, row = _members(snapshot, stated, markets, grouped)
     away = saved | np.array([word in _SAVING for word in words], dtype=bool)
     incomplete = np.bincount(row[away[member]], minlength=len(stated.orders)) > 0
-    waits = incomplete[row] & (state[member] == VmState.PENDING)
-    state[member[waits]] = VmState.ABSENT
-    active = is_one_of(state[member], BIDDING) | starts[member]
+    waits = incomplete[row] & vms.waiting[member]
+    placeable[member[waits]] = False
+    active = (vms.bidding & placeable)[member] | starts[member]
     with_size = np.bincount(row[active & vms.cap[member].any(axis=1)], minlength=len(stated.orders))
     is_active = np.bincount(row[active], minlength=len(stated.orders))
     takes_part = ((with_size > 0) | (is_active == 0))[row]
@@ -96,7 +96,7 @@ def with_stated_orders(
         snapshot,
         vms=replace(
             vms,
-            state=state,
+            placeable=placeable,
             order=order,
             bid=bid,
             floor=floor,
@@ -115,9 +115,8 @@ def with_stated_orders(
 
 def _without_waiting(snapshot: Snapshot, vms: AbstractSet[int]) -> Snapshot:
     """Return the cloud in which these VMs, as far as they are pending, get no host."""
-    state = snapshot.vms.state.copy()
-    state[is_one_of(snapshot.vms.id, vms) & (state == VmState.PENDING)] = VmState.ABSENT
-    return replace(snapshot, vms=replace(snapshot.vms, state=state))
+    placeable = snapshot.vms.placeable & ~is_one_of(snapshot.vms.id, vms)
+    return replace(snapshot, vms=replace(snapshot.vms, placeable=placeable))
 
 
 def _are_saved(snapshot: Snapshot, words: Sequence[str], saved: AbstractSet[int]) -> Bools:
@@ -155,11 +154,11 @@ def as_bids(snapshot: Snapshot, running: OrdersAsBids | None = None) -> Snapshot
     rows = np.flatnonzero(ordered & (vms.market != NO_MARKET))
     if announced.shape[1]:
         bid[rows] = np.fmin(bid[rows], announced[vms.market[rows]] * vms.cap[rows])
-    state = np.where(ordered & (vms.state == VmState.PENDING), int(VmState.ABSENT), vms.state)
+    state, placeable = vms.state.copy(), vms.placeable & ~ordered
     if running is not None:
         bid[running.rows], host[running.rows] = running.bid, running.host
         state[running.rows] = int(VmState.RUNNING)
-    return replace(snapshot, vms=replace(vms, bid=bid, host=host, state=state))
+    return replace(snapshot, vms=replace(vms, bid=bid, host=host, state=state, placeable=placeable))
 
 
 def funded_periods(snapshot: Snapshot, interval_s: float, most: float) -> Floats:

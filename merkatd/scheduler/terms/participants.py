@@ -40,20 +40,19 @@ class Participants:
         `replaced`: by VM id, how often its domain was replaced since the last observation.
         """
         restarted = self._restarts.note(observed, replaced)
-        messages = dict(self.barred.note(context, observed, purse, self._restarts.started))
+        stopped = self.barred.note(context, observed, purse, self._restarts.started)
         # The records are not needed any more; the observation is kept until the next period.
         scene = replace(
             observed, restarted=restarted, started_often=self._restarts.often, histories={}
         )
         afforded = self._unplaced.affordable(context, scene, purse)
-        if not restarted and not messages:
+        if not restarted and not stopped:
             return afforded
-        messages = (
-            dict.fromkeys(restarted & set(observed.snapshot.vms.id.tolist()), _SAID) | messages
-        )
+        said = dict.fromkeys(restarted & set(observed.snapshot.vms.id.tolist()), _SAID)
         return replace(
             afforded,
-            messages={**afforded.messages, **messages_after_reasons(afforded.messages, messages)},
+            messages={**afforded.messages, **messages_after_reasons(afforded.messages, said)},
+            reasons={**afforded.reasons, **messages_after_reasons(afforded.reasons, stopped)},
         )
 
     def note(

@@ -45,7 +45,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster import Bools, HostState, VmState
+from merkatd.cluster import Bools, HostState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of, row_of
 from merkatd.cluster.left_out import with_their_orders
 from merkatd.placement.base.narrowed_hosts import narrowed_to
@@ -133,7 +133,7 @@ class RefusedDeployments:
         vms, expected, at_s = observed.snapshot.vms, {}, observed.observation.at_s
         for vm, host in coming.items():
             row = observed.snapshot.vm_row(vm)
-            if vms.state[row] == VmState.PENDING:
+            if vms.waiting[row]:
                 before = self._expected_before.get(vm)
                 expected[vm] = _Expected(
                     owner=int(vms.owner[row]),
@@ -194,19 +194,19 @@ class RefusedDeployments:
             return affordable
         seen, interval_s = affordable.seen, context.rhythm.interval_s
         vms = seen.snapshot.vms
-        waits = vms.state == VmState.PENDING
+        waits = vms.waiting
         there = vms.id[waits].tolist(), vms.owner[waits].tolist()
         wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
         wait = with_their_orders(seen.snapshot, wait)
-        state = np.where(is_one_of(vms.id, wait), int(VmState.ABSENT), vms.state)
-        snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
+        placeable = vms.placeable & ~(is_one_of(vms.id, wait) & waits)
+        snapshot = replace(seen.snapshot, vms=replace(vms, placeable=placeable))
         refusals = {vm: (it.attempts, it.last_s, it.why) for vm, it in self._vms.items()}
         snapshot, rests = with_resting_orders(snapshot, refusals, interval_s)
-        messages = messages_after_reasons(affordable.messages, {**wait, **rests})
+        reasons = messages_after_reasons(affordable.reasons, {**wait, **rests})
         return replace(
             affordable,
             seen=replace(seen, snapshot=snapshot),
-            messages={**affordable.messages, **messages},
+            reasons={**affordable.reasons, **reasons},
         )
 
     def _not_now(
@@ -264,8 +264,8 @@ def _claim(observed: Observed, vm: int) -> Mapping[str, float]:
 def _waiting_bids(observed: Observed, affordable: Observed) -> Mapping[int, tuple[float, ...]]:
     """Return, by id of each waiting VM, its affordable bids; 0 while its owner is in debt."""
     vms, bid = observed.snapshot.vms, affordable.snapshot.vms.bid
-    waits = affordable.snapshot.vms.state == VmState.PENDING
-    rows = np.flatnonzero(vms.state == VmState.PENDING)
+    waits = affordable.snapshot.vms.waiting
+    rows = np.flatnonzero(vms.waiting)
     bids = np.where(waits[rows, np.newaxis], bid[rows], 0.0).tolist()
     return dict(zip(vms.id[rows].tolist(), map(tuple, bids), strict=True))
 
@@ -276,7 +276,7 @@ def _is_withdrawn(observed: Observed, vm: int, before: _Expected, bid: Sequence[
     row, host = row_of(vms.id, vm), row_of(snapshot.hosts.id, before.host)
     if row is None:
         return True
-    if vms.state[row] != VmState.PENDING:
+    if not vms.waiting[row]:
         return bool(vms.host[row] == NO_HOST)
     bids = zip(bid, before.bid, strict=False)
     lower = any(now < then * _MUCH_LESS for now, then in bids)
@@ -302,7 +302,7 @@ def _with_only_hosts(observed: Observed, hosts: Mapping[int, int]) -> Observed:
     only: dict[int, Bools] = {}
     for vm, host in hosts.items():
         row, at = row_of(vms.id, vm), row_of(snapshot.hosts.id, host)
-        if row is None or at is None or vms.state[row] != VmState.PENDING:
+        if row is None or at is None or not vms.waiting[row]:
             continue
         required = int(vms.requirement[row])
         allowed = required == NO_ROW or snapshot.requirements.allowed[required, at]

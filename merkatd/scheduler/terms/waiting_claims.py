@@ -25,7 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Snapshot, VmState
+from merkatd.cluster import Bools, Floats, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.floors import PART
 from merkatd.market.market_view import MarketView, market_view
@@ -47,7 +47,7 @@ def claims_of_waiting_vms(snapshot: Snapshot, kept: Floats, bound: Bools) -> Sna
     floor, narrow = snapshot.vms.floor.copy(), dict[int, Bools]()
     for market in np.flatnonzero(bound[: len(snapshot.markets)]).tolist():
         view = market_view(snapshot, market)
-        waits = (view.place == NO_HOST) & (snapshot.vms.state[view.vms] == VmState.PENDING)
+        waits = (view.place == NO_HOST) & snapshot.vms.waiting[view.vms]
         claims = waits & (floor[view.vms] > kept[view.vms] * (1 + _ROUNDING)).any(axis=1)
         if claims.any() and len(view.hosts):
             _judge(snapshot, view, np.flatnonzero(claims).tolist(), kept, floor, narrow)

@@ -46,6 +46,8 @@ class Caller:
     session: str
     stated_author: str = ""
     """The author of orders, if it is not the user."""
+    origin: str = ""
+    """The interface and the address of the call, for records."""
     is_local: bool = False
     """Whether the call came through the control socket, so without a login."""
 
@@ -76,6 +78,7 @@ LOCAL = Caller(
     Identity(ADMINISTRATOR, "an administrator", frozenset({ADMINISTRATOR}), ADMINISTRATOR),
     session="",
     stated_author="an administrator",
+    origin="control socket",
     is_local=True,
 )
 """The caller of the control socket, which may do everything: the socket's file mode protects it."""

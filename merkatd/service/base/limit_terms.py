@@ -7,7 +7,7 @@ from typing import Any
 
 from merkatd.base.quantities import quoted_value
 from merkatd.cluster.orders import LimitOrder
-from merkatd.scheduler.observation.bidders import MAX_AMOUNT
+from merkatd.scheduler.traits.template_values import MAX_AMOUNT
 from merkatd.service.base.arguments import LARGEST_WHOLE
 from merkatd.service.base.errors import InvalidRequestError
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import quoted_value
-from merkatd.cluster import BIDDING, Decision, Floats, Ints, Plan, Snapshot, VmState
-from merkatd.cluster.columns import NO_HOST, NO_MARKET, is_one_of
+from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.cluster.orders import order_costs
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
@@ -22,13 +22,10 @@ from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.phases.announce import Announcement, messages
+from merkatd.scheduler.phases.announce import Announcement, messages, reasons_of
 from merkatd.scheduler.terms.failed_migrations import reasons_by_host
 from merkatd.service.base.arguments import text
 from merkatd.service.base.errors import InvalidRequestError, TryAgainError
-
-PAYS = BIDDING
-"""The VM states that pay: on a host, or on the way to a host."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +46,12 @@ class PeriodView:
     """[vms]: the credits per core used for a period; NaN if the market charges for shares."""
     messages: Mapping[int, str]
     """The messages to the owners, by VM id."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why VMs wait, or get less than they want, by VM id; messages about credits are not here."""
     owner_names: Mapping[int, str] = field(default_factory=dict)
     """The users' names by their ids."""
+    group_names: Mapping[int, str] = field(default_factory=dict)
+    """The names of the VMs' groups of users, by VM id."""
     charged_on: Mapping[int, str] = field(default_factory=dict)
     """The hosts on which OpenNebula still counts VMs without resources, by VM id."""
     trouble: Mapping[str, str] = field(default_factory=dict)
@@ -110,12 +111,21 @@ def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
         cost=costs(snapshot, decided.decision, decided.limits, host, markets, rate),
         rate=rate,
         messages=messages(latest.seen, decided),
+        reasons=reasons_of(decided),
         owner_names=latest.seen.observation.owner_name,
+        group_names=group_names_of(latest.seen.observation),
         charged_on=charged_on(latest.seen.observation),
         trouble=trouble_of(latest.seen.observation),
         rates=latest.seen.rates,
         failing_to_leave=reasons_by_host(snapshot, latest.seen.moves),
     )
+
+
+def group_names_of(seen: Observation) -> Mapping[int, str]:
+    """Return the names of the VMs' groups of users, by VM id."""
+    pairs = zip(seen.vm_id.tolist(), seen.vm_group.tolist(), strict=True)
+    known = seen.group_name
+    return {vm: known[group] for vm, group in pairs if group in known}
 
 
 def charged_on(seen: Observation) -> Mapping[int, str]:
@@ -130,8 +140,18 @@ def charged_on(seen: Observation) -> Mapping[int, str]:
 
 def trouble_of(seen: Observation) -> Mapping[str, str]:
     """Return the states and errors of hosts that OpenNebula does not reach, by host name."""
+    return _by_name(seen, seen.host_trouble)
+
+
+def mistakes_of(seen: Observation) -> Mapping[str, str]:
+    """Return the mistakes in the attributes of hosts, by host name; those of a host as one text."""
+    problems = {} if seen.host_traits is None else seen.host_traits.problems
+    return _by_name(seen, {host: "; ".join(texts) for host, texts in problems.items()})
+
+
+def _by_name(seen: Observation, by_host: Mapping[int, str]) -> Mapping[str, str]:
     names = dict(zip(seen.host_id.tolist(), seen.host_name, strict=True))
-    return {names[host]: why for host, why in seen.host_trouble.items()}
+    return {names[host]: why for host, why in by_host.items()}
 
 
 def costs(
@@ -146,7 +166,7 @@ def costs(
 
     If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
     """
-    pays = is_one_of(snapshot.vms.state, PAYS) & (host != NO_HOST)
+    pays = snapshot.vms.bidding & (host != NO_HOST)
     by_vm = np.zeros_like(snapshot.vms.bid)
     held_mib = held_memory.held(snapshot, limits)
     given = held_memory.with_held(decision.allocations, held_mib)
@@ -165,7 +185,9 @@ def costs(
             reserve=market.pricing.reserve_prices(snapshot.resources),
         )
     if decision.order_terms is not None:
-        of_order = order_costs(snapshot.vms, decision.order_terms, decision.allocations)
+        of_order = order_costs(
+            snapshot.vms, decision.order_terms, decision.allocations, decision.prices
+        )
         reserve = np.array([rules.pricing.reserve_prices(snapshot.resources) for rules in markets])
         beyond_mib = np.fmax(held_mib - decision.allocations[:, MEMORY], 0.0)
         of_order[:, MEMORY] += beyond_mib * reserve[snapshot.vms.market, MEMORY]

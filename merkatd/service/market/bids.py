@@ -8,10 +8,14 @@ import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
 from merkatd.cluster.columns import NO_MARKET
+from merkatd.database.fleets import group_vm_store
+from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler import bid_store, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
-from merkatd.scheduler.observation.bidders import MAX_AMOUNT
+from merkatd.scheduler.observation.observed import CloudReading
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.phases.observe import changed_templates
+from merkatd.scheduler.traits.template_values import MAX_AMOUNT
 from merkatd.service.base.arguments import checked_amount
 from merkatd.service.base.callers import MANAGE, USE, Caller, CallerRights
 from merkatd.service.base.errors import InvalidRequestError
@@ -168,3 +172,17 @@ def _shares_and_costs(
     if bidder.place.now is None:
         return [(0.0, 0.0)] * len(bid)
     return [(quote.share, finite(quote.cost)) for quote in bidder.quote(bid)]
+
+
+def known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:
+    """Return the bids in force, including new bids in changed templates."""
+    changed = {change.vm: change.bid for change in changed_templates(connection, looked)}
+    return {**bid_store.amounts(connection), **changed}
+
+
+def known_rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:
+    """Return the VMs' parts of spending rates, including VMs seen for the first time."""
+    seen = looked.observation
+    owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))
+    new = group_vm_store.rates_of_new(connection, seen.keys, owners)
+    return group_vm_store.rates(connection, owners) | new

@@ -30,12 +30,13 @@ def sentence(
     state: VmState,
     words: str,
     explanation: Explanation | None,
-    message: str | None,
+    reason: str | None,
     trouble: str | None = None,
 ) -> str:
     """Return the VM's share and the reason for it; `who` names the VM, `where` its host.
 
-    `trouble` is the state and error of a host that OpenNebula does not reach.
+    `reason` is why it waits; `trouble` is the state and error of a host that OpenNebula does not
+    reach.
     """
     idle = _idle(who, where, state, words, trouble)
     if idle is not None:
@@ -43,7 +44,7 @@ def sentence(
     if explanation is None:
         return f"{who} belongs to no market: it keeps the size of its template, free of charge."
     if where is None:
-        return f"{who} waits for a host: {message or 'the next period looks for one'}."
+        return f"{who} waits for a host: {reason or 'the next period looks for one'}."
     if state in RESTING:
         kept = " and ".join(amount(p.resource, p.share) for p in explanation.parts if p.share > 0)
         return (

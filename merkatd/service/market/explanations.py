@@ -200,7 +200,7 @@ def _sentence(
         VmState(int(table.state[row])),
         view.states[row],
         explanation,
-        view.messages.get(int(table.id[row])),
+        view.reasons.get(int(table.id[row])),
         trouble,
     )
 
@@ -218,9 +218,10 @@ def _resources(view: PeriodView, row: int, explanation: Explanation) -> list[Exp
     resources = []
     for column, part in enumerate(explanation.parts):
         used, used_lately = _used(view, row, column)
+        has_all = part.limited_by is LimitedBy.CAP
         resources.append(
             ExplainedResource(
-                **_numbers(asdict(part)),
+                **_numbers(asdict(part) | ({"error": 0.0} if has_all else {})),
                 used=used,
                 used_lately=used_lately,
                 price=finite(view.decision.prices[market, column]),

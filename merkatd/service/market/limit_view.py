@@ -108,7 +108,7 @@ class LimitService:
         """Pause the daemon; return the ids of all running VMs. Raise RequestError."""
         require_admin(caller, "ADMIN VM")
         await self._require_active()
-        await self._scheduler.order(Order.PAUSE, caller.author)
+        await self._scheduler.order(Order.PAUSE, caller.author, by=caller.origin)
         return await _between_periods(self._scheduler, _everything)
 
     async def release(self, caller: Caller, vms: Sequence[int]) -> list[ReleasedVm]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.base.quantities import finite
-from merkatd.cluster import BIDDING, Floats, HostState, Ints, VmState
+from merkatd.cluster import Floats, HostState, Ints, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.currency import MICRO
 from merkatd.market.error import errors
@@ -26,6 +26,7 @@ HOST_STATES = {
     HostState.DISABLED: "dsbl",
 }
 """The short names of `onehost list`; a host in error is shown as off."""
+_ASLEEP = "asleep: a strategy has switched it off"
 _RUNS = (VmState.RUNNING, VmState.BUSY)
 
 
@@ -77,11 +78,15 @@ class ListedVm:
     name: str
     owner: int | None
     owner_name: str | None
+    group: str | None
+    """The name of its group of users."""
     application: int | None
     state: str
     host: str | None
     market: str | None
     vcpus: int
+    running_s: float | None
+    """The seconds for which its guest has run, by OpenNebula's last record of the VM."""
     rate: float | None
     """The credits per core used for a period, if its market charges for use."""
     cost: float
@@ -156,7 +161,7 @@ def host_rows(
     table, snapshot = view.snapshot.hosts, view.snapshot
     there = np.flatnonzero(view.host != NO_HOST)
     count = np.bincount(view.host[there], minlength=len(table))
-    bidding, gets = is_one_of(snapshot.vms.state, BIDDING), view.given()
+    bidding, gets = snapshot.vms.bidding, view.given()
     bids = np.where(bidding[:, np.newaxis], snapshot.vms.bid, 0.0)[there]
     names = snapshot.resources
     given_sums = [_sums(view, there, gets[there, column]) for column in range(len(names))]
@@ -179,7 +184,8 @@ def host_rows(
                 vms=int(count[row]),
                 note=view.limits.overfull.get(host)
                 or view.failing_to_leave.get(host)
-                or _drained(host in drained, int(count[row])),
+                or _drained(host in drained, int(count[row]))
+                or (_ASLEEP if table.asleep[row] else None),
                 given=by_resource(given_sums, row),
                 bids=by_resource(bid_sums, row),
                 used=measured(table.used[row]),
@@ -213,7 +219,7 @@ def vm_rows(view: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
     table, snapshot = view.snapshot.vms, view.snapshot
     first = _first(view)
     given = view.decision.allocations
-    error = errors(first, given).max(axis=1, initial=0.0)
+    error = displayed_errors(first, given, table.cap).max(axis=1, initial=0.0)
 
     def amounts(row: int) -> dict[str, VmAmounts]:
         return {
@@ -234,11 +240,13 @@ def vm_rows(view: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
             name=table.name[row],
             owner=_known(table.owner[row]),
             owner_name=view.owner_names.get(int(table.owner[row])),
+            group=view.group_names.get(int(table.id[row])),
             application=_known(table.application[row]),
             state=view.states[row],
             host=view.host_name(row),
             market=view.market_name(int(table.market[row])),
             vcpus=int(table.vcpus[row]),
+            running_s=finite(max(view.at_s - float(table.started_s[row]), 0.0)),
             rate=finite(view.rate[row]),
             cost=float(view.cost[row].sum()),
             error=float(error[row]),
@@ -247,6 +255,20 @@ def vm_rows(view: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
         )
         for row in rows
     ]
+
+
+_CLOSE = 1e-9
+
+
+def displayed_errors(first: Floats, given: Floats, cap: Floats) -> Floats:
+    """Return Eq. 2 for each VM and resource; 0 for a resource that the VM has in full.
+
+    A VM can get its cap on its host although it would get less if its market were one host. Eq. 2
+    counts that surplus as an error, but nothing is wrong with the VM.
+    Example: a VM with a cap of 100 gets 100 on its host, and would get 67 of the whole market. Its
+    error is |67 - 100| / 67 = 0.5, and the displayed one 0.
+    """
+    return np.where(given >= cap * (1 - _CLOSE), 0.0, errors(first, given))
 
 
 def _first(now: PeriodView) -> Floats:
@@ -270,7 +292,7 @@ def application_rows(
     applications: list[ApplicationUse] = []
     for (owner, application), members in sorted(groups.items()):
         state = table.state[members]
-        bidding = is_one_of(state, BIDDING)
+        bidding = table.bidding[members]
         cost = float(view.cost[members].sum())
         balance = balances.credits(owner, application)
         applications.append(

@@ -1,6 +1,6 @@
 """Earlier periods as the database keeps them: their prices, and what each VM had."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -105,21 +105,51 @@ class PastPeriods:
         world = self._scheduler.world
 
         def read(connection: sa.Connection) -> list[PastShares]:
-            past: list[PastShares] = []
-            count = 0
-            for stored in period_store.recent(connection, periods + 1):
-                if stored.number >= period:
-                    continue
-                arrays = price_store.load_allocations(connection, stored.number)
-                if arrays is None:
-                    continue
-                count += len(arrays["vm"])
-                if not _of_same_goods(world, arrays) or count > rows:
-                    break
-                past.append(shares_of(stored, arrays, world.markets))
-            return past
+            newest = period_store.recent(connection, periods + 1)
+            earlier = (stored for stored in newest if stored.number < period)
+            return _shares_until(connection, world, earlier, rows)
 
         return await world.database.read(read)
+
+    async def spaced_shares(
+        self, period: int, since_s: float, slot_s: int, rows: int
+    ) -> list[PastShares]:
+        """Return what all VMs had in one period of each slot of time before this period.
+
+        The newest is first. The list ends after so many rows, and where other goods were sold.
+        """
+        world = self._scheduler.world
+
+        def read(connection: sa.Connection) -> list[PastShares]:
+            numbers = period_store.spaced(connection, since_s, slot_s)
+            stored = (
+                period_store.get(connection, number)
+                for number in reversed(numbers)
+                if number < period
+            )
+            return _shares_until(connection, world, stored, rows)
+
+        return await world.database.read(read)
+
+
+def _shares_until(
+    connection: sa.Connection,
+    world: PeriodContext,
+    periods: Iterable[PeriodRow | None],
+    rows: int,
+) -> list[PastShares]:
+    """Return the stored shares of these periods, until so many rows or other goods."""
+    past: list[PastShares] = []
+    count = 0
+    for stored in periods:
+        arrays = None if stored is None else price_store.load_allocations(connection, stored.number)
+        if stored is None or arrays is None:
+            continue
+        count += len(arrays["vm"])
+        if not _of_same_goods(world, arrays) or count > rows:
+            break
+        past.append(shares_of(stored, arrays, world.markets))
+    return past
 
 
 def no_period(number: int) -> UnknownObjectError:

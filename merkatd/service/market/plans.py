@@ -1,44 +1,17 @@
 """The plan of a dry run of the next period, and what plans change."""
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
-from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
+from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Scale, Snapshot, VmState
 from merkatd.cluster.plan import Step
-from merkatd.database.base.transactions import DryRunTransactions
-from merkatd.database.fleets import fleet_store, group_vm_store
-from merkatd.database.fleets.group_vm_store import Rate
-from merkatd.database.fleets.order_reading import read_orders
-from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
-from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.error import Assessment, assess_placement
 from merkatd.market.explanation import hosts_after
-from merkatd.market.price import charges
-from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.scheduler.charging.charge import payer_funds
-from merkatd.scheduler.charging.used_cpu import charged_rates
-from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.observation.failed_boots import waiting_for_administrator
-from merkatd.scheduler.observation.observed import CloudReading
-from merkatd.scheduler.observation.step_outcomes import judge_steps
-from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.phases.decide import within_permission, without_moving_proposed
-from merkatd.scheduler.phases.market_decisions import read_memories
-from merkatd.scheduler.phases.observe import changed_templates, observed_from, read_cloud
-from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
-from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
-from merkatd.scheduler.terms.failed_migrations import window_s
-from merkatd.scheduler.terms.paid_claims import affordable_cloud
-from merkatd.service.base.callers import Caller, require_admin
-from merkatd.service.base.errors import InvalidRequestError
-from merkatd.service.base.period_view import costs
+from merkatd.service.market.listings import displayed_errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +65,10 @@ class PreviewedVm:
     share: Mapping[str, float | None]
     error_before: float
     error: float
+    cost: float | None
+    """The credits of a period after the plan; None if unknown."""
+    waits: bool
+    """Whether it waits for a host, unless the plan gives it one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +99,12 @@ class PlanPreview:
     """None for a decision about a snapshot, which knows no earlier steps."""
     overfull: Mapping[int, str] | None = None
     """The hosts whose floors exceed them, by host id; None for a decision about a snapshot."""
+    wishes: Sequence[Scale] = ()
+    """The numbers of VMs that strategies wish for applications."""
+    left_hosts: Mapping[int, str] = field(default_factory=dict)
+    """By host id: why a strategy's step on the host is not done."""
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: a message about credits for its owner."""
 
 
 def preview_of(
@@ -136,13 +119,20 @@ def preview_of(
     """Return a decision and its changes; `plan` has the steps that can be executed now."""
     host = hosts_after(snapshot, decision.plan)
     before, after = assess_placement(snapshot, snapshot.vms.host), assess_placement(snapshot, host)
+    cap = snapshot.vms.cap
+    error_before, error = (
+        displayed_errors(assessed.first, assessed.shares, cap).max(axis=1, initial=0.0)
+        for assessed in (before, after)
+    )
     return PlanPreview(
         period=snapshot.period,
         strategy=strategy,
         took_ms=round(took_ms, 3),
         resources=snapshot.resources,
         steps=[_step(snapshot, step, costs) for step in plan],
-        reasons=dict(sorted(reasons.items())),
+        reasons=dict(sorted((_unplaced(snapshot) | dict(reasons)).items())),
+        wishes=decision.wishes,
+        left_hosts=decision.left_hosts,
         markets={
             name: _market(snapshot, decision, market, before, after)
             for market, name in enumerate(snapshot.markets.name)
@@ -155,27 +145,14 @@ def preview_of(
                 first=_by_resource(snapshot, after.first[row]),
                 share_before=_by_resource(snapshot, before.shares[row]),
                 share=_by_resource(snapshot, decision.allocations[row]),
-                error_before=float(before.errors[row]),
-                error=float(after.errors[row]),
+                error_before=float(error_before[row]),
+                error=float(error[row]),
+                cost=finite(costs.cost[row]),
+                waits=bool(snapshot.vms.state[row] == VmState.PENDING),
             )
             for row in range(len(snapshot.vms))
         ],
     )
-
-
-def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> PlanCosts:
-    """Return the costs of VMs in markets that charge for shares; 0 for a VM of no market."""
-    vms = snapshot.vms
-    prices = np.append(decision.prices, np.zeros((1, len(snapshot.resources))), axis=0)
-    owed = charges(
-        vms.bid,
-        decision.allocations,
-        prices[vms.market],
-        1.0,
-        floors=vms.floor,
-        reserve=pricing.reserve_prices(snapshot.resources),
-    )
-    return PlanCosts(owed.sum(axis=1), np.full(len(vms), np.nan))
 
 
 def _market(
@@ -188,6 +165,13 @@ def _market(
         largest_error_before=float(before.largest_error[market]),
         largest_error_after=float(after.largest_error[market]),
     )
+
+
+def _unplaced(snapshot: Snapshot) -> dict[int, str]:
+    """Return a reason for each VM that may get no host now, in case that nothing else says why."""
+    vms = snapshot.vms
+    waits = (vms.state == VmState.PENDING) & ~vms.placeable
+    return dict.fromkeys(vms.id[waits].tolist(), "it may get no host in this period")
 
 
 def _step(snapshot: Snapshot, step: Step, costs: PlanCosts) -> PreviewedStep:
@@ -225,103 +209,3 @@ def _by_resource(snapshot: Snapshot, values: Any) -> dict[str, float | None]:
 
 def _host_name(snapshot: Snapshot, row: int) -> str | None:
     return None if row < 0 else snapshot.hosts.name[row]
-
-
-class PlanService:
-    """The plan of the next period."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-
-    async def dry_run(self, caller: Caller) -> PlanPreview:
-        """Return the plan of a period that would start now. Raise RequestError."""
-        require_admin(caller, "ADMIN PLAN")
-        return await dry_run(self._scheduler.world, self._scheduler.leave)
-
-
-async def dry_run(context: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> PlanPreview:
-    """Return the plan of a period that would start now, within its permission.
-
-    Raise InvalidRequestError if the cloud can't be reached.
-    """
-    try:
-        looked = await read_cloud(context)
-    except CloudUnreachableError as error:
-        raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
-    label = "+".join(market.strategy for market in context.markets)
-    stored = await context.database.read(
-        lambda connection: (
-            _known_bids(connection, looked),
-            journal.outstanding(connection),
-            read_memories(connection, context.markets),
-            period_store.newest(connection),
-            payer_funds(connection, context, looked.observation, charged=False),
-            fleet_store.applications(connection),
-            _rates(connection, looked),
-            migration_history.recent(connection, looked.observation.at_s, window_s(context)),
-            waiting_for_administrator(connection, looked.observation, context.rhythm.boot_retries),
-            read_orders(connection),
-        )
-    )
-    present, outstanding, memory, newest, purse, applications, rates, moves, lost, orders = stored
-    number = 1 if newest is None else newest.number + 1
-
-    def could() -> Afforded:
-        verdicts = judge_steps(
-            outstanding,
-            looked.observation,
-            context.rhythm,
-            handing=context.handing,
-            in_flight=frozenset(context.in_flight),
-        )
-        look_from = observed_from(
-            context, number, looked, verdicts, present, applications, rates, moves, lost, orders
-        )
-        return affordable_cloud(context, look_from, purse)
-
-    affordable = await context.executor.run(could)
-    proposed = await context.proposals(DryRunTransactions(context.database), affordable.seen)
-
-    def work() -> PlanPreview:
-        seen = without_moving_proposed(affordable.seen, proposed)
-        begin = time.perf_counter()
-        decision, limits = within_permission(
-            context, seen, memory, affordable.unpaid, proposed, leave
-        )
-        took_ms = (time.perf_counter() - begin) * 1e3
-        reasons = {
-            **decision.reasons,
-            **messages_after_reasons(decision.reasons, affordable.messages),
-        }
-        reasons |= limits.postponed
-        host = hosts_after(seen.snapshot, decision.plan)
-        rate = charged_rates(seen, context.markets)
-        cost = costs(seen.snapshot, decision, limits, host, context.markets, rate).sum(axis=1)
-        preview = preview_of(
-            seen.snapshot, decision, limits.plan, label, took_ms, reasons, PlanCosts(cost, rate)
-        )
-        return replace(
-            preview,
-            under_way=[_unfinished(step) for step in seen.verdicts.waiting],
-            overfull=dict(limits.overfull),
-        )
-
-    return await context.executor.run(work)
-
-
-def _known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:
-    """Return the bids in force, including new bids in changed templates."""
-    changed = {change.vm: change.bid for change in changed_templates(connection, looked)}
-    return {**bid_store.amounts(connection), **changed}
-
-
-def _rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:
-    """Return the VMs' parts of spending rates, including VMs seen for the first time."""
-    seen = looked.observation
-    owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))
-    new = group_vm_store.rates_of_new(connection, seen.keys, owners)
-    return group_vm_store.rates(connection, owners) | new
-
-
-def _unfinished(stored: StoredStep) -> UnfinishedStep:
-    return UnfinishedStep(stored.id, stored.step.kind, stored.step.vm, str(stored.state))

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
 from merkatd.database.ledger import note_store
-from merkatd.database.scheduler import price_store
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.price_store import PricePoint
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import one_of
 from merkatd.service.base.errors import InvalidRequestError
@@ -110,13 +111,41 @@ class PriceService:
         points = periods * len(world.goods.resources)
         return await world.database.read(lambda connection: _history(connection, names, points))
 
+    async def spaced(self, last: int, span_s: float, slot_s: int) -> list[PastPriceRow]:
+        """Return the prices of all markets in one period of each slot of `span_s` before a period.
+
+        The oldest is first, and the period `last` is there too.
+        """
+        world, known = self._scheduler.world, self.markets()
+
+        def read(connection: sa.Connection) -> list[PastPriceRow]:
+            newest = period_store.get(connection, last)
+            if newest is None:
+                return []
+            periods = period_store.spaced(connection, newest.started_s - span_s, slot_s)
+            numbers = [*(number for number in periods if number < last), last]
+            points = {
+                market: price_store.of_periods(connection, market, numbers) for market in known
+            }
+            return _rows(connection, points)
+
+        return await world.database.read(read)
+
 
 def _history(connection: sa.Connection, markets: Sequence[str], points: int) -> list[PastPriceRow]:
     """Return the newest `points` prices of each market."""
+    stored = {market: price_store.history(connection, market, 0.0, points) for market in markets}
+    return _rows(connection, stored)
+
+
+def _rows(
+    connection: sa.Connection, stored: Mapping[str, Sequence[PricePoint]]
+) -> list[PastPriceRow]:
+    """Return the prices of periods and markets, with the changes of the supply."""
     began_s: dict[int, float] = {}
     prices: dict[tuple[int, str], dict[str, float | None]] = {}
-    for market in markets:
-        for point in price_store.history(connection, market, 0.0, points):
+    for market, points in stored.items():
+        for point in points:
             began_s.setdefault(point.period, point.started_s)
             prices.setdefault((point.period, market), {})[point.resource] = finite(point.price)
     supply = _supply_changes(connection, sorted(set(began_s.values())))

@@ -10,7 +10,7 @@ from merkatd.market.quote import QuotedPlace, Quotes
 from merkatd.market.quoted_place import Quote
 from merkatd.scheduler.base.settings import FURTHER
 from merkatd.scheduler.charging.used_cpu import CPU
-from merkatd.scheduler.observation.bidders import MAX_AMOUNT
+from merkatd.scheduler.traits.template_values import MAX_AMOUNT
 from merkatd.service.base.arguments import checked_amount, one_of
 from merkatd.service.base.callers import USE, Caller, CallerRights
 from merkatd.service.base.errors import InvalidRequestError
@@ -98,7 +98,7 @@ class QuoteService:
         A resource with neither keeps its bid. Raise RequestError.
         """
         if isinstance(subject, PlannedVm):
-            place = _planned_place(view, subject)
+            place = planned_place(view, subject)
             require_sold(
                 place.quotes.resources,
                 {"": bids, WANTED: wanted, MOST: subject.cap, LEAST: subject.floor},
@@ -107,7 +107,7 @@ class QuoteService:
             row = await permitted_vm_row(self._rights, caller, view.now, subject.vm, USE)
             place = bidder_place(view, row)
             require_sold(place.quotes.resources, {"": bids, WANTED: wanted})
-        return _quoted(place, bids, wanted)
+        return quoted_vm(place, bids, wanted)
 
 
 def require_sold(resources: Sequence[str], given: Mapping[str, Amounts]) -> None:
@@ -180,7 +180,7 @@ def bidder_place(view: QuotedView, row: int) -> BidderPlace:
     return _place(view, market, place, bid, sharing, vm, snapshot.vms.name[row])
 
 
-def _planned_place(view: QuotedView, planned: PlannedVm) -> BidderPlace:
+def planned_place(view: QuotedView, planned: PlannedVm) -> BidderPlace:
     """Return the place of a planned VM. Raise InvalidRequestError."""
     names = [market.name for market in view.markets]
     chosen = one_of({"market": planned.market}, "market", names)
@@ -230,7 +230,7 @@ def _place(
     )
 
 
-def _quoted(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
+def quoted_vm(place: BidderPlace, bids: Amounts, wanted: Amounts) -> QuotedVm:
     """Return the quote for bids and wanted amounts.
 
     If no bid gets the wanted amount, the quote has no bid for it, and its share is the largest

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from merkatd.base.hourly_prices import HOURLY_UNITS, SMALL_UNITS, hourly_price, hourly_unit
 from merkatd.cluster import Bools
 from merkatd.service.market.balance_history import BalanceChanges
 from merkatd.service.market.prices import PastPriceRow
 from merkatd.web.base.period_memory import PeriodRecord
 
-PER_UNIT = {"cpu": 100.0, "memory": 1024.0}
+PER_UNIT = SMALL_UNITS
 """The units in a displayed unit: in a core, in a GiB."""
 UNITS = {"cpu": "cores", "memory": "GiB", "network": "Mbit/s", "disk": "MiB/s"}
-A_UNIT = {"cpu": "A core", "memory": "A GiB", "network": "A Mbit/s", "disk": "A MiB/s"}
+A_UNIT = {name: f"A {hourly_unit(name)}" for name in HOURLY_UNITS}
 NAMES = {"cpu": "CPU", "memory": "Memory", "network": "Network", "disk": "Disk"}
 Values = Sequence[float | None]
 
@@ -83,8 +85,16 @@ def plain(value: float, scale: float = 1.0) -> float | None:
     return float(f"{value / scale:.5g}") if math.isfinite(value) else None
 
 
-def prices_of(rows: Iterable[PastPriceRow], resources: Sequence[str]) -> Charts:
-    """Return charts of the prices of each market, for example of a core and of a GiB."""
+def prices_of(
+    rows: Iterable[PastPriceRow],
+    resources: Sequence[str],
+    chosen: AbstractSet[str],
+    interval_s: float,
+) -> Charts:
+    """Return charts of the prices of the chosen markets, of a core-hour and of a GiB-hour.
+
+    The charts name their market if there are several.
+    """
     at_s: dict[int, float] = {}
     prices: dict[str, dict[int, Mapping[str, float | None]]] = {}
     for row in rows:
@@ -97,20 +107,28 @@ def prices_of(rows: Iterable[PastPriceRow], resources: Sequence[str]) -> Charts:
         [
             Chart(
                 f"{A_UNIT[name]}, {market}" if len(prices) > 1 else A_UNIT[name],
-                "credits a period",
-                [ChartLine("price", [_price(known.get(period, {}), name) for period in periods])],
+                "credits",
+                [
+                    ChartLine(
+                        "price",
+                        [_price(known.get(period, {}), name, interval_s) for period in periods],
+                    )
+                ],
             )
             for market, known in prices.items()
+            if market in chosen
             for name in resources
         ],
     )
 
 
-def _price(prices: Mapping[str, float | None], resource: str) -> float | None:
-    price = prices.get(resource)
-    return None if price is None else plain(price * PER_UNIT.get(resource, 1.0))
+def _price(prices: Mapping[str, float | None], resource: str, interval_s: float) -> float | None:
+    price = hourly_price(prices.get(resource), resource, interval_s)
+    return None if price is None else plain(price)
 
 
+_SPARSE = 2.0
+"""The periods for each one shown, from which the shown ones count as not consecutive."""
 CREDITS = "credits a period"
 NO_ONES = -2
 """An id that no application has."""
@@ -266,12 +284,14 @@ def _balances(at_s: Sequence[float], changes: BalanceChanges) -> Values:
 def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values:
     """Return values moved to the period before: each period measures the use in the one before.
 
-    The last value is None, because it is not measured yet.
+    The last value is None, because it is not measured yet. Periods that are not consecutive, as in
+    the charts of a month, keep their values.
     """
-    value_of_period = {
-        moment.period - 1: value for (moment, _), value in zip(there, values, strict=True)
-    }
-    return [value_of_period.get(moment.period) for moment, _ in there]
+    periods = [moment.period for moment, _ in there]
+    if periods and periods[-1] - periods[0] > _SPARSE * len(periods):
+        return values
+    value_of_period = {period - 1: value for period, value in zip(periods, values, strict=True)}
+    return [value_of_period.get(period) for period in periods]
 
 
 def _percent(part: float | None) -> float | None:

@@ -34,6 +34,11 @@ class Form:
         self._fields: Mapping[str, Sequence[str]] | None = None
 
     @property
+    def text(self) -> str:
+        """Return the encoded text."""
+        return self._text.decode("latin-1")
+
+    @property
     def fields(self) -> Mapping[str, Sequence[str]]:
         """Return the values of each field by name; no fields if the text is not a valid form."""
         if self._fields is None:

@@ -1,29 +1,19 @@
-"""The memory of the last periods: bids, allocations, use and costs of each VM.
-
-Pages receive the announcement of a period after it is stored here, so that they find its data.
-"""
+"""The memory of the last periods: bids, allocations, use and costs of each VM."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from twisted.internet.defer import ensureDeferred
-from twisted.logger import Logger
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.cluster import Snapshot
 from merkatd.cluster.columns import NO_HOST, row_of
-from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.phases.announce import Announcement
-from merkatd.service.base.callers import LOCAL
-from merkatd.service.base.period_view import PeriodView, present
+from merkatd.service.base.period_view import PeriodView
 from merkatd.service.market.past_periods import PastShares
-from merkatd.service.services import DaemonServices
-from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
+from merkatd.web.base.goals import Goal
 
 MOST_PERIODS = 360
 MOST_ROWS = 500_000
@@ -87,6 +77,15 @@ class Past:
     def moments(self) -> Sequence[PeriodRecord]:
         """Return all records, the oldest first."""
         return tuple(self._kept)
+
+    def until(self, period: int) -> Sequence[PeriodRecord]:
+        """Return all records up to this period, the oldest first."""
+        return [moment for moment in self._kept if moment.period <= period]
+
+    def over(self, range_: str, period: int) -> Sequence[PeriodRecord]:
+        """Return the records of a range that ends with this period; here all: it has no ranges."""
+        del range_
+        return self.until(period)
 
     async def settled(self) -> None:
         """Wait until the latest period is added."""
@@ -177,68 +176,3 @@ def _small(values: Any) -> Small:
 
 def _rough(values: Any) -> Rough:
     return np.asarray(values, dtype=np.float32)
-
-
-_MOST_BEFORE = 120
-"""The most periods to read from before the start of this daemon: each is a blob."""
-_log = Logger()
-
-
-class PeriodRecorder:
-    """Adds records of periods to the memory."""
-
-    def __init__(
-        self,
-        past: Past,
-        services: DaemonServices,
-        goals: Goals,
-        then: Callable[[Announcement], None],
-    ) -> None:
-        """`then` is called with each announcement after its period is stored."""
-        self._then = then
-        self._past = past
-        self._services = services
-        self._goals = goals
-        self._whole = False
-
-    def announced(self, latest: Announcement) -> None:
-        """Add the record of an announced period."""
-        self._past.adding = SharedResult(self._add(latest, self._past.adding))
-        ensureDeferred(self._go_on(latest))
-
-    async def _go_on(self, latest: Announcement) -> None:
-        await self._past.settled()
-        if not self._whole:
-            self._whole = True
-            await self._read_before(latest.period)
-        self._then(latest)
-
-    async def _add(self, latest: Announcement, before: SharedResult[None] | None) -> None:
-        if before is not None:
-            await before.result()
-        try:
-            goals, world = await self._goals_now(), self._services.world
-            work = partial(_moment, latest, world, goals)
-            self._past.add(await world.executor.run(work))
-        except Exception as error:  # noqa: BLE001 - a missing point must not stop the daemon
-            _log.warn("The charts lack a period: {error}", error=str(error))
-
-    async def _goals_now(self) -> Sequence[Goal]:
-        there = self._services.platforms
-        rows = [] if there is None else await there.platforms(LOCAL)
-        known = [of_platform(row) for row in rows if row.state not in OVER]
-        return [*known, *self._goals.collect()]
-
-    async def _read_before(self, period: int) -> None:
-        try:
-            past = await self._services.past.shares_before(period, _MOST_BEFORE, MOST_ROWS)
-        except Exception as error:  # noqa: BLE001 - short charts must not stop the daemon
-            _log.warn("The charts lack all periods before this start: {error}", error=str(error))
-            return
-        for shares in past:
-            if not self._past.put_before(moment_before(shares)):
-                return
-
-
-def _moment(latest: Announcement, context: PeriodContext, goals: Sequence[Goal]) -> PeriodRecord:
-    return moment_of(latest.period, present(latest, context.markets), goals)

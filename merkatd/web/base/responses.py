@@ -60,6 +60,8 @@ class PageResponse:
     kind: str = HTML
     headers: Sequence[tuple[str, str]] = ()
     cacheable: bool = False
+    said: str = ""
+    """The sentence that the page of a redirect shows once: what an order did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,14 @@ def page(text: str, status: int = 200) -> PageResponse:
     return PageResponse(text.encode(), status)
 
 
-def redirect(path: str) -> PageResponse:
-    """Return a redirect to this path, which the browser requests with GET."""
-    return PageResponse(b"", 303, headers=(("Location", path),))
+def data(text: str) -> PageResponse:
+    """Return a response with JSON for a script of the page."""
+    return PageResponse(text.encode(), kind="application/json")
+
+
+def redirect(path: str, said: str = "") -> PageResponse:
+    """Return a redirect to this path, whose page shows once what an order did."""
+    return PageResponse(b"", 303, headers=(("Location", path),), said=said)
 
 
 _KINDS = {
@@ -91,6 +98,7 @@ NAMES = (
     "live.js",
     "hosts.js",
     "charts.js",
+    "forms.js",
     "uPlot.iife.min.js",
     "uPlot.min.css",
     "uPlot.LICENSE.txt",

@@ -20,6 +20,9 @@ from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageRespons
 from merkatd.web.base.stored_answers import NEEDED, PageRead
 
 _LONGEST_ID = 10
+LONGEST_ADDRESS = 256
+"""The longest address to which the sign-in returns, in characters."""
+_QUERY = re.compile(r"[A-Za-z0-9_.~%+&=-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class PageRequest:
     first period."""
     reading: PageRead
     """The page's reads from the database."""
+    said: str = ""
+    """What the visitor's last order did, if this page is the answer to it."""
 
     @property
     def view(self) -> QuotedView:
@@ -61,7 +66,17 @@ class PageRequest:
     @property
     def moments(self) -> Sequence[PeriodRecord]:
         """Return the records of this period and earlier ones. Raise TryAgainError before any."""
-        return [moment for moment in self.past.moments if moment.period <= self.period]
+        return self.past.until(self.period)
+
+    @property
+    def range(self) -> str:
+        """Return the name of the range of time that the visitor chose for charts, or ""."""
+        return self.asked.query.field("range")
+
+    @property
+    def chart_moments(self) -> Sequence[PeriodRecord]:
+        """Return the records for charts. Raise TryAgainError before the first period."""
+        return self.past.over(self.range, self.period)
 
     @property
     def uid(self) -> int:
@@ -154,6 +169,13 @@ def route(
         return function
 
     return register
+
+
+def local_address(text: str) -> str:
+    """Return the address of a page of this site with its query, or "/" for any other text."""
+    path, mark, query = text.partition("?")
+    plain = len(text) <= LONGEST_ADDRESS and _QUERY.fullmatch(query)
+    return f"{path}{mark}{query}" if plain and find("GET", path) is not None else "/"
 
 
 def find(method: str, path: str) -> tuple[Route, int] | None:

@@ -23,7 +23,20 @@ document.addEventListener("DOMContentLoaded", () => {
       : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en")
         : Math.abs(value) >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
 
-  const moment = (at_s) => new Date(1000 * at_s).toISOString().slice(11, 19);
+  const stamp = (at_s) => new Date(1000 * at_s).toISOString();
+  const MINUTE_S = 60;
+  const HOUR_S = 3600;
+  const DAY_S = 86400;
+  // Steps of the time axis: multiples of them are whole minutes, hours and days in UTC.
+  const STEPS_S = [
+    1, 5, 10, 30, ...[1, 2, 5, 10, 20, 30].map((step) => step * MINUTE_S),
+    ...[1, 2, 3, 6, 12].map((step) => step * HOUR_S), ...[1, 2, 5, 10].map((step) => step * DAY_S),
+  ];
+  // The time at an axis: with seconds, without them, or the date.
+  const tickText = (at_s, step_s) =>
+    step_s >= DAY_S || (step_s >= HOUR_S && at_s % DAY_S === 0) ? stamp(at_s).slice(5, 10)
+      : stamp(at_s).slice(11, step_s >= MINUTE_S ? 16 : 19);
+  const moment = (at_s, span_s) => (span_s > DAY_S ? `${stamp(at_s).slice(0, 10)} ` : "") + stamp(at_s).slice(11, 19);
 
   function element(name, className, text) {
     const made = document.createElement(name);
@@ -92,7 +105,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const values = one.lines.map((line, at) => {
         const entry = element("span", "entry");
         const value = element("strong");
-        if (one.lines.length > 1) entry.append(element("i", `key l${at % COLOURS}${line.dashed ? " dashed" : ""}`), `${line.name} `);
+        entry.append(element("i", `key l${at % COLOURS}${line.dashed ? " dashed" : ""}`), `${line.name} `);
         entry.append(value);
         caption.append(entry);
         return value;
@@ -113,7 +126,7 @@ document.addEventListener("DOMContentLoaded", () => {
         cursor: { y: false, drag: { x: false, y: false } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
         axes: [
-          { ...axis, size: 24, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick : "")) },
+          { ...axis, size: 24, space: 60, incrs: STEPS_S, values: (_, ticks, _axis, _space, step_s) => ticks.map((tick) => tickText(tick, step_s)) },
           { ...axis, size: 50, values: (_, ticks) => ticks.map(shown) },
         ],
         series: [{}, ...series],
@@ -134,7 +147,7 @@ document.addEventListener("DOMContentLoaded", () => {
       function set(fresh) {
         plot.lines = fresh.lines;
         // In a batch, so that the selected period is found by the new scale.
-        plot.chart.batch(() => plot.chart.setData([found.period, ...fresh.lines.map((line) => line.values)]));
+        plot.chart.batch(() => plot.chart.setData([found.at_s, ...fresh.lines.map((line) => line.values)]));
         slider.setAttribute("aria-valuemin", found.period[0] ?? 0);
         slider.setAttribute("aria-valuemax", found.period[last()] ?? 0);
         tell();
@@ -156,7 +169,7 @@ document.addEventListener("DOMContentLoaded", () => {
         const where = pointed ? there : last();
         const numbers = plot.lines.map((line) => shown(line.values[where]));
         numbers.forEach((number, place) => { values[place].textContent = number; });
-        const period = where < 0 ? "no period yet" : `period ${found.period[where]}, ${moment(found.at_s[where])}`;
+        const period = where < 0 ? "no period yet" : `period ${found.period[where]}, ${moment(found.at_s[where], found.at_s[last()] - found.at_s[0])} UTC`;
         when.textContent = pointed ? period : "";
         slider.setAttribute("aria-valuenow", found.period[where] ?? 0);
         slider.setAttribute("aria-valuetext", `${period}: ${plot.lines.map((line, place) => `${line.name} ${numbers[place]}`).join(", ")} ${one.unit}`);
@@ -172,7 +185,7 @@ document.addEventListener("DOMContentLoaded", () => {
       // Moves the cursor to the chosen period.
       function point() {
         moving = true;
-        const left = chosen === null ? -10 : plot.chart.valToPos(chosen, "x");
+        const left = chosen === null ? -10 : plot.chart.valToPos(found.at_s[found.period.indexOf(chosen)], "x");
         plot.chart.setCursor({ left, top: chosen === null ? -10 : 1 });
         moving = false;
         tell();

@@ -11,6 +11,7 @@
   const NEVER_BUSIER_MS = 900;
   const SOON_MS = 2000;
   const AGAIN_MS = 10000;
+  const ALWAYS_THERE = "/files/merkat.svg";
 
   // Nodes that a visitor uses are left unchanged: fields, open details, scrolled tables, drawings.
   const isKept = (node) =>
@@ -74,6 +75,7 @@
   let fetching = false;
   let again = false;
   let lastMs = 0;
+  let silentSince = null;
 
   async function refresh() {
     if (fetching || document.hidden) {
@@ -88,7 +90,8 @@
       lastMs = performance.now();
       await page();
     } catch {
-      note("The daemon does not answer; this page shows old data.");
+      silentSince ??= new Date().toISOString().slice(11, 19);
+      note(`The daemon has not answered since ${silentSince} UTC; this page shows old data.`);
     } finally {
       fetching = false;
       if (again) refresh();
@@ -96,13 +99,17 @@
   }
 
   // The answer to a form is not updated: its address can't be fetched with GET.
-  const isAnswer = /\/(quote|bid|change|submit|approve|refuse|mode)$/.test(location.pathname);
+  const isAnswer = "answer" in document.body.dataset;
 
   async function page() {
-    if (isAnswer || document.querySelector("[aria-invalid], .wrong")) return;
+    if (isAnswer || document.querySelector("[aria-invalid], .wrong")) {
+      await fetch(ALWAYS_THERE, { method: "HEAD", cache: "no-store" });
+      heard();
+      return;
+    }
     const answer = await fetch(location.href, LIVE);
     if (answer.status === 401) {
-      location.assign("/sign-in");
+      location.assign(`/sign-in?${new URLSearchParams({ to: location.pathname + location.search })}`);
       return;
     }
     if (answer.status >= 500) throw new Error(answer.statusText);
@@ -111,6 +118,11 @@
     const there = fresh.getElementById("main");
     if (there) children(main, there);
     document.dispatchEvent(new Event("fresh"));
+    heard();
+  }
+
+  function heard() {
+    silentSince = null;
     note("");
   }
 

@@ -1,7 +1,7 @@
 """HTML elements, and the fields of forms."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, TypeAlias
 
@@ -92,23 +92,32 @@ def field(
     value: str,
     wrong: Mapping[str, str],
     hint: str = "",
+    choices: Sequence[tuple[str, str]] = (),
     **more: Value,
 ) -> Markup:
-    """Return an input with its label, its hint, and the error in its value."""
+    """Return an input with its label, its hint, and the error in its value.
+
+    With `choices`, values with their words, it is a list to choose from.
+    """
     problem = wrong.get(name)
     about = " ".join([f"hint-{name}"] * bool(hint) + [f"wrong-{name}"] * bool(problem))
+    attributes: dict[str, Value] = {
+        "id": f"field-{name}",
+        "name": name,
+        "value": None if choices else value,
+        "aria_invalid": "true" if problem else None,
+        "aria_describedby": about or None,
+    }
+    options = [
+        element("option", words, value=choice, selected=choice == value)
+        for choice, words in choices
+    ]
     return element(
         "div",
         element("label", label, for_=f"field-{name}"),
-        element(
-            "input",
-            id=f"field-{name}",
-            name=name,
-            value=value,
-            aria_invalid="true" if problem else None,
-            aria_describedby=about or None,
-            **more,
-        ),
+        element("select", options, **attributes)
+        if choices
+        else element("input", **attributes, **more),
         element("small", hint, id=f"hint-{name}") if hint else None,
         element("p", problem, class_="wrong", id=f"wrong-{name}", role="alert")
         if problem

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from merkatd.base.quantities import duration_text
 from merkatd.service.limit_quotes import QuotedLimit
 from merkatd.service.market.stated_orders import BookedOrder, ListedOrder
 from merkatd.web.layout.html import Markup, Part, element, field, input_text
+from merkatd.web.layout.row_lists import RowFields
 from merkatd.web.layout.widgets import (
     NONE,
+    HeadLinks,
     amount,
     credits_text,
-    duration_text,
     link,
     moment,
     percent,
@@ -74,7 +76,24 @@ def _vm_links(vms: Sequence[int]) -> list[Part]:
     return [*parts, f" and {len(vms) - _FEW} more" if len(vms) > _FEW else ""]
 
 
-def orders_table(names: Mapping[int, str], orders: Sequence[ListedOrder]) -> Markup:
+def order_fields(names: Mapping[int, str]) -> RowFields[ListedOrder]:
+    """Return what a visitor can search and order in the table of limit orders."""
+    return RowFields(
+        text=lambda row: f"order {row.id} {names.get(row.owner, '')} {' '.join(map(str, row.vms))}",
+        orders={
+            "Order": lambda row: row.id,
+            "Tenant": lambda row: names.get(row.owner),
+            "Limit": lambda row: row.limit,
+            "Pays": lambda row: row.cost,
+        },
+        numbers=("Limit", "Pays"),
+        filters={"state": state_of},
+    )
+
+
+def orders_table(
+    names: Mapping[int, str], orders: Sequence[ListedOrder], links: HeadLinks | None = None
+) -> Markup:
     """Return the table of a visitor's limit orders."""
     return table(
         "Limit orders",
@@ -95,7 +114,9 @@ def orders_table(names: Mapping[int, str], orders: Sequence[ListedOrder]) -> Mar
             for order in orders
         ],
         numbers=(4, 5),
-        nothing="There are no limit orders.",
+        nothing="There are no limit orders. State one below for VMs that should run together, for"
+        " at most a given cost.",
+        links=links,
     )  # fmt: skip
 
 

@@ -1,16 +1,20 @@
-"""The frame of pages: head, navigation, long lists, the sign-in page, error pages."""
+"""The frame of pages: head, navigation, buttons, the sign-in page, error pages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from http import HTTPStatus
-from math import isfinite
-from typing import TypeVar
 
+import numpy as np
+
+from merkatd.base.hourly_prices import hourly_price
+from merkatd.base.quantities import duration_text
+from merkatd.service.base.visibility import visible_vm_rows
 from merkatd.service.daemon_control import DaemonState
-from merkatd.web.base.responses import LOOK_AGAIN, BrowserRequest, PageResponse, page
+from merkatd.web.base.responses import LOOK_AGAIN, PageResponse, page
 from merkatd.web.base.routes import PageRequest
-from merkatd.web.layout.html import Markup, Part, element, joined
-from merkatd.web.layout.widgets import credits_text, duration_text, moment, since
+from merkatd.web.layout.html import Markup, Part, element, hidden, joined
+from merkatd.web.layout.widgets import count_text, credits_text, moment, since
 
 _PLACES = (
     ("/", "Overview"),
@@ -21,7 +25,7 @@ _PLACES = (
     ("/prices", "Prices"),
     ("/decisions", "Decisions"),
 )
-_SCRIPTS = ("uPlot.iife.min.js", "hosts.js", "charts.js", "live.js")
+_SCRIPTS = ("uPlot.iife.min.js", "hosts.js", "charts.js", "forms.js", "live.js")
 _DRY = {
     "dry": "Dry: the daemon only decides; it carries out nothing.",
     "shadow": "Shadow: the daemon carries out nothing; it compares itself with another scheduler.",
@@ -29,8 +33,10 @@ _DRY = {
 }
 
 
-def document(title: str, navigation: Part, *main: Part, live: bool = False) -> str:
-    """Return the HTML of a whole page."""
+def document(
+    title: str, navigation: Part, *main: Part, live: bool = False, answer: bool = False
+) -> str:
+    """Return the HTML of a whole page; an `answer` to a form receives no live updates."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -49,8 +55,8 @@ def document(title: str, navigation: Part, *main: Part, live: bool = False) -> s
         element("a", "To the content", href="#main", class_="skip"),
         navigation,
         element("main", *main, id="main", tabindex="-1"),
-        element("p", id="said", role="status") if live else None,
         data_live="/live" if live else None,
+        data_answer=answer,
     )
     return f"<!doctype html>{element('html', head, body, lang='en')}"
 
@@ -61,7 +67,9 @@ async def page_in_frame(
     """Return a page for a visitor with a session, with navigation and the state of the market."""
     how, plan = request.house.daemon.state(), await request.waiting_plan()
     parts = (_market_line(request, how), _banner(request, how, plan), *main)
-    return page(document(title, _navigation(request, how, plan), *parts, live=True), status)
+    answer = request.asked.method == "POST"
+    navigation = _navigation(request, how, plan)
+    return page(document(title, navigation, *parts, live=True, answer=answer), status)
 
 
 async def not_now(request: PageRequest, why: str) -> PageResponse:
@@ -73,16 +81,46 @@ async def not_now(request: PageRequest, why: str) -> PageResponse:
     return replace(answer, headers=LOOK_AGAIN)
 
 
-def form(request: PageRequest, action: str, *parts: Part, class_: str | None = None) -> Markup:
-    """Return a form with the session's secret, which proves that this site made it."""
+def form(
+    request: PageRequest,
+    action: str,
+    *parts: Part,
+    class_: str | None = None,
+    check: str | None = None,
+) -> Markup:
+    """Return a form with the session's secret, which proves that this site made it.
+
+    While the visitor types, the page's script sends its fields to `check`, and shows the problems.
+    """
     secret = element("input", type="hidden", name="form", value=request.form)
-    return element("form", secret, *parts, method="post", action=action, class_=class_)
+    return element(
+        "form", secret, *parts, method="post", action=action, class_=class_, data_check=check
+    )
 
 
 def button(request: PageRequest, action: str, words: str, class_: str | None = None) -> Markup:
     """Return a form that consists of a button."""
     return form(
         request, action, element("button", words, type="submit", class_=class_), class_="button"
+    )
+
+
+def careful_button(
+    request: PageRequest, action: str, words: str, effect: Part, confirm: str, values: Part = None
+) -> Markup:
+    """Return an order that needs a confirmation: `words` open its effect and the real button."""
+    return element(
+        "details",
+        element("summary", words, class_="action danger"),
+        element("p", effect),
+        form(
+            request,
+            action,
+            values,
+            element("button", confirm, type="submit", class_="danger"),
+            class_="button",
+        ),
+        class_="careful",
     )
 
 
@@ -96,13 +134,19 @@ def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Mark
     return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 
 
+def folded_panel(title: str, *parts: Part) -> Markup:
+    """Return a panel that shows its content once it is opened."""
+    name = element("h2", title)
+    return element("details", element("summary", name), *parts, class_="card folded")
+
+
 def _navigation(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
     mine = ("/tenants", "Tenants") if request.admin else (f"/tenants/{request.uid}", "Account")
     places = [*_PLACES[:5], mine, *_PLACES[5:]]
     if request.admin and (how.mode == "ask" or plan is not None):
         places.append(("/plan", "Plan"))
     if request.admin:
-        places.append(("/orders", "Orders"))
+        places.append(("/daemon", "Daemon"))
     links = [
         element(
             "li",
@@ -120,32 +164,60 @@ def _navigation(request: PageRequest, how: DaemonState, plan: int | None) -> Mar
         class_="button",
     )
     brand = element("a", "Merkat", href="/", class_="brand")
+    # The page's script writes here while the daemon does not answer.
+    gone = element("p", id="said", role="status")
+    done = element("p", request.said, class_="banner good", role="status", id="done")
     return element(
-        "header", brand, element("nav", element("ul", links), aria_label="Pages"), out, class_="top"
+        "header",
+        brand,
+        element("nav", element("ul", links), aria_label="Pages"),
+        out,
+        gone,
+        done if request.said else None,
+        class_="top",
     )
 
 
 def _market_line(request: PageRequest, how: DaemonState) -> Markup:
     """Return the state of the market in a line."""
     facts: list[Part] = []
+    idle: list[Part] = []
     if request.prepared is not None:
         latest, snapshot = request.prepared.latest, request.now.snapshot
         number = element("a", str(request.period), href=f"/periods/{request.period}")
         facts.append(_fact("Period", number, since(latest.at_s, how.now_s)))
+        busy, interval_s = busy_markets(request), request.house.world.rhythm.interval_s
         for market, prices in latest.prices.items():
             named = f" ({market})" if len(latest.prices) > 1 else ""
-            facts.append(_fact(f"A core{named}", _priced(prices.get("cpu"), 100), "a period"))
-            facts.append(_fact(f"A GiB{named}", _priced(prices.get("memory"), 1024), "a period"))
+            shown = facts if market in busy else idle
+            shown.append(_fact(f"A core{named}", _priced(prices, "cpu", interval_s), "an hour"))
+            shown.append(_fact(f"A GiB{named}", _priced(prices, "memory", interval_s), "an hour"))
         if request.admin:
             facts.append(_fact("Hosts", f"{len(snapshot.hosts):,}", ""))
             facts.append(_fact("VMs", f"{len(snapshot.vms):,}", ""))
     paused = element("span", "Paused", class_="badge warn") if how.paused else None
     facts.append(_fact("Mode", [str(how.mode), " ", paused], ""))
-    return element("dl", facts, class_="strip")
+    line = element("dl", facts, class_="strip")
+    if not idle:
+        return line
+    whose = "VMs" if request.admin else "VMs of yours"
+    words = f"{count_text(len(idle) // 2, 'market')} without {whose}"
+    folded = element("details", element("summary", words), element("dl", idle, class_="strip"))
+    return joined([line, folded])
 
 
-def _priced(price: float | None, times: float) -> str:
-    return "no price" if price is None or not isfinite(price) else credits_text(price * times)
+def busy_markets(request: PageRequest) -> AbstractSet[str]:
+    """Return the markets in which the visitor sees VMs; all markets if it sees none."""
+    snapshot = request.now.snapshot
+    names = snapshot.markets.name
+    rows = visible_vm_rows(request.caller, request.now)
+    seen = np.unique(snapshot.vms.market[rows]).tolist()
+    return {names[market] for market in seen} or set(names)
+
+
+def _priced(prices: Mapping[str, float], resource: str, interval_s: float) -> str:
+    price = hourly_price(prices.get(resource), resource, interval_s)
+    return "no price" if price is None else credits_text(price)
 
 
 def _fact(name: str, value: Part, more: str) -> Markup:
@@ -160,7 +232,7 @@ def _old_data_warning(request: PageRequest) -> Part:
         return None
     text: list[Part] = ["The database does not answer. "]
     if reading.old_s is not None:
-        text += ["This page is old: it shows the data of ", moment(reading.old_s), " UTC."]
+        text += ["This page is old: it shows the data of ", moment(reading.old_s), "."]
     if reading.missing:
         text.append(" Some data is missing.")
     return element("p", text, class_="banner warn", data_old=True)
@@ -187,70 +259,13 @@ def _banner(request: PageRequest, how: DaemonState, plan: int | None) -> Markup:
     return joined(banners)
 
 
-ROWS = 100
-Row = TypeVar("Row")
-
-
-async def list_page(
-    request: PageRequest,
-    title: str,
-    heading: str,
-    rows: Sequence[Row],
-    shown: Callable[[Sequence[Row]], Part],
-    more: Part = None,
-) -> PageResponse:
-    """Return a page with a list."""
-    parts = page_of_rows(request, rows, shown)
-    return await page_in_frame(
-        request, title, element("h1", title), panel(heading, *parts, more=more)
-    )
-
-
-def page_of_rows(
-    request: PageRequest,
-    rows: Sequence[Row],
-    shown: Callable[[Sequence[Row]], Part],
-    path: str | None = None,
-    field: str = "page",
-) -> Sequence[Part]:
-    """Return the requested part of the rows, and links to the other parts.
-
-    `path` is the address of the list; None: the address of the request. The answer to a form
-    needs it to show a list. `field` of the query has the number of the part: a second list of an
-    address needs another one.
-    """
-    some, at, pages = page_of(rows, request.asked, field)
-    return shown(some), _pager(path or request.asked.path, field, at, pages)
-
-
-def page_of(
-    rows: Sequence[Row], asked: BrowserRequest, field: str = "page"
-) -> tuple[Sequence[Row], int, int]:
-    """Return the rows of the requested page of a list, its number, and the number of pages."""
-    pages = max(-(-len(rows) // ROWS), 1)
-    wanted = asked.query.field(field) or "1"
-    plain = wanted.isascii() and wanted.isdigit() and len(wanted) < 8
-    at = min(max(int(wanted) if plain else 1, 1), pages)
-    return rows[(at - 1) * ROWS : at * ROWS], at, pages
-
-
-def _pager(path: str, field: str, at: int, pages: int) -> Part:
-    """Return links to the previous and the next page of a list."""
-    if pages == 1:
-        return None
-    to = f"{path}?{field}="
-    before = element("a", "Previous", href=f"{to}{at - 1}", rel="prev") if at > 1 else None
-    after = element("a", "Next", href=f"{to}{at + 1}", rel="next") if at < pages else None
-    return element("nav", before, f" {at} of {pages} ", after, aria_label="Rows", class_="pager")
-
-
 SIGN_IN = "/sign-in"
 
 
 def sign_in_page(
-    wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatus.OK
+    wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatus.OK, to: str = "/"
 ) -> PageResponse:
-    """Return the page where a visitor signs in."""
+    """Return the page where a visitor signs in, and which then leads to the address `to`."""
     problem = element("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
     described = "wrong" if wrong else None
     form = element(
@@ -258,6 +273,7 @@ def sign_in_page(
         element("h1", "Sign in"),
         element("p", "Use your OpenNebula user name and password.", class_="quiet"),
         problem,
+        hidden({"to": to}) if to != "/" else None,
         element("label", "User", for_="user"),
         element(
             "input",

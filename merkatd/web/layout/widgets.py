@@ -1,32 +1,39 @@
 """The widgets of pages: numbers, times, links, bars, tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
 
-from merkatd.base.quantities import bounded, utc
+from merkatd.base import quantities
+from merkatd.base.quantities import bounded, duration_text, utc
 from merkatd.cluster.columns import NO_OWNER
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.service.market.step_history import StepRow
 from merkatd.web.layout.html import Markup, Part, element
 
+
+@dataclass(frozen=True, slots=True)
+class HeadLink:
+    """The link in a column's head that orders the table."""
+
+    address: str
+    direction: str | None
+    """The present order by this column, as `aria-sort` names it; None for another order."""
+
+
+HeadLinks: TypeAlias = Mapping[str, HeadLink]
+"""By head."""
 COLOURS = 8
 _MIB_PER_GIB = 1024.0
-_FEW = 0.1
-"""The amount of credits below which three significant digits are shown."""
 _UNITS = {"network": "Mbit/s", "disk": "MiB/s"}
-_STEPS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 UNKNOWN = "\N{EN DASH}"
 NONE = Markup(f'<span class="quiet">{UNKNOWN}</span>')
 
 
 def credits_text(value: float | None) -> str:
     """Return an amount of credits as text."""
-    if value is None:
-        return UNKNOWN
-    if abs(value) >= 1_000:
-        return f"{value:,.0f}"
-    if abs(value) >= 1 or value == 0:
-        return f"{value:.2f}"
-    return f"{value:.3f}" if abs(value) >= _FEW else f"{value:.3g}"
+    return UNKNOWN if value is None else quantities.credits_text(value)
 
 
 def plain_number(value: float | None) -> Part:
@@ -59,34 +66,18 @@ def percent(part: float | None) -> str:
     return "100%" if part >= 1.0 else f"{min(max(round(100 * part), 0), 99)}%"
 
 
-def duration_text(seconds: float) -> str:
-    """Return a duration as text, for example 2 h 5 min or 14 s."""
-    left = bounded(abs(seconds))
-    for at, (size, unit) in enumerate(_STEPS_S):
-        if left < size and size > 1:
-            continue
-        count = int(left // size)
-        if at + 1 < len(_STEPS_S) and count < 10:
-            smaller, small_unit = _STEPS_S[at + 1]
-            rest = int((left - count * size) // smaller)
-            if rest:
-                return f"{count} {unit} {rest} {small_unit}"
-        return f"{count} {unit}"
-    return "0 s"
-
-
 def since(at_s: float, now_s: float) -> str:
     """Return how long ago a time was, as text."""
     return f"{duration_text(max(now_s - at_s, 0.0))} ago"
 
 
 def moment(at_s: float | None) -> Markup:
-    """Return a time of day in UTC, with the date as a tooltip."""
+    """Return a date and time in UTC, with the zone."""
     if at_s is None:
         return NONE
     at = utc(at_s)
     machine = f"{at:%Y-%m-%dT%H:%M:%SZ}"
-    return element("time", f"{at:%H:%M:%S}", datetime=machine, title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return element("time", f"{at:%Y-%m-%d %H:%M:%S} UTC", datetime=machine)
 
 
 def deadline(at_s: float | None, now_s: float) -> Markup:
@@ -151,36 +142,66 @@ def table(
     rows: Iterable[Sequence[Part]],
     *,
     numbers: Sequence[int] = (),
-    nothing: str = "Nothing yet.",
+    nothing: Part = "Nothing yet.",
+    links: HeadLinks | None = None,
 ) -> Markup:
-    """Return a table; `numbers` are the indices of columns with numbers."""
+    """Return a table; `numbers` are the indices of columns with numbers.
+
+    `links` order the table; `nothing` is shown instead of a table without rows.
+    """
+    return grouped_table(caption, heads, [(None, rows)], numbers, nothing, links or {})
+
+
+def grouped_table(
+    caption: str,
+    heads: Sequence[str],
+    groups: Iterable[tuple[Part, Iterable[Sequence[Part]]]],
+    numbers: Sequence[int],
+    nothing: Part,
+    links: HeadLinks,
+) -> Markup:
+    """Return a table with groups of rows; only narrow pages show the titles of groups."""
 
     def kind(at: int) -> str | None:
         return "number" if at in numbers else None
 
     # A narrow page shows rows as blocks, which lose their table roles without these attributes.
-    body = [
-        element(
-            "tr", [_cell(heads[at], kind(at), cell, at) for at, cell in enumerate(row)], role="row"
-        )
-        for row in rows
-    ]
-    if not body:
+    bodies = []
+    for title, rows in groups:
+        body = [
+            element(
+                "tr",
+                [_cell(heads[at], kind(at), cell, at) for at, cell in enumerate(row)],
+                role="row",
+            )
+            for row in rows
+        ]
+        if body and title is not None:
+            about = element("th", title, colspan=len(heads), scope="rowgroup", role="rowheader")
+            body.insert(0, element("tr", about, role="row", class_="group"))
+        if body:
+            bodies.append(element("tbody", body, role="rowgroup"))
+    if not bodies:
         return element("p", nothing, class_="quiet")
-    columns = [
-        element("th", head, scope="col", class_=kind(at), role="columnheader")
-        for at, head in enumerate(heads)
-    ]
+    columns = [_head(head, kind(at), links.get(head)) for at, head in enumerate(heads)]
     table_element = element(
         "table",
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", columns, role="row"), role="rowgroup"),
-        element("tbody", body, role="rowgroup"),
+        bodies,
         role="table",
     )
     return element(
         "div", table_element, class_="wide", role="group", aria_label=caption, tabindex="0"
     )
+
+
+def _head(head: str, kind: str | None, order: HeadLink | None) -> Markup:
+    words: Part = head
+    if order is not None:
+        words = element("a", head, href=order.address)
+    direction = None if order is None else order.direction
+    return element("th", words, scope="col", class_=kind, role="columnheader", aria_sort=direction)
 
 
 def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:
@@ -203,27 +224,48 @@ def facts(rows: Iterable[tuple[str, Part]]) -> Markup:
     )
 
 
+NO_DECISIONS = (
+    "There are no decisions yet. The daemon places, moves or suspends a VM when it pays, and says"
+    " here why."
+)
+
+
 def steps_table(
-    rows: Sequence[StepRow], hosts: Mapping[str, int], caption: str = "Decisions"
+    rows: Sequence[StepRow],
+    hosts: Mapping[str, int],
+    caption: str = "Decisions",
+    nothing: Part = NO_DECISIONS,
+    links: HeadLinks | None = None,
 ) -> Markup:
-    """Return a table of steps with their reasons and results, in the order of the rows."""
-    return table(
+    """Return a table of steps with their reasons and results, in the order of the rows.
+
+    Narrow pages show the period and the time once for all its steps.
+    """
+    groups = [(period, list(steps)) for period, steps in groupby(rows, lambda row: row.period)]
+    return grouped_table(
         caption,
         ("Period", "Time", "Step", "VM", "Host", "Reason", "Result"),
-        [
-            (
-                link("periods", row.period, None),
-                moment(row.at_s),
-                row.kind,
-                link("vms", row.vm, row.name or _numbered(row.vm)),
-                _host_links(row, hosts),
-                row.reason,
-                _result(row),
-            )
-            for row in rows
-        ],
-        numbers=(0,),
-        nothing="There are no decisions yet.",
+        [(_title(period, steps), [_step(row, hosts) for row in steps]) for period, steps in groups],
+        (0,),
+        nothing,
+        links or {},
+    )
+
+
+def _title(period: int, steps: Sequence[StepRow]) -> list[Part]:
+    where = link("periods", period, f"Period {period}")
+    return [where, " at ", moment(steps[0].at_s), f": {count_text(len(steps), 'decision')}"]
+
+
+def _step(row: StepRow, hosts: Mapping[str, int]) -> Sequence[Part]:
+    return (
+        link("periods", row.period, None),
+        moment(row.at_s),
+        row.kind,
+        link("vms", row.vm, row.name or _numbered(row.vm)),
+        _host_links(row, hosts),
+        row.reason,
+        _result(row),
     )
 
 

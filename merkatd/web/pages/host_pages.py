@@ -1,15 +1,19 @@
 """The pages of hosts: the list, and each host with its VMs, history and orders."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from merkatd.service.base.visibility import visible_host_row
 from merkatd.service.market.listings import HostUse, ListedHost
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.history_panels import host_charts, host_gaps, over_time
 from merkatd.web.layout.html import Markup, Part, element
-from merkatd.web.layout.page_frame import button, list_page, page_in_frame, page_of_rows, panel
+from merkatd.web.layout.page_frame import button, careful_button, page_in_frame, panel
+from merkatd.web.layout.row_lists import RowFields, chosen_rows, list_page
 from merkatd.web.layout.widgets import (
+    HeadLinks,
     amount,
     bar,
     count_text,
@@ -20,8 +24,7 @@ from merkatd.web.layout.widgets import (
     table,
 )
 from merkatd.web.pages import visible_rows
-from merkatd.web.pages.history_panels import host_charts, host_gaps, over_time
-from merkatd.web.pages.row_tables import vms_table
+from merkatd.web.pages.row_tables import vm_fields, vms_table
 from merkatd.web.pages.visible_rows import steps
 
 _STEPS = 50
@@ -31,8 +34,9 @@ _STEPS = 50
 async def hosts(request: PageRequest) -> PageResponse:
     """Return the list of hosts, a hundred per page."""
     rows = await _rows(request)
-    heading = count_text(len(rows), "host") if request.admin else "Hosts with your VMs"
-    return await list_page(request, "Hosts", heading, rows, partial(_table, request))
+    what = "host" if request.admin else "host with your VMs"
+    shown = partial(_table, request)
+    return await list_page(request, "Hosts", what, rows, shown, _fields(request))
 
 
 @route("GET", "/hosts/{}")
@@ -51,9 +55,11 @@ async def host(request: PageRequest) -> PageResponse:
         panel("Now", facts(_facts(request, listed)), _orders(request, listed)),
         panel(
             "VMs here" if request.admin else "Your VMs here",
-            *page_of_rows(request, vms, partial(vms_table, now, {name: request.id})),
+            *chosen_rows(
+                request, vms, partial(vms_table, now, {name: request.id}), vm_fields(now), "VM"
+            ),
         ),
-        over_time(host_charts(request), *host_gaps(request)),
+        over_time(request, host_charts(request), *host_gaps(request)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
 
@@ -62,21 +68,55 @@ async def host(request: PageRequest) -> PageResponse:
 async def drain(request: PageRequest) -> PageResponse:
     """Drain the host: move all VMs away."""
     await request.house.daemon.drain(request.caller, str(request.id), request.name)
-    return redirect(f"/hosts/{request.id}")
+    said = f"Host {_name(request)} drains: its VMs move to other hosts from the next period on."
+    return redirect(f"/hosts/{request.id}", said)
 
 
 @route("POST", "/hosts/{}/undrain", admin=True)
 async def undrain(request: PageRequest) -> PageResponse:
     """Undrain the host: place VMs on it again."""
     await request.house.daemon.undrain(request.caller, str(request.id), request.name)
-    return redirect(f"/hosts/{request.id}")
+    said = f"Host {_name(request)} is in use again: VMs may start on it from the next period on."
+    return redirect(f"/hosts/{request.id}", said)
+
+
+def _name(request: PageRequest) -> str:
+    """Return the name of the host in the address, its id if no period knows it."""
+    if request.prepared is None:
+        return str(request.id)
+    hosts = request.now.snapshot.hosts
+    named = dict(zip(hosts.id.tolist(), hosts.name, strict=True))
+    return named.get(request.id) or str(request.id)
 
 
 async def _rows(request: PageRequest) -> list[ListedHost]:
     return await request.house.listings.hosts(request.caller, request.now)
 
 
-def _table(request: PageRequest, rows: Sequence[ListedHost]) -> Markup:
+def _fields(request: PageRequest) -> RowFields[ListedHost]:
+    orders: dict[str, Callable[[ListedHost], Any]] = {"Host": lambda row: row.name}
+    orders["State"] = lambda row: row.state
+    numbers: tuple[str, ...] = ("CPU", "Memory")
+    if request.admin:
+        numbers = ("VMs", "CPU allocated", "Memory allocated", "Bids for CPU")
+        orders["VMs"] = lambda row: row.use and row.use.vms
+        orders["CPU allocated"] = lambda row: row.use and _part(row, row.use, "cpu")
+        orders["Memory allocated"] = lambda row: row.use and _part(row, row.use, "memory")
+        orders["Bids for CPU"] = lambda row: row.use and row.use.bids["cpu"]
+    else:
+        orders["CPU"] = lambda row: row.capacity["cpu"]
+        orders["Memory"] = lambda row: row.capacity["memory"]
+    return RowFields(
+        text=lambda row: f"{row.name} {row.id}",
+        orders=orders,
+        numbers=numbers,
+        filters={"state": state_text, "market": lambda row: row.market or ""},
+    )
+
+
+def _table(
+    request: PageRequest, rows: Sequence[ListedHost], links: HeadLinks | None = None
+) -> Markup:
     if not request.admin:
         # Other tenants' use of the host is not shown.
         return table(
@@ -92,7 +132,12 @@ def _table(request: PageRequest, rows: Sequence[ListedHost]) -> Markup:
                 for row in rows
             ],
             numbers=(2, 3),
-            nothing="None of your VMs is on a host.",
+            nothing=[
+                "None of your VMs is on a host. ",
+                element("a", "Your VMs", href="/vms"),
+                " says for each what it waits for.",
+            ],
+            links=links,
         )
     return table(
         "Hosts",
@@ -112,7 +157,8 @@ def _table(request: PageRequest, rows: Sequence[ListedHost]) -> Markup:
             if (use := row.use) is not None
         ],
         numbers=(2, 3, 5, 7),
-        nothing="There are no hosts.",
+        nothing="There are no hosts. Add one in OpenNebula, with `onehost create`.",
+        links=links,
     )
 
 
@@ -121,11 +167,18 @@ def _part(row: ListedHost, use: HostUse, resource: str) -> float:
     return use.given[resource] / capacity if capacity else 0.0
 
 
+_STATES = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
+
+
+def state_text(row: ListedHost) -> str:
+    """Return a host's state in a word."""
+    return _STATES.get(row.state, (row.state, ""))[0]
+
+
 def state(row: ListedHost) -> Markup:
     """Return a host's state as a badge."""
-    words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
-    text, kind = words.get(row.state, (row.state, "bad"))
-    return element("span", text, class_=f"badge {kind}")
+    kind = _STATES.get(row.state, ("", "bad"))[1]
+    return element("span", state_text(row), class_=f"badge {kind}")
 
 
 def _facts(request: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
@@ -151,4 +204,10 @@ def _orders(request: PageRequest, row: ListedHost) -> Part:
         return None
     if row.state == "drain":
         return button(request, f"/hosts/{request.id}/undrain", "Undrain: use it again")
-    return button(request, f"/hosts/{request.id}/drain", "Drain: move all VMs away", "danger")
+    vms = count_text(0 if row.use is None else row.use.vms, "VM")
+    effect = (
+        f"{vms} of {row.name} will move to other hosts where these have room, and no VM will start"
+        " on it. To undrain it later does not move them back."
+    )
+    action = f"/hosts/{request.id}/drain"
+    return careful_button(request, action, "Drain …", effect, f"Drain {row.name}")

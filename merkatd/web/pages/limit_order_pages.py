@@ -24,13 +24,22 @@ from merkatd.web.layout.limit_order_panels import (
     TERMS,
     book_table,
     order_facts,
+    order_fields,
     order_sentence,
     orders_table,
     quoted_parts,
     term_fields,
     vms_field,
 )
-from merkatd.web.layout.page_frame import button, form, page_in_frame, page_of_rows, panel
+from merkatd.web.layout.page_frame import (
+    busy_markets,
+    careful_button,
+    folded_panel,
+    form,
+    page_in_frame,
+    panel,
+)
+from merkatd.web.layout.row_lists import chosen_rows, page_of_rows
 from merkatd.web.layout.widgets import count_text, facts
 from merkatd.web.pages import visible_rows
 
@@ -73,7 +82,8 @@ async def state(request: PageRequest) -> PageResponse:
         await request.house.limit_orders.state(request.caller, request.now, vms, **terms)
     except (WrongInputError, *_REFUSED) as error:
         return await _all(request, values, _wrong(error))
-    return redirect(_PATH)
+    said = "The limit order is stated: the next period decides whether its VMs run."
+    return redirect(_PATH, said)
 
 
 @route("GET", f"{_PATH}/{{}}")
@@ -107,7 +117,8 @@ async def change(request: PageRequest) -> PageResponse:
         await request.house.limit_orders.change(request.caller, request.now, order.id, **terms)
     except (WrongInputError, *_REFUSED) as error:
         return await _one(request, order, values, _wrong(error))
-    return redirect(f"{_PATH}/{order.id}")
+    said = f"Limit order {order.id} is changed from the next period on."
+    return redirect(f"{_PATH}/{order.id}", said)
 
 
 @route("POST", f"{_PATH}/{{}}/withdraw")
@@ -119,7 +130,8 @@ async def withdraw(request: PageRequest) -> PageResponse:
         await request.house.limit_orders.withdraw(request.caller, request.now, order.id)
     except _REFUSED as error:
         return await _one(request, order, {}, {"limit": str(error)})
-    return redirect(_PATH)
+    said = f"Limit order {order.id} is withdrawn: the bids of its VMs count again."
+    return redirect(_PATH, said)
 
 
 async def _orders(request: PageRequest) -> Sequence[ListedOrder]:
@@ -226,11 +238,14 @@ async def _all(
     wrong: Mapping[str, str] | None = None,
 ) -> PageResponse:
     orders = await _orders(request)
-    rows = page_of_rows(request, orders, partial(orders_table, request.now.owner_names), _PATH)
+    names = request.now.owner_names
+    shown = partial(orders_table, names)
+    rows = chosen_rows(request, orders, shown, order_fields(names), "limit order", _PATH)
     markets = [market.name for market in request.house.world.markets if takes_orders(market)]
     book = partial(book_table, request.now.snapshot.resources)
+    busy = busy_markets(request)
     books = [
-        panel(
+        (panel if market in busy else folded_panel)(
             f"Order book of market {market}" if len(markets) > 1 else "Order book",
             element(
                 "p",
@@ -280,7 +295,13 @@ async def _one(
                     term_fields(values or {}, wrong or {}, order),
                     element("button", "Show the quote", type="submit", class_="main"),
                 ),
-                button(request, f"{at}/withdraw", "Withdraw the order", "danger"),
+                careful_button(
+                    request,
+                    f"{at}/withdraw",
+                    "Withdraw the order …",
+                    "The bids of its VMs count again. A withdrawn order can't be restored.",
+                    f"Withdraw order {order.id}",
+                ),
             )
         )
     return await page_in_frame(

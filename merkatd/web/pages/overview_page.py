@@ -4,24 +4,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from merkatd.base.hourly_prices import price_text
+from merkatd.base.quantities import duration_text
 from merkatd.service.market.prices import PastPriceRow
 from merkatd.service.market.step_history import PLACING_KINDS
-from merkatd.web.base.charts import PER_UNIT, prices_of
+from merkatd.web.base.charts import PER_UNIT
 from merkatd.web.base.goals import Goal
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.history_panels import price_charts
 from merkatd.web.layout.html import Markup, Part, compact, element
 from merkatd.web.layout.page_frame import page_in_frame, panel
 from merkatd.web.layout.widgets import (
     amount,
     count_text,
     credits_text,
-    duration_text,
     steps_table,
     swatch,
 )
 from merkatd.web.pages import visible_rows
-from merkatd.web.pages.history_panels import charts_box
 from merkatd.web.pages.row_tables import goals_of, goals_table, tenant_rows, tenants_table
 from merkatd.web.pages.visible_rows import host_bars, steps
 
@@ -40,20 +41,21 @@ def story(
     names: Mapping[int, str],
     *,
     of_all: bool,
+    interval_s: float,
 ) -> str:
     """Return the summary of the market, for all tenants or for one tenant. Pure."""
     markets = {row.market for row in prices}
-    cost = _price(prices) if len(markets) == 1 else ""
+    cost = _price(prices, interval_s) if len(markets) == 1 else ""
     shares = _largest_share(tenants) if of_all else _own_share(tenants)
     return " ".join(part for part in (cost, shares, _in_time(goals, names)) if part)
 
 
-def _price(prices: Sequence[PastPriceRow]) -> str:
+def _price(prices: Sequence[PastPriceRow], interval_s: float) -> str:
     known = [price for row in prices if (price := row.prices.get("cpu")) is not None]
     if not known:
         return ""
     now, before = known[-1], known[0]
-    text = f"A core costs {credits_text(now * PER_UNIT['cpu'])} credits a period"
+    text = f"CPU costs {price_text(now, 'cpu', interval_s)}"
     periods = f"{_count(len(known) - 1)} period{'s' if len(known) > 2 else ''} ago"
     if before > 0 and now > before * _MUCH:
         return f"{text}, {now / before:.1f} times as much as {periods}."
@@ -123,8 +125,8 @@ _STEPS = 12
 _MOST_IN_LEGEND = 12
 _MOST_ROWS = 20
 """The most tenants and the most deadlines on the overview; other pages list all."""
-_MOST_DRAWN = 1_000
-"""The most hosts on the overview: it transfers all their VMs after each period."""
+_MOST_DRAWN = 2_500
+"""The most hosts and VMs in the bars of the overview: it transfers them after each period."""
 
 
 @route("GET", "/")
@@ -142,7 +144,14 @@ async def overview(request: PageRequest) -> PageResponse:
         element("h1", "Overview", class_="unseen"),
         element(
             "p",
-            story(tenants, goals, _recent_prices(prices), names, of_all=request.admin),
+            story(
+                tenants,
+                goals,
+                _recent_prices(prices),
+                names,
+                of_all=request.admin,
+                interval_s=request.house.world.rhythm.interval_s,
+            ),
             class_="lead",
         ),
         element(
@@ -155,7 +164,7 @@ async def overview(request: PageRequest) -> PageResponse:
             ),
             panel(
                 "Prices",
-                charts_box(prices_of(prices, request.house.world.goods.resources)),
+                *price_charts(request, prices, request.house.world.goods.resources),
                 more=element("a", "As a table", href="/prices"),
             ),
             panel(
@@ -197,9 +206,13 @@ async def _hosts(request: PageRequest) -> Part:
         ),
     )
     box = element("div", without, class_="hosts", data_hosts=compact(bars), data_keep=True)
-    if len(bars) < _MOST_DRAWN:
+    every = (
+        len(request.now.snapshot.hosts) if request.admin else len(visible_rows.host_ids(request))
+    )
+    if len(bars) >= every:
         return box
-    return [box, element("p", f"The first {count_text(_MOST_DRAWN, 'host')}.", class_="quiet")]
+    first = f"The first {len(bars):,} of {count_text(every, 'host')}; the table has all."
+    return [box, element("p", first, class_="quiet")]
 
 
 def _link_to_all(rows: Sequence[Any], what: str, path: str) -> Part:

@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from merkatd.base.hourly_prices import hourly_price
 from merkatd.service.market.past_periods import PastPeriod, no_period
-from merkatd.web.base.charts import A_UNIT, NAMES, PER_UNIT, prices_of
+from merkatd.service.market.step_history import StepRow
+from merkatd.web.base.charts import A_UNIT, NAMES
 from merkatd.web.base.period_memory import PeriodRecord, moment_before
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.history_panels import price_charts, range_links
 from merkatd.web.layout.html import Markup, Part, element
-from merkatd.web.layout.page_frame import page_in_frame, page_of_rows, panel
+from merkatd.web.layout.page_frame import page_in_frame, panel
+from merkatd.web.layout.row_lists import RowFields, chosen_rows, page_of_rows
 from merkatd.web.layout.widgets import (
     NONE,
+    HeadLinks,
     amount,
     credits_text,
     facts,
@@ -26,21 +31,39 @@ from merkatd.web.layout.widgets import (
     tenant,
 )
 from merkatd.web.pages import visible_rows
-from merkatd.web.pages.history_panels import charts_box
 from merkatd.web.pages.visible_rows import steps
 
 _SHOWN_STEPS = 200
+STEP_FIELDS: RowFields[StepRow] = RowFields(
+    text=lambda row: f"{row.name or ''} VM {row.vm} {row.source} {row.host} {row.reason}",
+    orders={
+        "Period": lambda row: row.period,
+        "Step": lambda row: row.kind,
+        "VM": lambda row: row.name,
+        "Host": lambda row: row.host,
+    },
+    numbers=("Period",),
+    filters={"step": lambda row: row.kind, "result": lambda row: row.state},
+)
 
 
 @route("GET", "/decisions")
 async def decisions(request: PageRequest) -> PageResponse:
     """Return the page of the newest decisions."""
     decided = await steps(request, _SHOWN_STEPS)
+
+    def shown(rows: Sequence[StepRow], links: HeadLinks) -> Part:
+        return steps_table(rows, visible_rows.host_ids(request), links=links)
+
+    rows = chosen_rows(request, decided, shown, STEP_FIELDS, "decision")
     return await page_in_frame(
         request,
         "Decisions",
         element("h1", "Decisions"),
-        panel(f"The newest {len(decided)}", steps_table(decided, visible_rows.host_ids(request))),
+        element("p", element("a", "Strategies and their settings", href="/strategies"))
+        if request.admin
+        else None,
+        panel(f"The newest {len(decided)}", *rows),
     )
 
 
@@ -130,15 +153,16 @@ async def prices_(request: PageRequest) -> PageResponse:
     """Return the page of prices in the newest periods."""
     rows = await visible_rows.prices(request)
     resources = request.house.world.goods.resources
+    interval_s = request.house.world.rhythm.interval_s
     supplied = any(row.supply is not None for row in rows)
     heads = ("Period", "Start", "Market", *(A_UNIT[name] for name in resources))
     return await page_in_frame(
         request,
         "Prices",
         element("h1", "Prices"),
-        panel("Over time", charts_box(prices_of(rows, resources))),
+        panel("Over time", *price_charts(request, rows, resources), more=range_links(request)),
         panel(
-            "Credits a period",
+            "Credits",
             table(
                 "Prices by period, the newest first",
                 (*heads, "Supply") if supplied else heads,
@@ -147,7 +171,7 @@ async def prices_(request: PageRequest) -> PageResponse:
                         link("periods", row.period, None),
                         moment(row.at_s),
                         row.market,
-                        *(_price(row.prices.get(name), name) for name in resources),
+                        *(_price(row.prices.get(name), name, interval_s) for name in resources),
                         *([row.supply] if supplied else ()),
                     )
                     for row in reversed(rows)
@@ -196,10 +220,11 @@ def _neighbour_links(request: PageRequest) -> Markup:
 
 def _facts(request: PageRequest, past: PastPeriod) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [("Start", moment(past.at_s))]
+    interval_s = request.house.world.rhythm.interval_s
     for market, by_resource in past.prices.items():
         named = f" in market {market}" if len(past.prices) > 1 else ""
         rows += [
-            (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
+            (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name, interval_s))
             for name in request.house.world.goods.resources
         ]
     if past.failure:
@@ -207,5 +232,6 @@ def _facts(request: PageRequest, past: PastPeriod) -> list[tuple[str, Part]]:
     return rows
 
 
-def _price(price: float | None, name: str) -> Part:
-    return NONE if price is None else credits_text(price * PER_UNIT.get(name, 1.0))
+def _price(price: float | None, name: str, interval_s: float) -> Part:
+    hourly = hourly_price(price, name, interval_s)
+    return NONE if hourly is None else credits_text(hourly)

@@ -1,35 +1,36 @@
 """The pages of platforms: the list, and each platform."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from merkatd.base.quantities import duration_text
 from merkatd.service.platforms import PlatformDetails, PlatformSummary, PlatformVm, SeenPlatformVm
 from merkatd.web.base.goals import OVER, of_platform
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.history_panels import over_time, platform_charts, platform_gaps
 from merkatd.web.layout.html import Markup, Part, element, field
 from merkatd.web.layout.page_frame import (
     button,
+    careful_button,
     form,
-    list_page,
     page_in_frame,
-    page_of_rows,
     panel,
 )
+from merkatd.web.layout.row_lists import RowFields, chosen_rows, list_page
 from merkatd.web.layout.widgets import (
     NONE,
+    HeadLinks,
     amount,
     count_text,
     credits_text,
     deadline,
-    duration_text,
     facts,
     link,
     moment,
     table,
     tenant,
 )
-from merkatd.web.pages.history_panels import over_time, platform_charts, platform_gaps
 from merkatd.web.pages.row_tables import progress, verdict
 
 NAMES = ("deadline", "budget", "replenishment", "performance")
@@ -64,14 +65,31 @@ async def platforms(request: PageRequest) -> PageResponse:
     """Return the list of platforms that the visitor may see, including ended ones."""
     rows = sorted(await request.platforms(), key=lambda row: -row.id)
     names = request.now.owner_names
-    shown = partial(_table, names=names, now_s=request.house.world.now())
-    new = element("a", "New platform", href="/platforms/new", class_="action")
-    return await list_page(
-        request, "Platforms", count_text(len(rows), "platform"), rows, shown, new
+    shown = partial(_table, names, request.house.world.now())
+    fields: RowFields[PlatformSummary] = RowFields(
+        text=lambda row: f"{row.name} {row.id} {names.get(row.owner, '')}",
+        orders={
+            "Platform": lambda row: row.name,
+            "Tenant": lambda row: names.get(row.owner),
+            "VMs": lambda row: row.size,
+            "Done": lambda row: row.done,
+            "Deadline": lambda row: row.deadline_s,
+            "Spent": lambda row: row.spent,
+            "Left": lambda row: row.balance,
+        },
+        numbers=("VMs", "Done", "Spent", "Left"),
+        filters={"state": lambda row: row.state},
     )
+    new = element("a", "New platform", href="/platforms/new", class_="action")
+    return await list_page(request, "Platforms", "platform", rows, shown, fields, new)
 
 
-def _table(rows: Sequence[PlatformSummary], names: Mapping[int, str], now_s: float) -> Markup:
+def _table(
+    names: Mapping[int, str],
+    now_s: float,
+    rows: Sequence[PlatformSummary],
+    links: HeadLinks | None = None,
+) -> Markup:
     return table(
         "Platforms",
         ("Platform", "Tenant", "State", "VMs", "Done", "Deadline", "In time?", "Spent", "Left"),
@@ -90,7 +108,12 @@ def _table(rows: Sequence[PlatformSummary], names: Mapping[int, str], now_s: flo
             for row in rows
         ],
         numbers=(3, 7, 8),
-        nothing="There are no platforms.",
+        nothing=[
+            "There are no platforms. ",
+            element("a", "Submit one", href="/platforms/new"),
+            ": it runs VMs until its work is done, for at most its budget.",
+        ],
+        links=links,
     )
 
 
@@ -139,8 +162,10 @@ async def platform_page(
             forms,
             class_="grid",
         ),
-        over_time(platform_charts(request, row), *platform_gaps(request)),
-        panel("VMs", *page_of_rows(request, row.vms, _vms, f"/platforms/{row.id}")),
+        over_time(request, platform_charts(request, row), *platform_gaps(request)),
+        panel(
+            "VMs", *chosen_rows(request, row.vms, _vms, _VM_FIELDS, "VM", f"/platforms/{row.id}")
+        ),
         panel("History", _actions(row)),
     ]
 
@@ -179,12 +204,19 @@ def progress_facts(
         ("Bids", f"{credits_text(row.bids)} a period")
         if row.limit is None
         else ("Limit order", _limit_order(row)),
+        *_declared(row),
         ("Cost at full use", f"{credits_text(row.full_cost)} a period at present prices"),
         (
             "At these prices",
             [_OUTLOOK[row.outlook], f": {row.takes}" if row.takes else ""],
         ),
     ]
+
+
+def _declared(row: PlatformDetails) -> list[tuple[str, Part]]:
+    if row.declares is None:
+        return []
+    return [("Application", [row.declares, f"; {row.declared_state}"])]
 
 
 def _limit_order(row: PlatformDetails) -> str:
@@ -207,11 +239,43 @@ def _orders(request: PageRequest, row: PlatformDetails) -> Markup:
         else button(request, f"{at}/suspend", "Suspend")
     )
     return element(
-        "div", first, button(request, f"{at}/stop", "Stop permanently", "danger"), class_="buttons"
+        "div",
+        first,
+        careful_button(
+            request,
+            f"{at}/stop",
+            "Stop permanently …",
+            f"{count_text(row.size, 'VM')} will end, and the platform can't be resumed.",
+            f"Stop {row.name}",
+        ),
+        class_="buttons",
     )
 
 
-def _vms(rows: Sequence[PlatformVm]) -> Markup:
+def _vm_state(vm: PlatformVm) -> str:
+    return "leaving" if vm.leaving else vm.state
+
+
+def _seen(name: str) -> Callable[[PlatformVm], float | None]:
+    """Return a function that returns this amount of a VM, None if no period has seen it."""
+    return lambda vm: getattr(vm, name) if isinstance(vm, SeenPlatformVm) else None
+
+
+_VM_FIELDS: RowFields[PlatformVm] = RowFields(
+    text=lambda vm: f"VM {vm.vm} {vm.cluster} {vm.state}",
+    orders={
+        "VM": lambda vm: vm.vm,
+        "Cluster": lambda vm: vm.cluster,
+        "Bid for CPU": _seen("bid_cpu"),
+        "Gets": _seen("cpu"),
+        "Memory": _seen("memory"),
+    },
+    numbers=("Bid for CPU", "Gets", "Memory"),
+    filters={"state": _vm_state, "cluster": lambda vm: vm.cluster},
+)
+
+
+def _vms(rows: Sequence[PlatformVm], links: HeadLinks | None = None) -> Markup:
     return table(
         "Its VMs",
         ("VM", "Cluster", "State", "Bid for CPU", "Gets", "Memory"),
@@ -219,13 +283,14 @@ def _vms(rows: Sequence[PlatformVm]) -> Markup:
             (
                 link("vms", vm.vm, f"VM {vm.vm}"),
                 vm.cluster,
-                "leaving" if vm.leaving else vm.state,
+                _vm_state(vm),
                 *_gets(vm),
             )
             for vm in rows
         ],
         numbers=(3, 4, 5),
-        nothing="It has no VMs at present.",
+        nothing="It has no VMs at present; its state above says what it waits for.",
+        links=links,
     )
 
 

@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import BIDDING, Floats
-from merkatd.cluster.columns import is_one_of
+from merkatd.base.quantities import duration_text
+from merkatd.cluster import Floats
 from merkatd.service.account_rows import TenantStanding
 from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.goals import Goal, of_platform
 from merkatd.web.base.routes import PageRequest
 from merkatd.web.layout.html import Markup, Part, element
+from merkatd.web.layout.row_lists import RowFields
 from merkatd.web.layout.widgets import (
     COLOURS,
     NONE,
+    HeadLinks,
     amount,
     bar,
     credits_text,
     deadline,
-    duration_text,
     link,
     percent,
     swatch,
@@ -66,7 +67,11 @@ def goals_table(goals: Sequence[Goal], names: Mapping[int, str], now_s: float) -
             )
             for goal in goals
         ],
-        nothing="There are no deadlines.",
+        nothing=[
+            "There are no deadlines. ",
+            element("a", "Submit a platform", href="/platforms/new"),
+            " with one, and its progress is shown here.",
+        ],
     )
 
 
@@ -150,7 +155,7 @@ class _Share:
 def _shares(view: PeriodView) -> dict[int, _Share]:
     """Return the sums by owner, of running and pending VMs."""
     vms, gets = view.snapshot.vms, view.given()
-    there = is_one_of(vms.state, BIDDING)
+    there = vms.bidding
     owners, at = np.unique(vms.owner[there], return_inverse=True)
     cpu, memory = (view.snapshot.resources.index(name) for name in ("cpu", "memory"))
     columns = (
@@ -167,7 +172,22 @@ def _shares(view: PeriodView) -> dict[int, _Share]:
     }
 
 
-def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+TENANT_FIELDS: RowFields[Mapping[str, Any]] = RowFields(
+    text=lambda row: f"{row['name']} {row['owner']}",
+    orders={
+        "Tenant": lambda row: row["name"],
+        "VMs": lambda row: row["vms"],
+        "Bids": lambda row: row["bid"],
+        "Gets": lambda row: row["cpu"],
+        "Pays": lambda row: row["cost"],
+        "Left": lambda row: row["balance"],
+        "Lasts": lambda row: row["lasts_s"],
+    },
+    numbers=("VMs", "Bids", "Gets", "Pays", "Left"),
+)
+
+
+def tenants_table(rows: Sequence[Mapping[str, Any]], links: HeadLinks | None = None) -> Markup:
     """Return a table of tenants."""
     return table(
         "Tenants: their bids, shares, costs and balances",
@@ -186,7 +206,8 @@ def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
             for row in rows
         ],
         numbers=(1, 2, 3, 5, 6, 7),
-        nothing="There are no tenants yet.",
+        nothing="There are no tenants yet. Each user of OpenNebula becomes one with its first VM.",
+        links=links,
     )
 
 
@@ -196,7 +217,48 @@ def _lasts(lasts_s: float | None) -> Part:
     return duration_text(lasts_s) if lasts_s < _LONG_S else "unlimited"
 
 
-def vms_table(view: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
+NO_VMS: Part = [
+    "There are no VMs. Create one in OpenNebula, for example with `onevm create`, or ",
+    element("a", "submit a platform", href="/platforms/new"),
+    ", which creates its own.",
+]
+
+
+def vm_fields(view: PeriodView) -> RowFields[int]:
+    """Return what a visitor can search, filter and order in a table of VMs, by row."""
+    vms, names = view.snapshot.vms, view.owner_names
+    ids, owners, markets = vms.id.tolist(), vms.owner.tolist(), vms.market.tolist()
+    cpu, memory = (view.snapshot.resources.index(name) for name in ("cpu", "memory"))
+    market_names = view.snapshot.markets.name
+    given = view.given()
+    return RowFields(
+        text=lambda row: " ".join(
+            (vms.name[row], f"VM {ids[row]}", names.get(owners[row], ""), view.host_name(row) or "")
+        ),
+        orders={
+            "VM": lambda row: vms.name[row],
+            "Tenant": lambda row: names.get(owners[row]),
+            "State": lambda row: view.states[row],
+            "Host": view.host_name,
+            "Bid for CPU": lambda row: float(vms.bid[row, cpu]),
+            "Gets": lambda row: float(given[row, cpu]),
+            "Memory": lambda row: float(given[row, memory]),
+            "Pays": lambda row: float(view.cost[row].sum()),
+        },
+        numbers=("Bid for CPU", "Gets", "Memory", "Pays"),
+        filters={
+            "state": lambda row: view.states[row].lower(),
+            "market": lambda row: market_names[markets[row]],
+        },
+    )
+
+
+def vms_table(
+    view: PeriodView,
+    hosts: Mapping[str, int],
+    rows: Sequence[int],
+    links: HeadLinks | None = None,
+) -> Markup:
     """Return a table of the VMs in these rows; `hosts` are the ids of hosts with a page."""
     gets = view.given()
     return table(
@@ -214,7 +276,8 @@ def vms_table(view: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) -
         ),
         [_row(view, row, gets, hosts) for row in rows],
         numbers=(4, 5, 6, 7),
-        nothing="There are no VMs.",
+        nothing=NO_VMS,
+        links=links,
     )
 
 

@@ -8,16 +8,19 @@ from merkatd.currency.statement import Statement
 from merkatd.service.account_rows import ApplicationBudget, TenantStanding
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.history_panels import over_time, tenant_charts
 from merkatd.web.layout.html import Markup, Part, element
-from merkatd.web.layout.page_frame import list_page, page_in_frame, page_of_rows, panel
-from merkatd.web.layout.widgets import count_text, credits_text, facts, swatch, table
+from merkatd.web.layout.page_frame import page_in_frame, panel
+from merkatd.web.layout.row_lists import chosen_rows, list_page
+from merkatd.web.layout.widgets import credits_text, facts, swatch, table
 from merkatd.web.pages import visible_rows
-from merkatd.web.pages.history_panels import over_time, tenant_charts
 from merkatd.web.pages.row_tables import (
+    TENANT_FIELDS,
     goals_of,
     goals_table,
     tenant_rows,
     tenants_table,
+    vm_fields,
     vms_table,
 )
 
@@ -26,7 +29,7 @@ from merkatd.web.pages.row_tables import (
 async def tenants(request: PageRequest) -> PageResponse:
     """Return the list of tenants that the visitor may see."""
     rows = await tenant_rows(request)
-    return await list_page(request, "Tenants", count_text(len(rows), "tenant"), rows, tenants_table)
+    return await list_page(request, "Tenants", "tenant", rows, tenants_table, TENANT_FIELDS)
 
 
 @route("GET", "/tenants/{}")
@@ -55,12 +58,18 @@ async def tenant(request: PageRequest) -> PageResponse:
             panel("This month", _movements(statement)),
             class_="grid",
         ),
-        over_time(await tenant_charts(request)),
+        over_time(request, await tenant_charts(request)),
         panel("Deadlines", goals_table(goals, {request.id: name}, now_s)),
         panel("Budgets", _budgets(budgets)),
         panel(
             "VMs",
-            *page_of_rows(request, vms, partial(vms_table, now, visible_rows.host_ids(request))),
+            *chosen_rows(
+                request,
+                vms,
+                partial(vms_table, now, visible_rows.host_ids(request)),
+                vm_fields(now),
+                "VM",
+            ),
         ),
     )
 
@@ -104,5 +113,9 @@ def _budgets(budgets: Sequence[ApplicationBudget]) -> Markup:
             for row in budgets
         ],
         numbers=(1, 2, 3),
-        nothing="No application has a budget of its own.",
+        nothing=[
+            "No application has a budget of its own. A ",
+            element("a", "platform", href="/platforms/new"),
+            " gets one when it is submitted.",
+        ],
     )

@@ -15,22 +15,24 @@ from merkatd.service.market.explanations import ExplainedVm
 from merkatd.service.market.listings import host_state
 from merkatd.service.market.prices import PastPriceRow
 from merkatd.service.market.step_history import StepQuery, StepRow
+from merkatd.web.base.long_memory import RANGES
 from merkatd.web.base.routes import PageRequest
 
 
 def host_bars(
     view: PeriodView, drained: AbstractSet[int], owner: int | None, most: int
 ) -> list[dict[str, Any]]:
-    """Return up to `most` hosts with their VMs; with an owner, only its VMs and their hosts.
+    """Return the first hosts with their VMs, together up to `most` hosts and VMs, at least a host.
 
-    A VM is [id, name, owner, part of the host's CPU, part of its memory]. On each host, VMs are
-    sorted by owner.
+    With an owner, return only its VMs and their hosts. A VM is [id, name, owner, part of the host's
+    CPU, part of its memory]. On each host, VMs are sorted by owner.
     """
     table, vms = view.snapshot.hosts, view.snapshot.vms
     rows = np.flatnonzero(view.host != NO_HOST) if owner is None else own_vm_rows(view, owner)
     rows = rows[view.host[rows] != NO_HOST]
     hosts = np.arange(len(table)) if owner is None else np.unique(view.host[rows])
-    hosts = hosts[:most]
+    there = np.bincount(view.host[rows], minlength=len(table))[hosts]
+    hosts = hosts[: max(int(np.searchsorted(np.cumsum(there + 1), most, side="right")), 1)]
     rows = rows[is_one_of(view.host[rows], hosts)]
     rows = rows[np.lexsort((vms.id[rows], vms.owner[rows], view.host[rows]))]
     ends = np.searchsorted(view.host[rows], hosts, side="right").tolist()
@@ -46,6 +48,10 @@ def host_bars(
     ]
 
 
+_LONGEST_NAME = 40
+"""The longest part of a VM's name in the bars, in characters."""
+
+
 def _drawn(view: PeriodView, rows: Ints) -> list[list[Any]]:
     """Return the VMs in these rows, for `host_bars`."""
     vms = view.snapshot.vms
@@ -53,7 +59,7 @@ def _drawn(view: PeriodView, rows: Ints) -> list[list[Any]]:
     parts = np.round(view.given()[rows] / capacity, 4)
     columns = (
         vms.id[rows].tolist(),
-        [vms.name[row] for row in rows.tolist()],
+        [vms.name[row][:_LONGEST_NAME] for row in rows.tolist()],
         vms.owner[rows].tolist(),
         parts[:, view.snapshot.resources.index("cpu")].tolist(),
         parts[:, view.snapshot.resources.index("memory")].tolist(),
@@ -72,10 +78,17 @@ def vms(request: PageRequest, which: Bools | None = None) -> list[int]:
 
 
 async def prices(request: PageRequest) -> list[PastPriceRow]:
-    """Return the prices of the newest periods, without a period that has not ended."""
-    rows: list[PastPriceRow] = await request.read(
-        ("prices", PRICED), lambda: request.house.prices.history(PRICED), []
-    )
+    """Return the prices of the newest periods, or of the range that the visitor chose.
+
+    A period that has not ended is left out.
+    """
+    there, range_ = request.house.prices, RANGES.get(request.range)
+    if range_ is None:
+        read = partial(there.history, PRICED)
+    else:
+        read = partial(there.spaced, request.period, range_.span_s, range_.slot_s)
+    key = ("prices", "" if range_ is None else range_.name)
+    rows: list[PastPriceRow] = await request.read(key, read, [])
     return [row for row in rows if row.period <= request.period]
 
 

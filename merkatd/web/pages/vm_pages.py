@@ -16,6 +16,7 @@ from merkatd.service.market.quotes import ExistingVm, QuotedVm
 from merkatd.web.base.charts import NAMES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, fields, route
+from merkatd.web.layout.history_panels import over_time, vm_charts, vm_gaps
 from merkatd.web.layout.html import (
     NOTHING,
     Markup,
@@ -27,12 +28,12 @@ from merkatd.web.layout.html import (
     input_text,
     numbers,
 )
-from merkatd.web.layout.page_frame import form, list_page, page_in_frame, panel
+from merkatd.web.layout.page_frame import form, page_in_frame, panel
+from merkatd.web.layout.row_lists import list_page
 from merkatd.web.layout.widgets import (
     NONE,
     amount,
     bar,
-    count_text,
     credits_text,
     facts,
     link,
@@ -41,8 +42,7 @@ from merkatd.web.layout.widgets import (
     tenant,
 )
 from merkatd.web.pages import visible_rows
-from merkatd.web.pages.history_panels import over_time, vm_charts, vm_gaps
-from merkatd.web.pages.row_tables import vms_table
+from merkatd.web.pages.row_tables import vm_fields, vms_table
 from merkatd.web.pages.visible_rows import steps_of_vm
 
 _LESS = 0.995
@@ -110,7 +110,7 @@ async def vms(request: PageRequest) -> PageResponse:
     """Return the list of VMs, a hundred per page."""
     rows, now = visible_rows.vms(request), request.now
     shown = partial(vms_table, now, visible_rows.host_ids(request))
-    return await list_page(request, "VMs", count_text(len(rows), "VM"), rows, shown)
+    return await list_page(request, "VMs", "VM", rows, shown, vm_fields(now))
 
 
 @route("GET", "/vms/{}")
@@ -149,7 +149,11 @@ async def bid_(request: PageRequest) -> PageResponse:
     except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(request, await visible_rows.explained(request), values, wrong)
-    return redirect(f"/vms/{request.id}")
+    what = " and ".join(
+        f"{credits_text(value)} credits a period for {name.replace('cpu', 'CPU')}"
+        for name, value in bid.items()
+    )
+    return redirect(f"/vms/{request.id}", f"VM {request.id} bids {what} from the next period on.")
 
 
 def _bid(values: Mapping[str, str]) -> dict[str, float]:
@@ -172,7 +176,7 @@ async def _gone(request: PageRequest, refusal: UnknownObjectError) -> PageRespon
         f"VM {request.id}",
         element("h1", f"VM {request.id}"),
         element("p", "This VM no longer exists.", class_="lead"),
-        None if owner is None else over_time(vm_charts(request, owner), *vm_gaps(request)),
+        None if owner is None else over_time(request, vm_charts(request, owner), *vm_gaps(request)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
     )
 
@@ -208,7 +212,7 @@ async def _shown(
             else NOTHING,
             class_="grid",
         ),
-        over_time(vm_charts(request, _owner(explained)), *vm_gaps(request)),
+        over_time(request, vm_charts(request, _owner(explained)), *vm_gaps(request)),
         panel("Decisions", steps_table(decided, hosts)),
         status=status,
     )

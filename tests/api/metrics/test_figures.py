@@ -231,7 +231,7 @@ def test_a_crowded_host_is_unfair() -> None:
     """The manual's cloud has two VMs to migrate: afterwards all of its metrics are better."""
     before = loads((ROOT / "docs/example.json").read_text())
     entry = strategy_named("tabu")
-    decided = entry.decide(before, entry.settings)
+    decided = entry.decide(before, entry.defaults)
     steps = decided.plan.of(Migrate)
     host = before.vms.host.copy()
     for step in steps:

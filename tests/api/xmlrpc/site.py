@@ -35,7 +35,7 @@ speed = 20.0
 starting_credits = {credits_:.1f}
 [api]
 call = "1s"
-idle = "5s"
+idle = "{idle}"
 user_calls = 100000.0
 user_orders = 100000.0
 address_calls = 100000.0
@@ -54,12 +54,14 @@ def until(met: Callable[[], object], what: str) -> None:
 class Site:
     """One daemon; VM 0 belongs to Ann, VM 1 to Bob."""
 
-    def __init__(self, folder: Path, more: str = "", credits_: float = 1e6) -> None:
+    def __init__(
+        self, folder: Path, more: str = "", credits_: float = 1e6, *, idle: str = "5s"
+    ) -> None:
         """Start the daemon; the default credits outlast any test, so new VMs are allowed."""
         self.folder = folder
         self.state = folder / "state"
         config = folder / "merkatd.toml"
-        config.write_text(_CONFIG.format(folder=folder, more=more, credits_=credits_))
+        config.write_text(_CONFIG.format(folder=folder, more=more, credits_=credits_, idle=idle))
         self.log = folder / "log"
         self.program = Program(self.log, "run", "--config", str(config), main=cli.main)
         try:
@@ -137,6 +139,17 @@ class Site:
         endpoint = (self.state / "one_xmlrpc").read_text().strip()
         with xmlrpc.client.ServerProxy(endpoint) as proxy:
             return self._result(getattr(proxy, method)(session, *arguments))
+
+    def terminate(self, session: str, vm: int) -> None:
+        """Terminate a VM; OpenNebula refuses that while it boots."""
+        endpoint = (self.state / "one_xmlrpc").read_text().strip()
+
+        def accepted() -> bool:
+            with xmlrpc.client.ServerProxy(endpoint) as proxy:
+                answer: Any = proxy.one.vm.action(session, "terminate-hard", vm)
+            return answer[0] is True
+
+        until(accepted, f"the end of VM {vm}")
 
     def kept(self) -> str:
         """Return a hash of all rows in the database."""

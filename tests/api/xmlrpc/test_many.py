@@ -28,7 +28,8 @@ EACH = 20
 
 def test_fifty_clients_overdraw_no_account(tmp_path: Path) -> None:
     """Bids, budgets and quotes at once; what was refused is refused in words."""
-    made = Site(tmp_path, credits_=CREDITS)
+    # Fifty threads can leave a connection without a call for longer than 5 s.
+    made = Site(tmp_path, credits_=CREDITS, idle="60s")
     engine = make_engine(f"sqlite:///{made.state / 'merkat.db'}")
     try:
         owned: dict[str, list[int]] = {ANN: [], BOB: []}

@@ -251,7 +251,7 @@ class TestPatience:
         platform.periods(3, 1_000.0, done=10.0)
         platform.read(OrderStatus(limit=12.5, runs=True, cost=3.25), 4)
         text = platform.requests(ProgressReport)[-1].text
-        assert text.endswith("; runs for at most 12.5 credits per period, pays 3.25")
+        assert text.endswith("; runs for at most 12.5 credits a period, pays 3.25")
 
 
 def test_a_vm_whose_bid_was_withdrawn_bids_again() -> None:

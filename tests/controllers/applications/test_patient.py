@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.platforms.platform_views import PlatformDetails, platform_view
 from merkatd.protocol.platform_messages import News, ProgressReport, SetBids, SetLimit
 from merkatd.scheduler.base.settings import MarketRules
@@ -58,7 +58,7 @@ def test_two_platforms_that_fit_run_at_full_speed(site: Live) -> None:
     assert higher.height > lower.height > 1.0
     report = site.requests(first, ProgressReport)[-1].text
     assert "runs for at most" in report
-    assert report.endswith("credits per period, pays 0.4048")
+    assert report.endswith("credits a period, pays 0.4048")
 
 
 def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Live) -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.protocol.platform_messages import SuspendPlatform
 from merkatd.scheduler.base.settings import MarketRules
 from tests.controllers.applications.live import VM, Live

@@ -13,6 +13,7 @@ from merkatd.opennebula.preflight.advice import (
     ClusterFacts,
     Finding,
     Level,
+    MarketNeed,
     ServerFacts,
     findings,
     release,
@@ -79,17 +80,7 @@ def test_from_7_on_both_modes_work() -> None:
         (NEW, DRIVER, "no VM is ever migrated"),
         (replace(OLD, clusters=()), DAEMON, "no host can be seen"),
         (replace(OLD, raft_state=2), DAEMON, "does not lead its zone"),
-        (
-            OLD,
-            replace(DAEMON, markets={"a": frozenset({3}), "b": None}),
-            "cluster 3 does not exist",
-        ),
-        (
-            OLD,
-            replace(DAEMON, markets={"a": frozenset({"x"}), "b": None}),
-            "cluster x does not exist",
-        ),
-        (OLD, replace(DAEMON, markets={"a": frozenset({3})}), "is outside every market"),
+        (OLD, replace(DAEMON, markets={"a": frozenset[int | str]()}), "is outside every market"),
     ],
 )
 def test_problems_are_warnings(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
@@ -111,11 +102,62 @@ def test_two_markets_on_one_cluster_are_an_error() -> None:
     assert "belongs to the markets a, b" in texts_of(OLD, wish, Level.ERROR)[0]
 
 
+@pytest.mark.parametrize("missing", [3, "x"])
+def test_a_market_of_a_missing_cluster_is_an_error(missing: int | str) -> None:
+    """Its VMs would never get a host; the error lists the clusters that exist."""
+    wish = replace(DAEMON, markets={"a": frozenset({missing}), "b": None})
+    (error,) = texts_of(OLD, wish, Level.ERROR)
+    assert f"market a: cluster {missing} does not exist" in error
+    assert error.endswith("the clusters are 0 (default)")
+
+
 def test_simulated_hosts_of_a_real_server_are_an_error() -> None:
     """No period could read them."""
     wish = replace(DAEMON, simulated_hosts=True)
     assert "hypervisor.kind must not be embedded" in texts_of(OLD, wish, Level.ERROR)[0]
     assert texts_of(replace(OLD, embedded=True), wish, Level.ERROR) == []
+
+
+DOMAINS = frozenset({"MERKAT_POWER_DOMAIN", "MERKAT_NETWORK_DOMAIN"})
+NEEDY = MarketNeed(market="gold", strategy="spread", part="domains", attributes=DOMAINS)
+PLAIN = ClusterFacts(id=1, name="gold", hosts=2, attributes=frozenset({"NOTE"}))
+DESCRIBED = replace(CLUSTER, attributes=frozenset({"MERKAT_POWER_DOMAIN"}))
+
+
+@pytest.mark.parametrize("ones", [frozenset({"gold"}), frozenset({1}), None])
+def test_needs_are_judged_by_the_clusters_of_a_market(ones: frozenset[int | str] | None) -> None:
+    """Hosts of other markets do not count, and a market without hosts lacks nothing."""
+    other = frozenset[int | str]({0}) if ones is None else None
+    wish = AdviceInput(driver_mode=False, markets={"default": other, "gold": ones}, needs=(NEEDY,))
+    facts = replace(OLD, clusters=(DESCRIBED, PLAIN))
+    assert texts_of(facts, wish, Level.ERROR) == [
+        (
+            "market gold: strategy spread needs domains, so a host of the market must have"
+            " MERKAT_NETWORK_DOMAIN or MERKAT_POWER_DOMAIN (none has)"
+        )
+    ]
+    for cluster in (replace(PLAIN, hosts=0), replace(PLAIN, attributes=DESCRIBED.attributes)):
+        facts = replace(OLD, clusters=(CLUSTER, cluster))
+        assert texts_of(facts, wish, Level.ERROR) == []
+    also = replace(wish, needs=(replace(NEEDY, market="default"),))
+    facts = replace(OLD, clusters=(DESCRIBED, PLAIN))
+    assert texts_of(facts, also, Level.ERROR) == []
+
+
+def test_attributes_of_hosts_and_clusters_are_read() -> None:
+    """A host has the attributes of its cluster; empty ones are missing."""
+    bench = Bench(hosts=2)
+    cluster = bench.ok("one.cluster.allocate", "gold")
+    bench.ok("one.cluster.addhost", cluster, 1)
+    bench.ok("one.host.update", 0, 'MERKAT_POWER_DOMAIN="a"', 0)
+    bench.ok("one.host.update", 1, 'MERKAT_POWER_DOMAIN=""', 0)
+    bench.ok("one.cluster.update", cluster, 'MERKAT_NETWORK_DOMAIN="b"', 1)
+    facts = inquire(call_as(bench, ADMIN))
+    assert {each.name: DOMAINS & each.attributes for each in facts.clusters} == {
+        "default": {"MERKAT_POWER_DOMAIN"},
+        "gold": {"MERKAT_NETWORK_DOMAIN"},
+    }
+    bench.cloud.close()
 
 
 def test_versions_are_compared_by_two_numbers() -> None:

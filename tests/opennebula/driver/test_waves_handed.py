@@ -12,8 +12,8 @@ from merkatd.database.scheduler.plan_store import PlanState
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
+from merkatd.placement.changes.migration_waves import of_market
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.scheduler.phases.migration_waves import of_market
 from tests.clouds import flavoured
 from tests.opennebula.driver.oned import RUNNING, Oned
 from tests.scheduler.test_waves import SEEDS, check_no_harm, crowd

@@ -1,12 +1,14 @@
 """Deadlines in containers: best effort slows down; a deadline is met and costs credits."""
 
+import os
 import statistics
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from tests.real.applications.application import OVER, WORK, Run, made, step_s
+from tests.real.applications.application import MOST_S, OVER, WORK, Run, made, step_s
 from tests.real.applications.site import Containers, containers, heat, say
 from tests.real.host import RealHost, until
 
@@ -63,33 +65,63 @@ def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
 ) -> None:
     """Figures 7 and 8: the same work at the same time, beside best-effort VMs.
 
-    Most credits go in the first periods, in which bids double until each pace is known, and these
-    sums differ from run to run. So the bids are compared once all platforms are on track.
+    Controllers plan to end about 5 % before their deadlines. A machine that stands still for longer
+    makes them late, and no bid could help. So late platforms get a second attempt, beside the time
+    that this machine lost meanwhile. The bids have none.
     """
     for _ in range(CROWD):
         site.burning(BID, vcpus=1)
+    late = _late(site, steps, "")
+    if late:
+        say("\n".join(["late at first:", *late]))
+        late = _late(site, steps, "-again")
+    assert not late, "\n".join(late)
+
+
+def _late(site: Containers, steps: int, attempt: str) -> list[str]:
+    """Run three platforms at the same time; return a description of each that was late.
+
+    Most credits go in the first periods, in which bids double until each pace is known, and these
+    sums differ from run to run. So the bids are compared once all platforms are on track.
+    """
+    lost_before_s = _lost_s()
     runs = {
-        deadline_s: Run(site, name, steps * 11 // 20, deadline_s, processes=2)
+        deadline_s: Run(site, name + attempt, steps * 11 // 20, deadline_s, processes=2)
         for name, deadline_s in (("ann", 60.0), ("bob", 100.0), ("cid", 150.0))
     }
     for run in runs.values():
-        run.until(lambda: "On track" in run.shown(), "it is on track")  # noqa: B023
-    tight, medium, relaxed = runs.values()
+        until(
+            lambda: run.state in OVER or "On track" in run.shown(),  # noqa: B023
+            "a platform is on track",
+            patience_s=MOST_S,
+        )
+    tight = runs[60.0]
     bids = []
     while tight.state not in OVER:
         bids.append([run.bid for run in runs.values()])
         site.after_periods(1)
-    for run in runs.values():
-        assert run.finished() == "done", run.description()
+    late = [
+        f"{run.description()}\nthe machine lost {_lost_s() - lost_before_s:.1f} s meanwhile"
+        for run in runs.values()
+        if run.finished() != "done" or run.missed_s() >= 0
+    ]
+    if late:
+        return late
     typical = [statistics.median(column) for column in zip(*bids[:-1], strict=True)]
     for (deadline_s, run), bid in zip(runs.items(), typical, strict=True):
         say(
             f"{deadline_s:g} s: {bid:.3g} credits a period of {len(bids)}, {run.spent:.3g} in all,"
             f" {-run.missed_s():.1f} s early"
         )
-    assert all(run.missed_s() < 0 for run in (tight, medium, relaxed))
     assert typical == sorted(typical, reverse=True)
     assert typical[0] > 1.1 * typical[-1]
+    return []
+
+
+def _lost_s() -> float:
+    """Return the seconds in which cores waited for the disk, or belonged to other machines."""
+    *_, waits, _, _, stolen, _, _ = Path("/proc/stat").read_text().split(maxsplit=11)[:11]
+    return (int(waits) + int(stolen)) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_deadline_that_is_brought_forward_is_met(site: Containers, steps: int) -> None:

@@ -53,7 +53,13 @@ def _quote_platform(chromium: Chromium, _: Shown) -> None:
 
 
 def _wrong_template(chromium: Chromium, _: Shown) -> None:
-    chromium.fill("#template", 'name = "weather"\n[controller]\nkind = "sunshine"\n')
+    chromium.fill("#field-template", 'name = "weather"\n[controller]\nkind = "sunshine"\n')
+    chromium.click(_FORM)
+
+
+def _wrong_platform(chromium: Chromium, _: Shown) -> None:
+    chromium.fill("#field-name", "two words")
+    chromium.fill("#field-credits", "much")
     chromium.click(_FORM)
 
 
@@ -71,7 +77,7 @@ def _sign_in_wrongly(chromium: Chromium, _: Shown) -> None:
 
 def choose_mode(chromium: Chromium, shown: Shown, mode: str) -> None:
     """Set the mode of the daemon; as an administrator."""
-    chromium.go(f"{shown.address}orders")
+    chromium.go(f"{shown.address}daemon")
     chromium.run(f"document.querySelector('input[value={mode}]').checked = true")
     chromium.click(_FORM)
 
@@ -89,7 +95,18 @@ def drain_a_host(chromium: Chromium, shown: Shown) -> None:
     chromium.go(shown.address)
     chromium.there(".vmbar", "bars")
     chromium.go(chromium.run("document.querySelector('.hostrow:has(.vmbar) .hostname').href"))
-    chromium.click("button.danger")
+    confirm(chromium, "/drain")
+
+
+def confirm(chromium: Chromium, end: str) -> None:
+    """Open the order whose address ends so, check that its effect is shown, and give it."""
+    form = f"form[action$='{end}']"
+    chromium.there(f"details {form}", f"the form {end}")
+    shown = f'document.querySelector("{form} button").checkVisibility()'
+    assert not chromium.run(shown), end
+    chromium.run(f'document.querySelector("details:has({form}) summary").click()')
+    chromium.until(shown, f"the button of {end}")
+    chromium.click(f"{form} button")
 
 
 def _go_on(chromium: Chromium, shown: Shown) -> None:
@@ -107,6 +124,8 @@ def use_all_hosts(chromium: Chromium, shown: Shown) -> None:
 
 
 SCREENS = (
+    # First, while the platform still runs.
+    Screen("change-quote", "platforms/{platform}", _quote_change, login=TENANT),
     Screen("sign-in", "sign-in", login=None),
     Screen("sign-in-wrong", "sign-in", _sign_in_wrongly, login=None),
     Screen("overview", ""),
@@ -121,15 +140,19 @@ SCREENS = (
     Screen("prices", "prices"),
     Screen("decisions", "decisions"),
     Screen("period", "periods/3"),
-    Screen("orders", "orders"),
+    Screen("daemon", "daemon"),
     Screen("nothing", "nowhere"),
     Screen("own-overview", "", login=TENANT),
     Screen("bid-quote", "vms/{vm}", _quote_bid, login=TENANT),
     Screen("bid-wrong", "vms/{vm}", _wrong_bid, login=TENANT),
     Screen("new-platform", "platforms/new", login=TENANT),
     Screen("new-platform-quote", "platforms/new", _quote_platform, login=TENANT),
-    Screen("new-platform-wrong", "platforms/new", _wrong_template, login=TENANT),
-    Screen("change-quote", "platforms/{platform}", _quote_change, login=TENANT),
+    Screen("new-platform-wrong", "platforms/new", _wrong_platform, login=TENANT),
+    Screen("new-template", "platforms/new?view=toml", login=TENANT),
+    Screen("new-template-wrong", "platforms/new?view=toml", _wrong_template, login=TENANT),
+    Screen("limit-orders", "limit-orders", login=TENANT),
+    Screen("vms-sorted", "vms?q=a&sort=-pays"),
+    Screen("prices-day", "prices?range=day"),
     Screen("plan", "plan", _await_plan, _go_on),
 )
 

@@ -23,7 +23,7 @@ from merkatd.embedded.model.settings import Delays, HostSize
 from merkatd.embedded.model.vm_states import Lcm, OneVmState
 from merkatd.market.price import PriceRule
 from merkatd.opennebula.hook_events import is_reason_to_observe
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.rules.lifecycle_events import ENDS
 from merkatd.protocol.bus_messages import Measured, Remember, Stored

@@ -7,18 +7,24 @@ from merkatd.api.xmlrpc.methods import (
     daemon_methods,
     group_methods,
     limit_order_methods,
+    listing_methods,
     market_methods,
     money_methods,
     platform_methods,
+    report_methods,
+    vm_methods,
 )
 
 _HOLD_METHODS = (
     daemon_methods,
     group_methods,
     limit_order_methods,
+    listing_methods,
     market_methods,
     money_methods,
     platform_methods,
+    report_methods,
+    vm_methods,
 )
 
 METHODS: Mapping[str, method_table.Method] = method_table.METHODS

@@ -55,6 +55,7 @@ _STEPS = {
             "period": "The number of the latest ended period, if any.",
             "at_s": "The time of that period, in seconds since the epoch.",
             "interval_s": "The length of a period in seconds.",
+            "now_s": "The cloud's time, in seconds since the epoch.",
         },
     ),
     example="",
@@ -62,7 +63,7 @@ _STEPS = {
 async def daemon_info(services: DaemonServices, _caller: Caller) -> Any:
     """Return whether the daemon is active, and which of its decisions it executes."""
     state = services.daemon.state()
-    names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
+    names = ("mode", "paused", "standby", "period", "at_s", "interval_s", "now_s")
     return {name: getattr(state, name) for name in names}
 
 

@@ -149,6 +149,7 @@ async def quote_bid(
         " its bid.",
     ),
     _SIZE,
+    Parameter("bid", "struct", "The bids for other resources, as in `merkat.quote.bid`.", {}),
     returns=struct("The smallest bids that get the amounts now, and their cost.", _ABOUT, _QUOTED),
     example='vm, {"cpu": 150.0}',
 )
@@ -158,10 +159,12 @@ async def quote_want(
     vm: int,
     wanted: Mapping[str, Any],
     size: Mapping[str, Any],
+    bid: Mapping[str, Any],
 ) -> Any:
     """Return the bids for wanted amounts, with all other bids unchanged."""
     _only("wanted", wanted, services.world.goods.resources)
-    return await _quoted(services, caller, vm, size, {}, wanted)
+    _only("bid", bid, services.world.goods.resources)
+    return await _quoted(services, caller, vm, size, bid, wanted)
 
 
 @method(

@@ -7,8 +7,12 @@ from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, str
 from merkatd.base.quantities import quoted_value
 from merkatd.currency import MICRO, MOST_CREDITS, micro
 from merkatd.currency.credits import Month, parse_month
-from merkatd.currency.statement import Statement
-from merkatd.service.account_rows import ApplicationBudget, TenantStanding, further_goods
+from merkatd.service.account_rows import (
+    ApplicationBudget,
+    TenantStanding,
+    TenantStatement,
+    further_goods,
+)
 from merkatd.service.base.arguments import number
 from merkatd.service.base.callers import Caller, require_tenant
 from merkatd.service.base.errors import InvalidRequestError
@@ -114,12 +118,15 @@ async def budget_set(
         {
             "id": "The tenant's id.",
             "name": "The tenant's name, if known.",
+            "group": "The id of its primary group, if known.",
+            "group_name": "The name of its primary group, if known.",
             "month": "The month, from midnight to midnight UTC.",
             "opening": "The balance of the tenant and its applications at the start of the month.",
             "closing": "The balance at the end of the month, or now.",
             "charged": "The cost of all its VMs.",
             "missing": "The cost that could not be paid then, and became the tenant's debt.",
             "debt": "The tenant's present debt.",
+            "difference": "The amount that the statement can't explain; always 0.",
             "movements": "A struct with the income by kind; expenses are negative.",
             "vms": "A struct for each VM and payer:",
         },
@@ -149,7 +156,7 @@ async def statement_info(services: DaemonServices, caller: Caller, tenant: int, 
 
     async def read() -> Any:
         statement = await services.accounts.statement(caller, owner, wanted)
-        return await services.world.executor.run(lambda: _statement(statement.month))
+        return await services.world.executor.run(lambda: _statement(statement))
 
     return await services.long_reads.run(caller.identity.uid, read)
 
@@ -177,16 +184,20 @@ def _documented(
     return {name: getattr(value, name) for name in names}
 
 
-def _statement(statement: Statement) -> dict[str, Any]:
+def _statement(whole: TenantStatement) -> dict[str, Any]:
+    statement = whole.month
     return {
         "id": statement.owner,
         "name": statement.name,
+        "group": statement.group,
+        "group_name": whole.group_name,
         "month": str(statement.month),
         "opening": statement.opening / MICRO,
         "closing": statement.closing / MICRO,
         "charged": statement.charged / MICRO,
         "missing": statement.missing / MICRO,
         "debt": statement.debt / MICRO,
+        "difference": statement.difference / MICRO,
         "movements": {kind: amount / MICRO for kind, amount in statement.movements.items()},
         "vms": [
             {

@@ -60,6 +60,9 @@ _LONG = _SHORT | {
     "order_cost": "The cost of a period of its limit order, 0 while it waits.",
     "limit_to_start": "The least limit with which its order would run now, if hosts have room for"
     " its VMs; left out if it runs, or if no limit is enough.",
+    "declares": "What its template declares of its application, in short, and from how many earlier"
+    " runs the stages of a job come; left out if it declares nothing.",
+    "declared_state": "The state of the declared application in the latest period.",
     "outlook": "The decision at these prices if it were to start now: start, wait or cancel.",
     "takes": "The reason not to start now, and the condition for a start; empty if it would start.",
     "vms": "Its VMs, each a struct:",

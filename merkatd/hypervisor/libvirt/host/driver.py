@@ -46,6 +46,9 @@ class GuestDriver(Protocol):
     def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
         """Return the memory limit that the host enforces; None if the survey shows it."""
 
+    def measure(self, host: HostConnection, guest: Guest) -> None:
+        """Start to measure the rate at which the guest writes to its memory, where possible."""
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Convert a limit step to the host's names and units."""
 

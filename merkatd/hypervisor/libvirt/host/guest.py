@@ -148,6 +148,10 @@ class GuestReading(NamedTuple):
     """The time of the guest's last report of its use, on its own host's clock; 0: never."""
     free: bool = True
     """Whether no job runs on the guest: libvirt also returned the values that a job blocks."""
+    dirty_mib_s: float = np.nan
+    """The rate at which it writes to its memory, by the last measurement; NaN before the first."""
+    measuring: bool = False
+    """Whether this rate is being measured."""
 
 
 def vm_of(name: str) -> int | None:

@@ -28,6 +28,9 @@ _RSS = _NEEDS_A_JOB = "balloon.rss"
 """The memory of the guest's process. libvirt leaves it out if it would have to wait for a job."""
 _OVERHEAD_KIB = 1024.0 * KIB_PER_MIB
 """The most memory that the process of a guest uses besides the guest's own."""
+_MEASURED_S = 1
+_MEASURING, _MEASURED = 1, 2
+"""libvirt's states of the measurement of a dirty rate."""
 _QUOTAS = {"vcpu_quota": "vcpu_period", "global_quota": "global_period"}
 _NOT_OURS = ("emulator_quota", "iothread_quota")
 """Quotas that merkatd never sets: these threads share the quota of the whole VM."""
@@ -49,6 +52,7 @@ class Kvm:
             api.VIR_DOMAIN_STATS_STATE
             | api.VIR_DOMAIN_STATS_CPU_TOTAL
             | api.VIR_DOMAIN_STATS_BALLOON
+            | (api.VIR_DOMAIN_STATS_DIRTYRATE if host.settings.dirty_rates else 0)
         )
         how = (
             api.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
@@ -117,6 +121,18 @@ class Kvm:
             return ()
         live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         return _cores(host.call(host.handle(guest).emulatorPinInfo, live))
+
+    def measure(self, host: HostConnection, guest: Guest) -> None:
+        """Start a measurement of a second, unless one is under way; older QEMU can't measure."""
+        if guest.sight.measuring:
+            return
+        api = libvirt_module.require_libvirt()
+        try:
+            host.call(host.handle(guest).startDirtyRateCalc, _MEASURED_S, 0)
+        except api.libvirtError as error:
+            # QEMU refuses with an internal error if another program has just begun to measure.
+            if not is_unsupported(error) and error.get_error_code() != api.VIR_ERR_INTERNAL_ERROR:
+                raise
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Return the limits in a safe order: removed quotas first, then the changed ones.
@@ -213,7 +229,22 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     told_at = int(stats.get("balloon.last-update", 0 if before is None else before.told_at))
     most = float(stats.get("balloon.maximum", held))
     held = max(float(held), _surely_held_kib(stats, most))
-    return GuestReading(vm, domain, cpu_s, held, most, used, told_at, free=_NEEDS_A_JOB in stats)
+    status = stats.get("dirtyrate.calc_status")
+    dirty_mib_s = math.nan if before is None else before.dirty_mib_s
+    if status == _MEASURED:
+        dirty_mib_s = float(stats.get("dirtyrate.megabytes_per_second", math.nan))
+    return GuestReading(
+        vm,
+        domain,
+        cpu_s,
+        held,
+        most,
+        used,
+        told_at,
+        free=_NEEDS_A_JOB in stats,
+        dirty_mib_s=dirty_mib_s,
+        measuring=status == _MEASURING,
+    )
 
 
 def _surely_held_kib(stats: Mapping[str, Any], most_kib: float) -> float:

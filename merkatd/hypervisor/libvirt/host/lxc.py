@@ -92,6 +92,9 @@ class Lxc:
         """Return its hard limit, or its size without one."""
         return min(self._allowed_mib(host, guest), int(guest.sight.most_kib) // KIB_PER_MIB)
 
+    def measure(self, host: HostConnection, guest: Guest) -> None:
+        """Do nothing: libvirt measures QEMU's guests only."""
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Return the limits; libvirt's vcpu_quota applies to the whole container."""
         shares = {"cpu_shares": to_cgroup(limit.shares)}

@@ -78,6 +78,9 @@ class LibvirtSettings:
     """The number of periods between two readings of a VM's limits."""
     balloon_stats_s: float = 10.0
     """The interval at which a guest reports its memory use, unless the guest has one already."""
+    dirty_rates: bool = False
+    """Whether QEMU measures the rates at which KVM guests write to their memory, for a second every
+    `check_every` periods. A measured rate replaces MERKAT_DIRTY_RATE."""
     reserved_cores: frozenset[int] | None = None
     """The cores for emulator threads on hosts with pins: no virtual CPU is pinned there."""
     pin_hosts: frozenset[str] | None = None

@@ -174,6 +174,9 @@ class Xen:
         del host, guest
         return None
 
+    def measure(self, host: HostConnection, guest: Guest) -> None:
+        """Do nothing: libvirt measures QEMU's guests only."""
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Return the weight and cap of the credit scheduler."""
         credit_limit = credit(limit, guest.vcpus)

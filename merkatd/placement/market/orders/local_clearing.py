@@ -30,7 +30,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.market.limit_orders import Clearing, OrderBook
 from merkatd.placement.base.narrowed_hosts import narrowed_to
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.orders.local_markets import (
     LocalMarkets,
     LocalResult,

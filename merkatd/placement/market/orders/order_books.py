@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import BIDDING, Floats, Ints, Snapshot
+from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms, with_order_terms
 from merkatd.market.goods_weights import first_weights
 from merkatd.market.limit_orders import Bids, LimitOrders, OrderBook
 from merkatd.market.market_view import MarketView, market_view
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.orders.order_places import OrderPlaces
 
 
@@ -29,7 +29,7 @@ def opened_book(snapshot: Snapshot, market: int, pricing: Pricing) -> OpenedBook
     """Return the order book of a market, and the places that its orders take as it is cleared."""
     vms = snapshot.vms
     ordered = (vms.order != NO_ROW) & (vms.market == market)
-    rows = np.flatnonzero(ordered & (is_one_of(vms.state, BIDDING) | vms.starts))
+    rows = np.flatnonzero(ordered & (vms.bidding | vms.starts))
     view = _at_full_size(snapshot, market, rows)
     places = OrderPlaces(snapshot, view, np.flatnonzero(is_one_of(view.vms, rows)))
     place = places.bidding()
@@ -46,10 +46,15 @@ def _at_full_size(snapshot: Snapshot, market: int, rows: Ints) -> MarketView:
         rows=rows,
         state=snapshot.vms.state[rows],
         movable=snapshot.vms.movable[rows],
+        size=snapshot.vms.cap[rows],
         cost=np.zeros((count, len(snapshot.resources))),
         priority=np.zeros(count),
         coming=np.full(count, NO_HOST),
+        priced=np.zeros(count, dtype=bool),
+        most=np.zeros((count, len(snapshot.resources))),
+        lingers=np.zeros(count, dtype=bool),
         stuck=np.zeros(count, dtype=bool),
+        least=np.zeros((count, len(snapshot.resources))),
         leaving=np.zeros(0, dtype=np.int64),
         going=np.zeros(0, dtype=np.int64),
     )

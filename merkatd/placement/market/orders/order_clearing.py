@@ -14,9 +14,14 @@ each of its VMs at full size. Orders are looked at from the highest to the lowes
   nobody. An order that the market has no room for counts as absent, too, if its VMs would fit on no
   hosts without the other orders. Otherwise a tenant could raise the costs of others for free.
 
-A displaced VM that can't be stopped counts as a VM that bids its part of the limit. While a VM of a
-displaced order migrates, none of its VMs is stopped (`order_stops.py`). VMs on drained
-hosts take no room that others could use: they go on until they can be migrated.
+A displaced VM that is being saved keeps what it had, and pays what it paid before: a VM that bid
+until its order was stated has no more than its bid bought. One that migrates or boots, can't be
+stopped or waits until another VM has been migrated pays the market price, at most its part of the
+limit. And if it does not migrate, it gets no more than this part buys as a bid. Otherwise an order
+with a limit near 0 would keep its full size for nothing. A VM that can't be stopped counts as one
+that bids for the prices of other orders, too. While a VM of a displaced order migrates, none of its
+VMs is stopped (`order_stops.py`). VMs on drained hosts take no room that others could use: they go
+on until they can be migrated.
 VMs that bid and wait count against orders as far as they would pay, if they would get hosts now. A
 bid that fits nowhere raises no price, and one that an order leaves no room raises no price either.
 
@@ -32,7 +37,7 @@ order 3 start on host 1 in the next period. It pays 2 credits, which order 2 wou
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -53,8 +58,10 @@ from merkatd.cluster.orders import (
     GoodsOffers,
     OrderOutcome,
     OrderTerms,
+    held_amounts,
     joined,
     joined_offers,
+    sizes_until_left,
     with_order_terms,
 )
 from merkatd.cluster.plan import Step
@@ -63,9 +70,8 @@ from merkatd.market.limit_orders import Clearing, OrderBook
 from merkatd.market.market_view import market_view
 from merkatd.market.price import price
 from merkatd.placement.base.narrowed_hosts import narrowed_to
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing, Strategy
 from merkatd.placement.market.orders.local_clearing import ClearedMarket, cleared_market
-from merkatd.placement.market.orders.order_places import OrderPlaces
 from merkatd.placement.market.orders.order_reasons import (
     split_orders,
     takers,
@@ -73,7 +79,14 @@ from merkatd.placement.market.orders.order_reasons import (
     waiting_in_rest,
     why_waiting,
 )
-from merkatd.placement.market.orders.order_stops import awaited_migrations, stopped_after
+from merkatd.placement.market.orders.order_stops import (
+    are_saved_now,
+    awaited_migrations,
+    most_until_left,
+    paid_until_left,
+    parts_of,
+    stopped_after,
+)
 
 Value = TypeVar("Value")
 FIRST = 1e12
@@ -95,6 +108,22 @@ class ClearedOrders:
     offers: GoodsOffers | None
     allowed: Mapping[int, Bools]
     """By snapshot row of a VM: [hosts] that the strategy may use for it, if these are not all."""
+
+
+def clearing_orders(strategy: Strategy[Any]) -> Strategy[Any]:
+    """Return the strategy that also clears the limit orders of a snapshot that has any."""
+
+    def decide(
+        snapshot: Snapshot, settings: Any, memory: Mapping[str, Any], random: np.random.Generator
+    ) -> Decision:
+        def decide_once(seen: Snapshot) -> Decision:
+            return strategy(seen, settings, memory, random)
+
+        if not (snapshot.vms.order != NO_ROW).any():
+            return decide_once(snapshot)
+        return decide_with_orders(snapshot, settings.pricing, decide_once)
+
+    return decide
 
 
 def decide_with_orders(
@@ -194,7 +223,7 @@ def _prices(seen: Snapshot, decision: Decision, cleared: ClearedOrders, pricing:
     if cleared.terms is not None:
         drained = np.append(seen.hosts.state == HostState.DRAINED, False)[seen.vms.host]
         rows = cleared.terms.rows
-        outside = rows[cleared.terms.stuck | drained[rows]]
+        outside = rows[cleared.terms.lingers | drained[rows]]
         host[outside] = NO_HOST
         leaves += outside.tolist()
     for market in np.unique(seen.vms.market[leaves]).tolist():
@@ -231,19 +260,31 @@ def _results(snapshot: Snapshot, market: ClearedMarket) -> ClearedOrders:
     state[waiting & (~runs | places.later[order])] = VmState.ABSENT
     displaced = ~runs & ~waiting
     stuck = displaced & places.stuck[places.members]
-    share = view.size[places.members] * book.weights
-    whole = book.orders.bundle @ book.weights
-    paid = np.where(cleared.runs, cleared.cost, _paid_until_left(snapshot, places, book))
+    awaited = awaited_migrations(snapshot, vms[displaced], stuck[displaced])
+    asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
+    asked &= displaced & ~is_one_of(snapshot.vms.order[vms], awaited)
+    priced = displaced & ~asked & (stuck | ~are_saved_now(snapshot, vms))
+    lingers = priced & (stuck | (snapshot.vms.state[vms] != VmState.BUSY))
+    leaves = displaced & ~lingers
+    size = snapshot.vms.cap[vms]
+    size[leaves] = sizes_until_left(snapshot, vms[leaves])
+    left = np.where(leaves[:, np.newaxis], size, view.size[places.members])
+    paid = np.where(cleared.runs, cleared.cost, paid_until_left(snapshot, places, book, left))
     rank = np.empty(len(places.orders))
     rank[np.argsort(-book.height, kind="stable")] = np.arange(len(places.orders), 0, -1)
     terms = OrderTerms(
         rows=vms,
         state=state,
         movable=snapshot.vms.movable[vms] & ~displaced,
-        cost=share * (paid / whole)[order][:, np.newaxis],
+        size=size,
+        cost=parts_of(left * book.weights, paid, order),
         priority=FIRST + rank[order],
         coming=np.append(view.hosts, NO_HOST)[places.coming()],
+        priced=priced,
+        most=most_until_left(snapshot, places, book, stuck),
+        lingers=lingers,
         stuck=stuck,
+        least=held_amounts(snapshot, vms) * book.reserve,
         leaving=view.vms[np.array(places.leaving, dtype=np.int64)],
         going=view.hosts[places.going()],
     )
@@ -260,11 +301,8 @@ def _results(snapshot: Snapshot, market: ClearedMarket) -> ClearedOrders:
             zip(*(column.tolist() for column in columns), strict=True)
         )
     }
-    awaited = awaited_migrations(snapshot, vms[displaced], stuck[displaced])
     rows = places.orders.tolist()
     of_vms = {at: its + stopped_after(awaited.get(rows[at])) for at, its in why.items()}
-    asked = (snapshot.vms.state[vms] == VmState.RUNNING) & ~stuck
-    asked &= ~is_one_of(snapshot.vms.order[vms], awaited)
     waiting |= stuck
     ids = snapshot.vms.id[vms]
 
@@ -275,28 +313,13 @@ def _results(snapshot: Snapshot, market: ClearedMarket) -> ClearedOrders:
         terms=terms,
         outcomes=outcomes,
         steps=tuple(
-            Stop(period=snapshot.period, vm=vm, reason=why[at])
-            for vm, at in with_orders(displaced & asked)
+            Stop(period=snapshot.period, vm=vm, reason=why[at]) for vm, at in with_orders(asked)
         ),
         reasons={vm: of_vms[at] for vm, at in with_orders(waiting | displaced) if at in of_vms},
         lacking=cleared.lacking,
         offers=_offers(snapshot, view.market, book, cleared),
         allowed=allowed,
     )
-
-
-def _paid_until_left(snapshot: Snapshot, places: OrderPlaces, book: OrderBook) -> Floats:
-    """Return [orders]: what displaced VMs pay until they have left.
-
-    That is what they paid before, at most their limit, and at least the reserve prices. VMs that
-    paid by their bids before their order was stated pay the weights, which are slow prices.
-    """
-    last = snapshot.orders.paid[places.orders]
-    before = np.where(np.isnan(last), book.orders.bundle @ book.weights, last)
-    paid: Floats = np.maximum(
-        np.minimum(book.orders.limit, before), book.orders.bundle @ book.reserve
-    )
-    return paid
 
 
 def _offers(snapshot: Snapshot, market: int, book: OrderBook, cleared: Clearing) -> GoodsOffers:

@@ -69,7 +69,7 @@ def _amounts(snapshot: Snapshot, units: Floats) -> str:
 def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
     """Return, by id, the waiting VMs of orders of which the plan starts some and not others."""
     vms = snapshot.vms
-    waits = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
+    waits = np.flatnonzero((vms.order != NO_ROW) & vms.waiting)
     if not len(waits):
         return {}
     now = [step.vm for step in plan.of(Deploy) if not step.after]
@@ -108,7 +108,7 @@ def takers(
     if terms is None or not snapshot.orders.rests.any():
         return {}
     order = snapshot.vms.order[terms.rows]
-    rests = snapshot.orders.rests[order] & (snapshot.vms.state[terms.rows] == VmState.PENDING)
+    rests = snapshot.orders.rests[order] & snapshot.vms.waiting[terms.rows]
     takes = rests & (terms.coming != NO_HOST)
     if len(terms.leaving) or any(isinstance(step, Stop) for step in steps):
         takes |= rests & (terms.state == VmState.PENDING)
@@ -118,7 +118,7 @@ def takers(
 def waiting_in_rest(snapshot: Snapshot) -> Mapping[int, str]:
     """Return, by id, all waiting VMs of resting orders, with the reason why they wait on."""
     vms = snapshot.vms
-    ordered = np.flatnonzero((vms.order != NO_ROW) & (vms.state == VmState.PENDING))
+    ordered = np.flatnonzero((vms.order != NO_ROW) & vms.waiting)
     rows = ordered[snapshot.orders.rests[vms.order[ordered]]]
     return _with_reason(snapshot, rows, "it rests, and too many resting orders need others' room")
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
-from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.contract import Pricing
 from merkatd.placement.market.orders.local_clearing import cleared_market
 
 

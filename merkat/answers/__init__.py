@@ -1,0 +1,1 @@
+"""Answers to the commands' questions, from the calls of the tenants' client."""

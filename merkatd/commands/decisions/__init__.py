@@ -1,0 +1,1 @@
+"""Commands about decisions: plans, saved snapshots, strategies, hosts to empty."""

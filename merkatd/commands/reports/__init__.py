@@ -1,0 +1,1 @@
+"""Commands whose answers are reports: months, shares, free capacity, changed clouds."""

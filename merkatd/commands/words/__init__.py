@@ -1,0 +1,1 @@
+"""The words of command lines: their order, and suggestions for misspelled ones."""

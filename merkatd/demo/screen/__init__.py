@@ -1,0 +1,1 @@
+"""The screen of a demo: lines, colours and frames for a terminal."""

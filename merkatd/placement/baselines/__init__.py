@@ -1,0 +1,1 @@
+"""Baselines: what a market or a better strategy is compared with."""

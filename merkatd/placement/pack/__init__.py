@@ -1,0 +1,1 @@
+"""Strategy `pack`: few busy hosts instead of many idle ones."""

@@ -1,0 +1,1 @@
+"""What a platform's template declares: its application, and points in time."""

@@ -1,0 +1,1 @@
+"""What applications need, estimated from their use."""

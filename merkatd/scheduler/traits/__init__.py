@@ -1,0 +1,1 @@
+"""Columns of snapshots that describe hosts and VMs, besides the market's amounts."""

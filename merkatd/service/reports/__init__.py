@@ -1,0 +1,1 @@
+"""Reports about the whole cloud: tenants' months and shares, free capacity, and changed clouds."""

@@ -1,0 +1,1 @@
+"""Placement baselines: each finds hosts for waiting VMs from the free room of hosts alone."""

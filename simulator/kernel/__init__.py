@@ -1,0 +1,1 @@
+"""The kernel: whole data centres in virtual time, as events and arrays."""

@@ -1,0 +1,1 @@
+"""Conformance: what every strategy of the registry promises."""

@@ -1,0 +1,55 @@
+"""Events come in order of time and kind, together with those of the same moment."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.cluster import Ints
+from simulator.kernel.event_queue import EventKind, EventQueue
+
+moments = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 1.5, 2.0, 7.0]), st.integers(0, 9)))
+
+
+def columns(pairs: list[tuple[float, int]]) -> tuple[np.ndarray[tuple[int]], Ints]:
+    """Return times and rows."""
+    return (
+        np.array([at for at, _ in pairs], dtype=float),
+        np.array([row for _, row in pairs], dtype=np.int64),
+    )
+
+
+@given(prepared=moments, pushed=st.lists(moments, max_size=3))
+def test_each_event_comes_once_in_order(
+    prepared: list[tuple[float, int]], pushed: list[list[tuple[float, int]]]
+) -> None:
+    """Batches have ascending times and kinds; within a batch, rows come as they were added."""
+    queue = EventQueue()
+    queue.prepare(EventKind.VM_ARRIVES, *columns(prepared))
+    for pairs in pushed:
+        times, rows = columns(pairs)
+        queue.push(EventKind.VM_ENDS, times, rows, rows + 100)
+    seen: dict[EventKind, list[tuple[float, int]]] = {kind: [] for kind in EventKind}
+    keys = []
+    while queue:
+        next_s = queue.next_s
+        batch = queue.pop()
+        assert batch.at_s == next_s
+        keys.append((batch.at_s, batch.kind))
+        seen[batch.kind] += [(batch.at_s, row) for row in batch.rows.tolist()]
+        if batch.kind is EventKind.VM_ENDS:
+            assert (batch.turns == batch.rows + 100).all()
+    assert keys == sorted(set(keys))
+    ends = [pair for pairs in pushed for pair in pairs]
+    assert seen[EventKind.VM_ARRIVES] == sorted(prepared, key=lambda pair: pair[0])
+    assert seen[EventKind.VM_ENDS] == sorted(ends, key=lambda pair: pair[0])
+
+
+def test_an_event_at_no_time_never_comes() -> None:
+    """Services without an end need no event."""
+    queue = EventQueue()
+    rows = np.arange(2)
+    queue.push(EventKind.VM_ENDS, np.array([np.inf, np.inf]), rows, rows)
+    queue.push(EventKind.VM_ENDS, np.array([np.inf, 3.0]), rows, rows)
+    assert queue.pop().rows.tolist() == [1]
+    assert not queue
+    assert queue.next_s == np.inf

@@ -1,0 +1,1 @@
+"""Runs of the kernel, replayed in the daemon."""
