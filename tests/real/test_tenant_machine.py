@@ -16,7 +16,7 @@ import pytest
 from tests.api.xmlrpc.site import ANN, Site, until
 from tests.docs.sections import sections
 from tests.real import made
-from tests.real.network import bridge, plug, switch, unplug
+from tests.real.network import plug, switch, unplug
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "merkat.md"
@@ -129,7 +129,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(plugs: None, tmp_path: Path) -> Iterator[Site]:  # noqa: ARG001
     """Return a daemon that listens on the bridge, with a certificate for this address."""
     pem, key = tmp_path / "authority.pem", tmp_path / "key.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
@@ -137,13 +137,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     subprocess.run(
         ["openssl", *words.split(), "-keyout", key, "-out", pem], check=True, capture_output=True
     )
-    with bridge():
-        running = Site(tmp_path, f'address = "{FRONTEND}"\ncertificate = "{pem}"\nkey = "{key}"\n')
-        try:
-            yield running
-            running.end()
-        finally:
-            running.program.kill()
+    running = Site(tmp_path, f'address = "{FRONTEND}"\ncertificate = "{pem}"\nkey = "{key}"\n')
+    try:
+        yield running
+        running.end()
+    finally:
+        running.program.kill()
 
 
 @pytest.fixture
