@@ -11,7 +11,7 @@ from typing import Any, Final
 from merkatd.base.parameter_bounds import number
 
 _CHANGED: Final = "sizes changed"
-"""The key in a controller's memory of the times of changes, by cluster. No cluster has this name."""
+"""The key of the times of changes, by cluster, in a controller's memory: no cluster's name."""
 
 
 @dataclass(frozen=True, slots=True)

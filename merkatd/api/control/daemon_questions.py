@@ -37,6 +37,7 @@ class ControlQuestions:
             "standing_plan": self._standing,
             "approve_plan": self._approve,
             "refuse_plan": self._refuse,
+            "reverse_plan": self._reverse,
             "differences": self._differences,
             "orders": self._orders,
         }
@@ -92,6 +93,12 @@ class ControlQuestions:
         """Reject the waiting `plan`; the daemon does not propose the same plan again."""
         return members(
             await self._modes.refuse(LOCAL, order_author(arguments), arguments.get("plan"))
+        )
+
+    async def _reverse(self, arguments: Arguments) -> Row:
+        """Propose a plan that undoes an executed `plan`, by default the newest."""
+        return members(
+            await self._modes.reverse(LOCAL, order_author(arguments), arguments.get("plan"))
         )
 
     async def _orders(self, arguments: Arguments) -> list[Row]:

@@ -39,8 +39,7 @@ def test_a_batch_system_releases_workers_only_after_its_cooldown() -> None:
     grown = [period for period, by in changes(sizes) if by > 0]
     assert grown
     assert sizes[-1] == max(sizes)
-    for _ in range(60):
-        sizes.append(site.pass_a_period())
+    sizes += [site.pass_a_period() for _ in range(60)]
     shrunk = [period for period, by in changes(sizes) if by < 0]
     assert sizes[-1] == 0
     assert (shrunk[0] - grown[-1]) * 60.0 >= 1_200.0
