@@ -217,6 +217,8 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
 
 def _queue_text(queue: Any) -> str:
     """Return how many VMs are placed before a VM that waits, and what they bid and can use."""
+    if queue["waiting"] == 1:
+        return "no other VM waits"
     if not queue["vms"]:
         return f"it is the first of the {queue['waiting']} VMs that wait"
     bids = ", ".join(f"{name} {credits_text(bid)}" for name, bid in queue["bids"].items())

@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.database.scheduler import plan_store
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.service import modes
+from merkatd.scheduler.execution import plan_reversal
 from merkatd.service.base.errors import ConflictError
 from tests.modes.site import Site
 from tests.modes.test_ask import placements
@@ -121,13 +121,13 @@ def test_a_reversal_and_an_approval_at_once_leave_one_plan(moved: Site, monkeypa
     moved.vm(3.0)
     moved.minutes(2)
     assert states(moved)[-1] == "waiting"
-    found = modes.reversal_of
+    found = plan_reversal.reversal_of
 
     def meanwhile(*arguments: Any) -> Any:
         moved.ask("approve_plan")
         return found(*arguments)
 
-    monkeypatch.setattr(modes, "reversal_of", meanwhile)
+    monkeypatch.setattr("merkatd.service.modes.reversal_of", meanwhile)
     with pytest.raises(ConflictError, match="is under way"):
         moved.ask("reverse_plan")
     assert sum(state in {"waiting", "approved"} for state in states(moved)) == 1
@@ -157,6 +157,11 @@ def test_results_survive_a_clock_that_is_set_back(moved: Site) -> None:
     later_s = site.clock.seconds() + 86_400.0
     site.read(lambda c: c.execute(change.values(approved_s=later_s)).rowcount)
     site.minutes(5)
-    done = site.read(plan_store.newest_done)
+
+    def read(connection: Any) -> Any:
+        plan = plan_store.newest_done(connection)
+        return None if plan is None else plan_store.with_results(connection, plan)
+
+    done = site.read(read)
     assert done.reverses == 1
     assert all(step.became.startswith("confirmed") for step in done.steps)

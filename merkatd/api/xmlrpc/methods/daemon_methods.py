@@ -7,6 +7,7 @@ from merkatd.api.values.plain_values import members
 from merkatd.api.xmlrpc.method_table import Parameter, Returns, method, struct
 from merkatd.service.base.callers import Caller
 from merkatd.service.modes import ModeState
+from merkatd.service.proposals.standing_plans import StandingPlan
 from merkatd.service.services import DaemonServices
 
 _NEWEST = 0
@@ -123,7 +124,7 @@ async def mode_set(services: DaemonServices, caller: Caller, mode: str) -> Any:
 )
 async def plan_info(services: DaemonServices, caller: Caller) -> Any:
     """Return the newest plan of the mode ask."""
-    return members(await services.modes.standing_plan(caller))
+    return await _plan(services, await services.modes.standing_plan(caller))
 
 
 @method(
@@ -141,7 +142,7 @@ async def plan_approve(
 ) -> Any:
     """Approve the waiting plan; the daemon checks each step again before it sends it."""
     skipped, by = skipped_steps(skip.get("numbers", [])), caller.identity.name
-    return members(await services.modes.approve(caller, by, _number(plan), skipped))
+    return await _plan(services, await services.modes.approve(caller, by, _number(plan), skipped))
 
 
 @method(
@@ -153,7 +154,8 @@ async def plan_approve(
 )
 async def plan_refuse(services: DaemonServices, caller: Caller, plan: int) -> Any:
     """Reject the waiting plan; the daemon does not propose the same plan again."""
-    return members(await services.modes.refuse(caller, caller.identity.name, _number(plan)))
+    by = caller.identity.name
+    return await _plan(services, await services.modes.refuse(caller, by, _number(plan)))
 
 
 @method(
@@ -167,7 +169,13 @@ async def plan_refuse(services: DaemonServices, caller: Caller, plan: int) -> An
 )
 async def plan_reverse(services: DaemonServices, caller: Caller, plan: int) -> Any:
     """Propose a plan that migrates the VMs of an executed plan back."""
-    return members(await services.modes.reverse(caller, caller.identity.name, _number(plan)))
+    by = caller.identity.name
+    return await _plan(services, await services.modes.reverse(caller, by, _number(plan)))
+
+
+async def _plan(services: DaemonServices, plan: StandingPlan) -> Any:
+    """Return a plan as plain values, made in a thread: it may have thousands of steps."""
+    return await services.world.executor.run(lambda: members(plan))
 
 
 def _number(plan: int) -> int | None:
