@@ -143,8 +143,10 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
         what_if=_UNUSED,
         past=_UNUSED,
         plans=_UNUSED,
+        price_reasons=_UNUSED,
         prices=PriceService(scheduler, decided),
         quotes=QuoteService(rights),
+        refusals=_UNUSED,
         steps=_UNUSED,
     )
 

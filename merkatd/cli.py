@@ -42,7 +42,7 @@ _PLACES = {
     "host": "decisions.host_command",
     "pause": "control_commands",
     "resume": "control_commands",
-    "limits": "vm_commands",
+    "limits": "reports.limits_command",
     "release": "control_commands",
     "snapshot": "decisions.saved_snapshots",
     "strategy": "decisions.strategy_commands",

@@ -149,6 +149,8 @@ CREATE TABLE plans (
 	approved_s DOUBLE,
 	ended_s DOUBLE,
 	drawn INTEGER,
+	shortfalls MEDIUMTEXT,
+	reverses INTEGER,
 	CONSTRAINT pk_plans PRIMARY KEY (id)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
@@ -510,6 +512,6 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0023');
+INSERT INTO alembic_version VALUES ('0024');
 
 INSERT INTO decision_seeds VALUES (1 + FLOOR(RAND() * 4611686018427387904));

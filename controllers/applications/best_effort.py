@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from controllers.applications.cooldown import Cooldown
 from controllers.applications.market_position import (
     LEAST_BID,
     available_credits,
@@ -108,14 +109,27 @@ class BestEffort(Controller):
             mine = [vm for vm in news.vms if vm.cluster == terms.name]
             traces = traces_of(self.memory.get(terms.name, {}))
             wished = wish(terms, mine, names, market, spending * terms.most / largest_size, traces)
-            await self._say(terms, news.sizes.get(terms.name), wished, spending)
+            await self._say(terms, news, self._cooled(terms, news, wished), spending)
             self.memory[terms.name] = traces_to_keep(wished.traces)
 
+    def _cooled(self, terms: ClusterTerms, news: News, wished: WantedSize) -> WantedSize:
+        """Return the wish, with the present size during a cooldown."""
+        size = news.sizes.get(terms.name)
+        if size is None or not terms.least <= size <= terms.most:
+            return wished
+        cooldown = Cooldown.of(self.memory, self.assignment.parameters)
+        may_grow = cooldown.may_grow(terms.name, news.at_s)
+        may_shrink = cooldown.may_shrink(terms.name, news.at_s)
+        least, most_ = 0 if may_shrink else size, wished.size if may_grow else size
+        return replace(wished, size=max(least, min(wished.size, most_)))
+
     async def _say(
-        self, terms: ClusterTerms, size: int | None, wished: WantedSize, spending: float
+        self, terms: ClusterTerms, news: News, wished: WantedSize, spending: float
     ) -> None:
         reason = f"its spending limit is {spending:g} credits per period"
         if wished.bids:
             await self.set_bids(wished.bids, reason)
-        if wished.size != size:
-            await self.set_size(terms.name, wished.size, reason=reason)
+        if wished.size != news.sizes.get(terms.name):
+            outcome = await self.set_size(terms.name, wished.size, reason=reason)
+            if outcome.accepted:
+                Cooldown.of(self.memory, self.assignment.parameters).begin(terms.name, news.at_s)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+from controllers.applications.cooldown import Cooldown
 from controllers.applications.crew import Crew, CrewTerms, head_bids
 from controllers.applications.joining import Joining
 from controllers.applications.market_position import (
@@ -50,8 +51,6 @@ SILENT: Final = 2.0
 """The number of periods, or of the monitor's intervals, above which looks are a silence apart."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
 _SEEN_S, _ASKED, _AT_S = "seen_s", "asked", "at_s"
-
-
 _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
 """A queue before the first look at it."""
 
@@ -105,6 +104,7 @@ class Elastic(Controller):
             outcome = await self.set_size(self.wants.workers, size, reason=reason)
             if outcome.accepted:
                 self.memory[_ASKED] = [news.period, size]
+                self._cooldown().begin(self.wants.workers, news.at_s)
         await self.report(
             performance=seen["longest_s"] if self.wants.aim is QueueAim.WAIT else seen["running"],
             reference=self.wants.target_s if self.wants.aim is QueueAim.WAIT else None,
@@ -154,18 +154,16 @@ class Elastic(Controller):
         known = news.sizes.get(self.wants.workers, 0)
         return max(known, int(asked)) if news.period <= period + 1 else known
 
+    def _cooldown(self) -> Cooldown:
+        return Cooldown.of(self.memory, self.assignment.parameters)
+
     def _joining(self) -> Joining:
         monitor = self._terms(self.wants.head).monitor
         every_s = number(monitor.parameters if monitor else {}, "every_s")
         silence_s = SILENT * max(self.assignment.interval_s, every_s)
         return Joining(self.memory, self.assignment.parameters, silence_s)
 
-    async def _scaled(
-        self,
-        news: News,
-        crew: Crew,
-        seen: Mapping[str, float],
-    ) -> ScalingDecision:
+    async def _scaled(self, news: News, crew: Crew, seen: Mapping[str, float]) -> ScalingDecision:
         """Apply Algorithm 4, set its bids, and return its result."""
         market, names = market_without(news), tuple(news.prices)
         spending = bid_max(
@@ -189,13 +187,17 @@ class Elastic(Controller):
             busy=crew.size if seen is _UNSEEN else sum(map(bool, jobs.values())) + useless,
             slots=self.wants.slots,
         )
-        terms = self._terms(self.wants.workers)
+        terms, cooldown = self._terms(self.wants.workers), self._cooldown()
+        may_grow = cooldown.may_grow(terms.name, news.at_s)
+        # During the cooldown of shrinking no drain begins, and the others go on.
+        begun = len(crew.there.keys() & {*map(int, self.memory.get(_DRAINING, ()))})
         fleet = Fleet(
             vms=crew.size,
             least=terms.least,
             most=terms.most,
             size=most(terms, names),
-            growth=self.wants.growth if crew.settled else 0,
+            growth=self.wants.growth if crew.settled and may_grow else 0,
+            shrinkage=None if cooldown.may_shrink(terms.name, news.at_s) else begun,
             waiting=int(self.memory.get(_WAITING, 0)),
         )
         how = queue_performance(load, self.wants.aim, crew.size, self.wants.target_s)
@@ -260,7 +262,9 @@ class Elastic(Controller):
             outcome = await self.set_size(
                 self.wants.workers, victims=plan.release, reason="no work, or too expensive"
             )
-            released = {*plan.release} if outcome.accepted else set()
+            if outcome.accepted:
+                released = {*plan.release}
+                self._cooldown().begin(self.wants.workers, news.at_s)
         over = released.union(restored)
         await self._plan({vm: at_s for vm, at_s in going.items() if vm not in over})
         present = {vm.vm for vm in news.vms if vm.cluster == self.wants.workers}

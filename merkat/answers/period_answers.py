@@ -29,6 +29,8 @@ class PeriodAnswers:
             "applications": self._applications,
             "bid": self._bid,
             "explain": self._explain,
+            "explain_price": self._explain_price,
+            "explain_refusal": self._explain_refusal,
             "hosts": self._hosts,
             "mode": self._mode,
             "overview": self._overview,
@@ -101,6 +103,12 @@ class PeriodAnswers:
         answer = json_row(self._merkat.explain(self._names.vm(vm)))
         answer["resources"] = _filled(EXPLAIN_TABLE, answer["resources"])
         return answer
+
+    def _explain_price(self, resource: str = "") -> Any:
+        return [json_row(row) for row in self._merkat.price_reasons(resource)]
+
+    def _explain_refusal(self) -> Any:
+        return [json_row(row) for row in self._merkat.refusals()]
 
     def _hosts(self) -> Any:
         hosts = self._listings.hosts()

@@ -48,6 +48,8 @@ NUMBERS: Final[Mapping[str, NumberBounds]] = {
     "window_s": NumberBounds(60.0, 1.0, 3_600.0),
     "target_s": NumberBounds(60.0, 1.0, 366 * _DAY_S),
     "drain_limit_s": NumberBounds(600.0, 0.0, 30 * _DAY_S),
+    "grow_cooldown_s": NumberBounds(0.0, 0.0, 30 * _DAY_S),
+    "shrink_cooldown_s": NumberBounds(0.0, 0.0, 30 * _DAY_S),
     "slots": NumberBounds(1, 1, 10_000, whole=True),
     "growth": NumberBounds(2, 1, _COUNT, whole=True),
     "patience": NumberBounds(3, 0, _COUNT, whole=True),

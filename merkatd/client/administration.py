@@ -1,7 +1,8 @@
 """Administrators' calls: `Administration(merkat).approve(plan.plan, skip=[2])`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from merkatd.client.answers import read
 from merkatd.client.merkat import Merkat
@@ -46,6 +47,8 @@ class PlanStep:
     source: str | None = None
     host: str | None = None
     became: str | None = None
+    gain: float | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,9 @@ class Plan:
     state: str
     steps: Sequence[PlanStep]
     who: str | None = None
+    reverses: int | None = None
+    shortfalls: Sequence[Mapping[str, Any]] = ()
+    left_out: Sequence[Mapping[str, Any]] = ()
 
 
 class Administration:
@@ -96,3 +102,7 @@ class Administration:
     def refuse(self, plan: int = _WHICHEVER) -> Plan:
         """Refuse the whole waiting plan."""
         return read(Plan, self._merkat.call("merkat.plan.refuse", plan), steps=PlanStep)
+
+    def reverse(self, plan: int = _WHICHEVER) -> Plan:
+        """Propose a plan that undoes an executed one, by default the newest."""
+        return read(Plan, self._merkat.call("merkat.plan.reverse", plan), steps=PlanStep)

@@ -131,6 +131,40 @@ class Explanation:
     """Its limit order: while it is in one, its own bid does not count."""
     rate: float | None = None
     balance: float | None = None
+    queue: Mapping[str, Any] | None = None
+    """For a VM that waits: the VMs that are placed before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceReason:
+    """How the price of a resource came about; None stands for infinite prices."""
+
+    market: str
+    resource: str
+    period: int
+    at_s: float
+    reserve: float
+    rule: str
+    strategy: str
+    capacity: float
+    floors: float
+    wanted: float
+    bids: float
+    bidders: int
+    waiting: int
+    why: str
+    price: float | None = None
+    price_with_less: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A request that the daemon refused."""
+
+    at_s: float
+    user: str
+    request: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

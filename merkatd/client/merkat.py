@@ -21,8 +21,10 @@ from merkatd.client.answers import (
     NewBid,
     PastPrice,
     Price,
+    PriceReason,
     Quote,
     QuotedResource,
+    Refusal,
     Share,
     ShareReport,
     Statement,
@@ -145,6 +147,14 @@ class Merkat:
     def price_history(self, periods: int = 60, market: str = "") -> tuple[PastPrice, ...]:
         """Return the prices of the newest periods, oldest first."""
         return read_all(PastPrice, self.call("merkat.price.history", periods, market))
+
+    def price_reasons(self, resource: str = "", market: str = "") -> tuple[PriceReason, ...]:
+        """Return how the present prices came about, of one resource and market or of all."""
+        return read_all(PriceReason, self.call("merkat.price.explain", resource, market))
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return the newest refused requests of this login, the newest first."""
+        return read_all(Refusal, self.call("merkat.refusal.list"))
 
     def quote(self, vm: int = NEW_VM, *, size: dict[str, Any] | None = None, **bid: float) -> Quote:
         """Return what bids (`cpu`, `memory`) of a VM, or of a new one, would get and cost now."""

@@ -1,4 +1,4 @@
-"""Commands about VMs: `explain`, `limits`."""
+"""The command `explain`."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,12 @@ from merkatd.base.hourly_prices import price_text
 from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
 from merkatd.commands.order_command import COUNTS_AGAIN
+from merkatd.commands.reports.reason_commands import (
+    PRICE_REASONS,
+    REFUSALS,
+    explain_price,
+    explain_refusal,
+)
 from merkatd.commands.screens.hourly_rows import interval_of, with_hourly_prices
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import NOT_DONE, NotDoneError, print_failure
@@ -96,14 +102,19 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VM",
         nargs="+",
         type=command_parser.references,
-        help="the VMs, by id or name; also lists like 0,2 and ranges like 0..2",
+        help="the VMs, by id or name; also lists like 0,2 and ranges like 0..2; or `price`, with or"
+        " without a resource; or `refusal`",
     )
-    add_view(parser, {"explain": EXPLAIN_TABLE})
+    add_view(parser, {"explain": EXPLAIN_TABLE, "price": PRICE_REASONS, "refusal": REFUSALS})
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
     """Show why VMs have their shares and their hosts."""
     vms = list(dict.fromkeys(vm for listed in arguments.vms for vm in listed))
+    if vms[0] == "price" and len(vms) <= 2:
+        return explain_price(arguments, vms[1] if len(vms) > 1 else None)
+    if vms == ["refusal"]:
+        return explain_refusal(arguments)
     if len(vms) > 1:
         return _explain_several(arguments, vms)
     return show_view(
@@ -192,6 +203,8 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     yield "Bid from", answer["bid_source"]
     if answer["limit_order"] is not None:
         yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"
+    if answer["queue"] is not None:
+        yield "Queue", _queue_text(answer["queue"])
     balance = answer["balance"]
     left = "" if balance is None else f"; {credits_text(balance)} credits are left"
     cost = f"{credits_text(answer['cost'])} credits a period"
@@ -200,6 +213,21 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     yield "Cost", f"{cost}{left}"
     if answer["message"] and answer["message"] not in answer["sentence"]:
         yield "Message", answer["message"]
+
+
+def _queue_text(queue: Any) -> str:
+    """Return how many VMs are placed before a VM that waits, and what they bid and can use."""
+    if queue["waiting"] == 1:
+        return "no other VM waits"
+    if not queue["vms"]:
+        return f"it is the first of the {queue['waiting']} VMs that wait"
+    bids = ", ".join(f"{name} {credits_text(bid)}" for name, bid in queue["bids"].items())
+    size = ", ".join(f"{name} {figure(amount)}" for name, amount in queue["size"].items())
+    names = f": VM {', '.join(queue['names'])}" if queue.get("names") else ""
+    return (
+        f"{queue['vms']} of the {queue['waiting']} VMs that wait are placed before it{names}; their"
+        f" bids are {bids} together, and they can use {size}"
+    )
 
 
 def _said(part: Any, answer: Any) -> str:
@@ -223,7 +251,12 @@ EXPLAIN = Verb(
     description="""\
 `merkatd explain VM`: explain a VM's shares and its host, and which bid would get it more.
 
-Several VMs can be given, also as a list or a range: `merkatd explain 0..2`.
+Several VMs can be given, also as a list or a range: `merkatd explain 0..2`. For a VM that waits,
+the command says how many VMs are placed before it.
+
+`merkatd explain price [RESOURCE]` shows how the price came about: capacity, floors, bids, the price
+rule, and the price with lower bids. `merkatd explain refusal` shows refused requests, with the
+reasons. Give a VM that has one of these names by its id.
 
 The command splits the share of each resource into terms that add up to it: its bid's part of the
 capacity (BY_BID), the effect of its neighbours' caps and floors (OTHERS), the amount that its floor
@@ -231,100 +264,4 @@ adds (BY_FLOOR) and the amount that its cap cuts off (BY_CAP).
 """,
     add_arguments=add_explain_arguments,
     run=run_explain,
-)
-
-
-LIMITS_TABLE = ScreenTable(
-    "LIMITS",
-    (
-        Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id"),
-        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=8),
-        Column("HOST", "host", ColumnFormat.TEXT, "its host", least=7),
-        Column("CPU", "cpu", ColumnFormat.NUMBER, "its CPU share, in percent of a core"),
-        Column("SET_CPU", "set_cpu", ColumnFormat.NUMBER, "its CPU quota; - without a quota"),
-        Column("USED_CPU", "used_cpu", ColumnFormat.NUMBER, "CPU used since the latest period"),
-        Column(
-            "WEIGHT",
-            "weight",
-            ColumnFormat.WHOLE,
-            "its CPU weight against its neighbours",
-            default=False,
-        ),
-        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its memory share, in MiB"),
-        Column(
-            "SET_MEMORY", "set_memory", ColumnFormat.NUMBER, "its balloon's target; - without one"
-        ),
-        Column(
-            "HELD_MEMORY",
-            "held_memory",
-            ColumnFormat.NUMBER,
-            "memory that it occupies",
-            optional=True,
-        ),
-        Column(
-            "USED_MEMORY",
-            "used_memory",
-            ColumnFormat.NUMBER,
-            "memory that its guest uses, if known",
-        ),
-        Column(
-            "NETWORK",
-            "network",
-            ColumnFormat.NUMBER,
-            "its network share, in Mbit/s each way",
-            sometimes=True,
-        ),
-        Column(
-            "SET_NETWORK",
-            "set_network",
-            ColumnFormat.NUMBER,
-            "the limit of its interfaces together; - if there is none or can be none",
-            sometimes=True,
-        ),
-        Column("DISK", "disk", ColumnFormat.NUMBER, "its disk share, in MiB/s", sometimes=True),
-        Column(
-            "SET_DISK",
-            "set_disk",
-            ColumnFormat.NUMBER,
-            "the limit of its disks together; - if there is none or can be none",
-            sometimes=True,
-        ),
-        Column(
-            "PINS", "pins", ColumnFormat.TEXT, "cores of each virtual CPU", least=6, optional=True
-        ),
-        Column(
-            "NOTE", "note", ColumnFormat.TEXT, "why a limit is not set", least=12, optional=True
-        ),
-    ),
-)
-
-
-def add_limits_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `limits`."""
-    parser.add_argument(
-        "of",
-        metavar="VM|HOST",
-        nargs="?",
-        type=command_parser.reference,
-        help="show only this VM, or the VMs of this host, by id or name",
-    )
-    add_view(parser, {"limits": LIMITS_TABLE})
-
-
-def run_limits(arguments: argparse.Namespace) -> int:
-    """Show the wanted and the enforced limits of VMs."""
-    return show_view("limits", arguments, LIMITS_TABLE, lambda ask: ask("limits", of=arguments.of))
-
-
-LIMITS = Verb(
-    "limits",
-    summary="show VMs' shares, the limits set on hosts, and the real use",
-    description="""\
-`merkatd limits`: show each VM's share, the limits that its host enforces, and its real use.
-
-The daemon reads limits and use from the hosts at this moment; the shares are those of the latest
-period. A number is read as a VM's id before a host's.
-""",
-    add_arguments=add_limits_arguments,
-    run=run_limits,
 )

@@ -82,6 +82,8 @@ class Fleet:
     """alloc_max of one VM, by resource."""
     growth: int = 1
     """The most VMs requested at once."""
+    shrinkage: int | None = None
+    """The most VMs without work that are released at once; None for any number."""
     waiting: int = 0
     """Periods left to wait after a forced release before the next request."""
 
@@ -137,7 +139,9 @@ def _target(fleet: Fleet, performance: Performance, wanted: int | None) -> int:
         grown = fleet.vms + (0 if fleet.waiting else min(step, fleet.growth))
         return min(grown, max(fleet.most, fleet.least))
     if performance.fast:
-        return max(fleet.vms - 1 if wanted is None else min(wanted, fleet.vms), fleet.least)
+        fewer = fleet.vms - 1 if wanted is None else min(wanted, fleet.vms)
+        kept = 0 if fleet.shrinkage is None else fleet.vms - fleet.shrinkage
+        return max(fewer, kept, fleet.least)
     return fleet.vms
 
 

@@ -1,20 +1,24 @@
 """The service of modes: the mode, the plan that waits for approval, another scheduler's choices."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, Stop
 from merkatd.database.scheduler import comparison_store, limit_order_store, plan_store
 from merkatd.database.scheduler.order_store import Mode, Order
 from merkatd.database.scheduler.plan_store import STANDING, PlanState, StoredPlan
+from merkatd.scheduler.execution.plan_reversal import LeftOutStep, reversal_of
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import one_of, whole
 from merkatd.service.base.callers import Caller, require_admin
-from merkatd.service.base.errors import ConflictError, InvalidRequestError
+from merkatd.service.base.errors import ConflictError, InvalidRequestError, TryAgainError
+from merkatd.service.proposals.standing_plans import StandingPlan, standing_plan_of
 
+_log = Logger()
 _MODES = ("configured", *Mode)
 MOST_COMPARISONS = 10_000
 
@@ -29,38 +33,6 @@ class ModeState:
     configured: str
     waiting_plan: int | None
     most_moves: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingStep:
-    """A step of a plan that needs an approval."""
-
-    number: int
-    kind: str
-    vm: int
-    name: str | None
-    source: str | int | None
-    """The name of the host that the VM would leave, or its id if its name is not known."""
-    host: str | int | None
-    """The host to which the VM would go."""
-    reason: str
-    skipped: bool
-    """Whether the approval left the step out."""
-    became: str | None
-    """The outcome of the step, if known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingPlan:
-    """A plan that needs an approval, in any state."""
-
-    plan: int
-    period: int
-    at_s: float
-    state: str
-    who: str | None
-    """The user that approved or rejected it."""
-    steps: Sequence[StandingStep]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +103,7 @@ class ModeService:
         if plan is None:
             hint = "" if self._scheduler.mode is Mode.ASK else "; only the mode ask makes plans"
             raise ConflictError(f"there is no plan yet{hint}")
-        return self._shown(plan)
+        return await self._shown(plan)
 
     async def approve(
         self, caller: Caller, by: str, plan: int | None, skipped: AbstractSet[int]
@@ -166,6 +138,44 @@ class ModeService:
             plan_store.refuse(connection, waiting, by, self._scheduler.world.now())
 
         return await self._answered(plan, give)
+
+    async def reverse(self, caller: Caller, by: str, plan: int | None) -> StandingPlan:
+        """Propose a plan that undoes an executed one, by default the newest.
+
+        It replaces the waiting plan, and needs an approval like any other.
+        """
+        require_admin(caller, "ADMIN PLAN")
+        scheduler, wanted = self._scheduler, whole({"plan": plan}, "plan")
+        mode, latest = scheduler.mode, scheduler.latest
+        if mode is not Mode.ASK:
+            raise ConflictError(f"plans can be reversed only in mode ask (the mode is {mode})")
+        if latest is None:
+            raise TryAgainError("no period has ended yet: try again in a moment")
+        database = scheduler.world.database
+        done = await database.read(lambda connection: _executed(connection, wanted))
+        undone = await scheduler.world.executor.run(lambda: reversal_of(done, latest.seen))
+        if not undone.steps:
+            first = f": step {undone.left_out[0].number}: {undone.left_out[0].reason}"
+            raise ConflictError(
+                f"no step of plan {done.id} can be reversed{first if undone.left_out else ''}"
+            )
+
+        def work(connection: sa.Connection) -> StoredPlan | None:
+            newest = plan_store.newest_locked(connection)
+            if newest is not None and newest.state is PlanState.APPROVED:
+                raise ConflictError(f"plan {newest.id} is under way; reverse a plan after its end")
+            waits = newest is not None and newest.state is PlanState.WAITING
+            if newest is not None and waits and newest.reverses == done.id:
+                raise ConflictError(f"plan {newest.id}, which reverses plan {done.id}, waits")
+            now_s = scheduler.world.now()
+            plan_store.put(connection, latest.period, undone.steps, now_s, reverses=done.id)
+            _log.info("Plan {plan} is to be reversed, by {by}", plan=done.id, by=by)
+            return plan_store.newest(connection)
+
+        proposed = await database.run(work)
+        if proposed is None:  # it was stored in the same transaction
+            raise ConflictError("the plan was replaced: try again")
+        return await self._shown(proposed, undone.left_out)
 
     async def differences(self, caller: Caller, limit: int) -> SchedulerDifferences:
         """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
@@ -209,8 +219,7 @@ class ModeService:
         wanted = whole({"plan": plan}, "plan")
 
         def work(connection: sa.Connection) -> StoredPlan:
-            newest = plan_store.newest(connection)
-            plan = None if newest is None else plan_store.get(connection, newest.id)
+            plan = plan_store.newest_locked(connection)
             if plan is None or plan.state not in STANDING:
                 raise ConflictError("no plan waits for approval")
             if wanted not in {None, plan.id}:
@@ -222,42 +231,29 @@ class ModeService:
 
         answered = await self._scheduler.world.database.run(work)
         self._scheduler.wake()
-        return self._shown(answered)
+        return await self._shown(answered)
 
-    def _shown(self, plan: StoredPlan) -> StandingPlan:
+    async def _shown(self, plan: StoredPlan, left_out: Sequence[LeftOutStep] = ()) -> StandingPlan:
         """Return a plan, with the names of the hosts and VMs that the latest period saw."""
-        hosts, vms = self._names()
-        return StandingPlan(
-            plan=plan.id,
-            period=plan.period,
-            at_s=plan.made_s,
-            state=str(plan.state),
-            who=plan.who,
-            steps=[
-                StandingStep(
-                    number=number,
-                    kind=step.kind,
-                    vm=step.vm,
-                    name=vms.get(step.vm),
-                    source=hosts.get(step.source, step.source),
-                    host=hosts.get(step.host, step.host),
-                    reason=step.reason,
-                    skipped=step.skipped,
-                    became=step.became,
-                )
-                for number, step in enumerate(plan.steps, start=1)
-            ],
+        latest = self._scheduler.latest
+        return await self._scheduler.world.executor.run(
+            lambda: standing_plan_of(plan, latest, left_out)
         )
 
-    def _names(self) -> tuple[Mapping[int | None, str], Mapping[int, str]]:
-        latest = self._scheduler.latest
-        if latest is None:
-            return {}, {}
-        seen = latest.seen.observation
-        return (
-            dict(zip(seen.host_id.tolist(), seen.host_name, strict=True)),
-            dict(zip(seen.vm_id.tolist(), seen.vm_name, strict=True)),
-        )
+
+def _executed(connection: sa.Connection, wanted: int | None) -> StoredPlan:
+    """Return an executed plan, by default the newest. Raise ConflictError."""
+    if wanted is None:
+        plan = plan_store.newest_done(connection)
+        if plan is None:
+            raise ConflictError("no plan has been executed yet")
+    else:
+        plan = plan_store.get(connection, wanted)
+        if plan is None:
+            raise ConflictError(f"there is no plan {wanted}")
+        if plan.state is not PlanState.DONE:
+            raise ConflictError(f"plan {wanted} was not executed: it is {plan.state}")
+    return plan_store.with_results(connection, plan)
 
 
 def _of_same_orders(

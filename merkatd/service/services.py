@@ -32,6 +32,8 @@ from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeService
 from merkatd.service.platform_quotes import PlatformQuoteService
 from merkatd.service.platforms import PlatformService
+from merkatd.service.reasons.price_reasons import PriceReasonService
+from merkatd.service.reasons.refused_requests import RefusedRequests
 from merkatd.service.reports.dry_runs import PlanService
 from merkatd.service.reports.tenant_reports import TenantReports
 from merkatd.service.reports.what_if import WhatIfService
@@ -62,8 +64,10 @@ class DaemonServices:
     modes: ModeService
     past: PastPeriods
     plans: PlanService
+    price_reasons: PriceReasonService
     prices: PriceService
     quotes: QuoteService
+    refusals: RefusedRequests
     steps: StepHistory
     creation: VmCreationService
     strategies: StrategyService
@@ -147,8 +151,10 @@ def services_of(
         modes=ModeService(scheduler),
         past=PastPeriods(scheduler),
         plans=PlanService(scheduler),
+        price_reasons=PriceReasonService(scheduler, views),
         prices=PriceService(scheduler, views),
         quotes=QuoteService(rights),
+        refusals=RefusedRequests(world.now),
         steps=StepHistory(scheduler, rights),
         creation=VmCreationService(scheduler, rights),
         strategies=StrategyService(scheduler),

@@ -77,7 +77,9 @@ def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
     assert [line.split()[:4] for line in result.lines[2:]] == [
         ["1", "deploy", "0", "web"],
         ["2", "deploy", "1", "db"],
+        ["Market", "default:", "shortfall", "0"],
     ]
+    assert "COST" in result.lines[1]
     assert "plan 7 is no longer current" in shell.refused("plan approve --plan 7")
     assert "--skip" in shell.refused("plan refuse --skip 1")
     approved = shell.ok("plan approve --plan 1 --skip 2").out

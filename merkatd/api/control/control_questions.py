@@ -15,10 +15,23 @@ from merkatd.api.control.platform_questions import PlatformQuestions
 from merkatd.api.control.report_questions import ReportQuestions
 from merkatd.base.quantities import quoted_value
 from merkatd.service.base.arguments import Arguments
-from merkatd.service.base.errors import InvalidRequestError
+from merkatd.service.base.callers import LOCAL
+from merkatd.service.base.errors import InvalidRequestError, RequestError
 from merkatd.service.services import DaemonServices
 
 Answer = Callable[[Arguments], Awaitable[Any]]
+_ORDERS = frozenset(
+    {
+        "bid",
+        "budget",
+        "limit_order_change",
+        "limit_order_delete",
+        "limit_order_set",
+        "platform_submit",
+        "platform_update",
+    }
+)
+"""Questions whose refusals are kept."""
 NEWEST_STEPS = 20
 """The steps in an overview."""
 
@@ -56,7 +69,12 @@ class DaemonQuestions:
                 f"unknown question {quoted_value(question)}: the daemon and the command must have"
                 " the same version"
             )
-        return await function(arguments)
+        try:
+            return await function(arguments)
+        except RequestError as error:
+            if question in _ORDERS:
+                self._services.refusals.note(LOCAL, question, str(error))
+            raise
 
     async def _overview(self, _arguments: Arguments) -> dict[str, Any]:
         """Return all data of a live view, read at the same moment."""

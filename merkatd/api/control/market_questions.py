@@ -8,11 +8,12 @@ from merkatd.api.values.market_rows import (
     Row,
     bid_change_row,
     explanation_row,
+    flat_row,
     past_price_row,
     price_trend_row,
     quote_row,
 )
-from merkatd.service.base.arguments import Arguments, one_of, whole
+from merkatd.service.base.arguments import Arguments, one_of, text, whole
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.period_view import QuotedView, vm_named
 from merkatd.service.market.prices import DEFAULT_PERIODS
@@ -28,6 +29,8 @@ class MarketQuestions:
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             "bid": self._bid,
             "explain": self._explain,
+            "explain_price": self._explain_price,
+            "explain_refusal": self._explain_refusal,
             "price": self._price,
             "price_history": self._price_history,
             "quote": self._quote,
@@ -85,6 +88,16 @@ class MarketQuestions:
         view = await self._services.views.prepared()
         vm = vm_named(view.now.snapshot, arguments.get("vm"))
         return explanation_row(await self._services.explanations.explain(LOCAL, view.now, vm))
+
+    async def _explain_price(self, arguments: Arguments) -> list[Row]:
+        """Return how the prices came about, of a `resource` and a `market` or of all."""
+        reasons = self._services.price_reasons
+        of = text(arguments, "resource"), text(arguments, "market")
+        return [flat_row(reason) for reason in await reasons.explain(*of)]
+
+    async def _explain_refusal(self, _arguments: Arguments) -> list[Row]:
+        """Return the newest refused requests of all users."""
+        return [flat_row(refused) for refused in self._services.refusals.last(LOCAL)]
 
 
 def _require_sold_words(view: QuotedView, arguments: Arguments) -> None:

@@ -75,5 +75,6 @@ def explanation_row(explained: ExplainedVm) -> Row:
     row = flat_row(explained)
     why = explained.why_here
     row["why_here"] = None if why is None else flat_row(why)
+    row["queue"] = None if explained.queue is None else flat_row(explained.queue)
     row["resources"] = [flat_row(resource) for resource in explained.resources]
     return {"id": row.pop("vm"), **row}

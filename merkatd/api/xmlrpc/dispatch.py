@@ -82,7 +82,12 @@ class Dispatch:
         self, method: Method, session: str, arguments: list[Any], address: str, size: int
     ) -> Any:
         async def done(caller: Caller) -> Any:
-            return await method.done(self.house, caller, arguments)
+            try:
+                return await method.done(self.house, caller, arguments)
+            except RequestError as error:
+                if method.order:
+                    self.house.refusals.note(caller, method.name, str(error))
+                raise
 
         return await self.admission.admitted(session, address, done, size)
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import Ask, add_view, ask_daemon, show_view, user
 from merkatd.commands.decisions.saved_snapshots import decided_again
 from merkatd.commands.screens.hourly_rows import interval_of
@@ -28,6 +29,20 @@ STANDING = ScreenTable(
         ),
         Column(
             "SKIPPED", "skipped", ColumnFormat.TEXT, "whether the step is skipped", default=False
+        ),
+        Column(
+            "GAIN",
+            "gain",
+            ColumnFormat.CREDITS,
+            "the gain of a migration, in credits",
+            sometimes=True,
+        ),
+        Column(
+            "COST",
+            "cost",
+            ColumnFormat.CREDITS,
+            "the cost of a deployed VM, in credits a period",
+            kept=True,
         ),
         Column("BECAME", "became", ColumnFormat.TEXT, "the step's result", least=8, optional=True),
         Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=30, kept=True),
@@ -66,6 +81,32 @@ def answer_standing_plan(arguments: argparse.Namespace) -> int:
     return ask_daemon("plan", arguments, answer)
 
 
+def reverse_plan(arguments: argparse.Namespace) -> int:
+    """Propose a plan that undoes an executed one."""
+
+    def reverse(ask: Ask) -> int:
+        plan = ask("reverse_plan", plan=arguments.executed, who=user())
+        print("\n".join(_reversed(plan)))
+        return DONE
+
+    if arguments.skip or arguments.plan is not None:
+        raise ConflictingArgumentsError("--skip and --plan can be used only with an answer")
+    return ask_daemon("plan", arguments, reverse)
+
+
+def _reversed(plan: Any) -> list[str]:
+    steps, left_out = rows_of(plan["steps"]), rows_of(plan["left_out"])
+    lines = [f"Plan {plan['plan']} undoes plan {plan['reverses']} and waits for an approval:"]
+    lines += [f"  {step['number']:3} {_step_text(step)}" for step in steps]
+    if left_out:
+        lines.append("It leaves out:")
+        lines += [
+            f"  {left['kind']} of VM {left['vm']} (step {left['number']}): {left['reason']}"
+            for left in left_out
+        ]
+    return lines
+
+
 def _of_hosts(plan: Any) -> Any:
     """Return the plan with no VM in steps on hosts."""
     steps = [
@@ -95,8 +136,18 @@ def _step_text(step: Any) -> str:
 def _text(plan: Any, cells: int | None) -> Sequence[str]:
     by = "" if plan["who"] is None else f", answered by {plan['who']}"
     head = f"Plan {plan['plan']} of period {plan['period']} is {plan['state']}{by}"
+    undoes = "" if plan["reverses"] is None else f"; it undoes plan {plan['reverses']}"
     steps = rows_of(plan["steps"])
-    return [head, *to_text(STANDING.default(), steps, cells)]
+    return [
+        head + undoes,
+        *to_text(STANDING.default(), steps, cells),
+        *(_shortfall_text(market) for market in rows_of(plan["shortfalls"])),
+    ]
+
+
+def _shortfall_text(market: Any) -> str:
+    before, after = credits_text(market["before"]), credits_text(market["after"])
+    return f"Market {market['market']}: shortfall {before} before the plan, {after} after it"
 
 
 PLAN_TABLE = ScreenTable(
@@ -153,8 +204,15 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         metavar="ACTION",
         nargs="?",
-        choices=("show", "approve", "refuse"),
-        help="show, approve or refuse the plan that waits in mode ask",
+        choices=("show", "approve", "refuse", "reverse"),
+        help="show, approve or refuse the plan that waits in mode ask; reverse an executed plan",
+    )
+    parser.add_argument(
+        "executed",
+        metavar="PLAN",
+        nargs="?",
+        type=command_parser.count,
+        help="with reverse: the number of an executed plan (default: the newest)",
     )
     parser.add_argument(
         "--plan",
@@ -195,6 +253,10 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """Show what would be done now, or show or answer the plan that waits."""
+    if arguments.executed is not None and arguments.action != "reverse":
+        raise ConflictingArgumentsError("PLAN can be given only with reverse")
+    if arguments.action == "reverse":
+        return reverse_plan(arguments)
     if arguments.action == "show":
         return show_standing_plan(arguments)
     if arguments.action is not None:
@@ -235,6 +297,9 @@ decides all markets with its default settings.
 In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it, `merkatd
 plan approve` carries it out and checks each step again before it is sent, and `merkatd plan refuse`
 drops it. The plan waits until a period decides something else.
+
+`merkatd plan reverse` proposes a plan that migrates the VMs of an executed plan back. It leaves out
+VMs that are gone or elsewhere by now, and hosts that take none, and waits for your answer.
 """,
     add_arguments=add_plan_arguments,
     run=run_plan,

@@ -5,7 +5,7 @@ At most one plan is standing: it waits, or it is approved and being carried out.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -52,6 +52,8 @@ class PlanColumns(TypedColumns):
     approved_s: Named[float | None] = Column(sa.Double())
     ended_s: Named[float | None] = Column(sa.Double())
     drawn: Named[int | None] = Column(sa.Integer())
+    shortfalls: Named[str | None] = Column(LONG_TEXT)
+    reverses: Named[int | None] = Column(sa.Integer())
 
 
 PLANS = table("plans", PlanColumns, sa.Index(None, "state"))
@@ -70,6 +72,10 @@ class ProposedStep:
     skipped: bool = False
     became: str | None = None
     """The step's result, as text."""
+    gain: float | None = None
+    """The gain of a migration, as the strategy that chose it has it."""
+    cost: float | None = None
+    """The cost of a period of a VM that starts; None if unknown."""
 
     @property
     def key(self) -> Key:
@@ -92,6 +98,10 @@ class StoredPlan:
     ended_s: float | None
     drawn: int | None = None
     """The period whose random numbers it was decided with; None for that of the plan."""
+    shortfalls: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By market: the shortfall before and after the plan, if known."""
+    reverses: int | None = None
+    """The plan that it undoes; None for a plan of the strategies."""
 
     @property
     def declined(self) -> frozenset[Key]:
@@ -130,6 +140,15 @@ def newest(connection: sa.Connection) -> StoredPlan | None:
     return next((_plan(row) for row in rows), None)
 
 
+def newest_locked(connection: sa.Connection) -> StoredPlan | None:
+    """Return the newest plan, and let no other transaction change or add one until this one ends.
+
+    It reads what is stored now, not what was when the transaction began.
+    """
+    query = sa.select(PLANS).order_by(PLANS.c.id.desc()).limit(1).with_for_update()
+    return next((_plan(row) for row in connection.execute(query)), None)
+
+
 def get(connection: sa.Connection, plan: int) -> StoredPlan | None:
     """Return the plan of this number, and lock its row until the transaction ends."""
     rows = connection.execute(sa.select(PLANS).where(PLANS.c.id == plan).with_for_update())
@@ -153,18 +172,29 @@ def put(
     steps: Sequence[ProposedStep],
     at_s: float,
     drawn: int | None = None,
+    shortfalls: Mapping[str, Sequence[float]] | None = None,
+    reverses: int | None = None,
 ) -> None:
     """Store a new plan in place of the waiting one; without steps, only remove that one."""
     waiting = sa.update(PLANS).where(PLANS.c.state == PlanState.WAITING)
     connection.execute(waiting.values(state=PlanState.REPLACED, ended_s=at_s))
     if steps:
         row = {"period": period, "made_s": at_s, "state": PlanState.WAITING, "steps": _text(steps)}
-        connection.execute(sa.insert(PLANS), {**row, "drawn": drawn})
+        known = None if shortfalls is None else json.dumps(shortfalls)
+        more = {"drawn": drawn, "shortfalls": known, "reverses": reverses}
+        connection.execute(sa.insert(PLANS), {**row, **more})
 
 
 def withdraw(connection: sa.Connection, at_s: float) -> None:
     """End the standing plan, if any."""
     connection.execute(_END_STANDING, {"state": PlanState.REPLACED, "ended_s": at_s})
+
+
+def newest_done(connection: sa.Connection) -> StoredPlan | None:
+    """Return the newest plan whose steps were all tried."""
+    query = sa.select(PLANS).where(PLANS.c.state == PlanState.DONE)
+    rows = connection.execute(query.order_by(PLANS.c.id.desc()).limit(1))
+    return next((_plan(row) for row in rows), None)
 
 
 def approve(
@@ -200,8 +230,11 @@ def with_results(connection: sa.Connection, plan: StoredPlan) -> StoredPlan:
 
 
 def results_by_step(connection: sa.Connection, plan: StoredPlan) -> dict[Key, str]:
-    """Return the results of an approved plan's steps that were sent, by step."""
-    query = sa.select(STEPS).where(STEPS.c.planned_s >= plan.approved_s)
+    """Return the results of an approved plan's steps that were sent, by step.
+
+    They are in later periods than the plan: a clock that is set back hides none of them.
+    """
+    query = sa.select(STEPS).where(STEPS.c.period > plan.period)
     vms = {step.vm for step in plan.steps}
     results = {}
     for row in connection.execute(query.order_by(STEPS.c.period)):
@@ -226,5 +259,6 @@ def _text(steps: Sequence[ProposedStep]) -> str:
 def _plan(row: sa.Row[Any]) -> StoredPlan:
     values = {name: getattr(row, name) for name in StoredPlan.__dataclass_fields__}
     values["state"] = PlanState(row.state)
+    values["shortfalls"] = json.loads(row.shortfalls or "{}")
     values["steps"] = tuple(ProposedStep(**step) for step in json.loads(row.steps))
     return StoredPlan(**values)

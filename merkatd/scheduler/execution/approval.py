@@ -37,14 +37,15 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import Decision, Migrate, OnHost, Step, Stop
+from merkatd.cluster import Decision, Migrate, Step, Stop
 from merkatd.cluster.columns import NO_ROW, is_one_of, row_of
-from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import plan_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, PlanState, ProposedStep, StoredPlan
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.delegation import HandoverRequest, restricted_to_request
+from merkatd.scheduler.execution.plan_effects import Proposal, asked_steps, bare, with_effects
+from merkatd.scheduler.execution.plan_reversal import possible_steps
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import FreeDecision, PeriodDecision
 from merkatd.scheduler.phases.permission import Permission
@@ -65,9 +66,23 @@ class Approved:
         """The permission for these steps."""
         return Permission(Mode.ASK, approved=frozenset(step.key for step in self.steps))
 
+    @property
+    def undone(self) -> frozenset[int]:
+        """The ids of the VMs that a reversal moves back."""
+        if self.plan is None or self.plan.reverses is None:
+            return frozenset()
+        return frozenset(step.vm for step in self.steps)
+
     def unpaid(self, unpaid: AbstractSet[int]) -> frozenset[int]:
         """Return those of these VMs whose suspension is approved."""
         return frozenset(unpaid & {step.vm for step in self.steps if step.kind == "suspend"})
+
+    def possible(self, observed: Observed) -> "Approved":
+        """Return only steps whose VMs are where the plan expects them, if it is a reversal."""
+        if self.plan is None or self.plan.reverses is None:
+            return self
+        there = possible_steps(self.plan, observed)
+        return replace(self, steps=tuple(step for step in self.steps if step.vm in there))
 
     def scene(self, observed: Observed, asked: HandoverRequest | None) -> Observed:
         """Return the cloud in which only these VMs can be placed and moved.
@@ -122,16 +137,19 @@ class OrderRoom:
 
 
 def room_for_orders(observed: Observed, given: Approved, free: FreeDecision) -> OrderRoom:
-    """Return the approved steps that make room for limit orders, if they are still right."""
+    """Return the approved steps that make room for limit orders, if they are still right.
+
+    The VMs of a reversal leave their hosts as well.
+    """
     vms, approved = observed.snapshot.vms, given.leave.approved
     makes_room = any(step.kind in {Stop.kind, Migrate.kind} for step in given.steps)
     if not makes_room or not ((vms.order != NO_ROW) & vms.waiting).any():
-        return OrderRoom()
+        return OrderRoom(leaving=given.undone)
     decision, terms = free.decision, free.decision.order_terms
     leaving = frozenset(() if terms is None else vms.id[terms.leaving].tolist())
     moves = {step.vm for step in decision.plan.of(Migrate) if plan_store.key_of(step) in approved}
     stops = [step for step in decision.plan.of(Stop) if plan_store.key_of(step) in approved]
-    return OrderRoom(tuple(stops), leaving & moves)
+    return OrderRoom(tuple(stops), (leaving & moves) | given.undone)
 
 
 async def propose_plan(
@@ -153,18 +171,19 @@ async def propose_plan(
         plan_store.thing_of(step)
         for step in (*decided.steps, *(stored.step for stored in observed.verdicts.waiting))
     }
-    wanted = [
-        plan_store.proposed(step)
-        for step in free.decision.plan
-        if _is_asked(step) and plan_store.thing_of(step) not in under_way
-    ]
+    newest = await context.database.read(plan_store.newest)
+
+    def work() -> Proposal:
+        steps = asked_steps(free, under_way)
+        wanted = bare(steps)
+        if not steps or (newest is not None and _stays(newest, wanted, observed)):
+            return wanted
+        return with_effects(context, observed, free, steps)
+
+    wanted = await context.executor.run(work)
     return await context.database.run(
         lambda connection: _stand(connection, context, observed, wanted, free.start.drawn)
     )
-
-
-def _is_asked(step: Step) -> bool:
-    return not isinstance(step, OnHost | Create | Terminate)
 
 
 async def _over(
@@ -184,7 +203,8 @@ async def _over(
     left = [step for step in given.steps if step.key not in new]
     if left and (new or under_way):
         return False
-    why = {step.key: _why_not(observed, step, decided.decision) for step in left}
+    reverses = plan.reverses is not None
+    why = {step.key: _why_not(observed, step, decided.decision, reverses=reverses) for step in left}
 
     def store(connection: sa.Connection) -> None:
         became: dict[Key, str] = why
@@ -205,7 +225,9 @@ async def _over(
     return True
 
 
-def _why_not(observed: Observed, step: ProposedStep, decision: Decision) -> str:
+def _why_not(
+    observed: Observed, step: ProposedStep, decision: Decision, *, reverses: bool = False
+) -> str:
     """Return why an approved step is not done after all."""
     thing, id_ = plan_store.thing_of(step)
     if thing == "host":
@@ -214,6 +236,8 @@ def _why_not(observed: Observed, step: ProposedStep, decision: Decision) -> str:
     row = row_of(observed.observation.vm_id, step.vm)
     if row is None:
         return "not done: the VM is gone"
+    if reverses and observed.observation.vm_host[row] != step.source:
+        return "not done: the VM is elsewhere by now"
     if step.vm in decision.reasons:
         return f"not done: {decision.reasons[step.vm]}"
     words = observed.observation.vm_words[row]
@@ -224,21 +248,30 @@ def _stand(
     connection: sa.Connection,
     context: PeriodContext,
     observed: Observed,
-    wanted: list[ProposedStep],
+    wanted: Proposal,
     drawn: int | None,
 ) -> StoredPlan | None:
-    """Store the wanted plan unless it equals the standing one or was declined."""
-    newest, keys = plan_store.newest(connection), {step.key for step in wanted}
-    present = None if newest is None else plan_store.get(connection, newest.id)
-    if present is not None:
-        if present.state is PlanState.APPROVED:  # approved since this period began
-            return present
-        same = keys == {step.key for step in present.steps}
-        if same and present.state is PlanState.WAITING:
-            return present
-        if keys <= present.declined and present.state is not PlanState.WAITING:
-            return None
-    if present is None and not wanted:
+    """Store the wanted plan unless another one stays."""
+    present = plan_store.newest_locked(connection)
+    if present is not None and _stays(present, wanted, observed):
+        return present if present.state in plan_store.STANDING else None
+    if present is None and not wanted.steps:
         return None
-    plan_store.put(connection, observed.period, wanted, context.now(), drawn)
-    return plan_store.newest(connection) if wanted else None
+    plan_store.put(
+        connection, observed.period, wanted.steps, context.now(), drawn, wanted.shortfalls
+    )
+    return plan_store.newest(connection) if wanted.steps else None
+
+
+def _stays(present: StoredPlan, wanted: Proposal, observed: Observed) -> bool:
+    """Return whether the newest plan stays: it equals the wanted one, or an answer settled it.
+
+    A reversal that waits stays as long as one of its steps is possible.
+    """
+    if present.state is PlanState.APPROVED:  # approved since this period began
+        return True
+    if present.state is not PlanState.WAITING:
+        return wanted.keys <= present.declined
+    if present.reverses is not None:
+        return bool(possible_steps(present, observed))
+    return wanted.keys == {step.key for step in present.steps}

@@ -20,7 +20,12 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import StoredPlan
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.context import PeriodContext, all_proposals
-from merkatd.scheduler.execution.approval import approved_plan, propose_plan, room_for_orders
+from merkatd.scheduler.execution.approval import (
+    OrderRoom,
+    approved_plan,
+    propose_plan,
+    room_for_orders,
+)
 from merkatd.scheduler.execution.delegation import (
     NOTHING,
     HandoverRequest,
@@ -189,12 +194,15 @@ async def _with_approval(
     """Carry out the approved steps, and propose a plan with the others."""
     seen, given = affordable.seen, await approved_plan(context)
     free = await decide_freely(context, seen, affordable.unpaid, Mode.ASK)
-    room = room_for_orders(seen, given, free)
-    scene = room.in_scene(given.scene(seen, _wanted(asking) if context.handing else None))
+    possible = given.possible(seen)
+    room = room_for_orders(seen, possible, free)
+    scene = room.in_scene(possible.scene(seen, _wanted(asking) if context.handing else None))
     world = replace(context, proposals=all_proposals(context.proposals, room.proposals))
-    decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave, free)
+    decided = await decide(world, scene, possible.unpaid(affordable.unpaid), possible.leave, free)
     decided = await _told_beside(context, decided, affordable.reasons, affordable.messages)
-    done = await _done(context, seen, scene, decided, asking)
+    # The waves of migrations, too, must take the VMs of a reversal for VMs that must leave.
+    judged = OrderRoom(leaving=possible.undone).in_scene(seen)
+    done = replace(await _done(context, judged, scene, decided, asking), seen=seen)
     if context.handing and asking is None and given.plan is not None:
         return done  # OpenNebula's next request carries out the plan
     postponed = {step for step, what in done.acted.not_done.items() if what == "postponed"}

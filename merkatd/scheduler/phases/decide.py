@@ -52,6 +52,7 @@ class FreeDecision:
     """The decision of a period that may use all steps, also those without an approval."""
 
     decision: Decision
+    limits: LimitPlan
     start: DecisionStart
 
 
@@ -119,10 +120,10 @@ async def decide_freely(
 ) -> FreeDecision:
     """Return the decision that may use all steps; it is not stored."""
     start = await start_of(context, mode)
-    decision, _ = await context.executor.run(
+    decision, limits = await context.executor.run(
         lambda: decided_unstored(context, observed, start, unpaid)
     )
-    return FreeDecision(decision, start)
+    return FreeDecision(decision, limits, start)
 
 
 def within_permission(

@@ -9,20 +9,17 @@ from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import quoted_value
 from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET
-from merkatd.cluster.orders import order_costs
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
-from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
-from merkatd.market.price import charges
 from merkatd.market.quote import Quotes
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
-from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
-from merkatd.scheduler.observation.snapshot_builder import MEMORY
+from merkatd.scheduler.charging.used_cpu import charged_rates
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement, messages, reasons_of
+from merkatd.scheduler.phases.period_costs import costs_of_period
 from merkatd.scheduler.terms.failed_migrations import reasons_by_host
 from merkatd.service.base.arguments import text
 from merkatd.service.base.errors import InvalidRequestError, TryAgainError
@@ -108,7 +105,7 @@ def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
         decision=decided.decision,
         limits=decided.limits,
         host=host,
-        cost=costs(snapshot, decided.decision, decided.limits, host, markets, rate),
+        cost=costs_of_period(snapshot, decided.decision, decided.limits, host, markets, rate),
         rate=rate,
         messages=messages(latest.seen, decided),
         reasons=reasons_of(decided),
@@ -152,47 +149,6 @@ def mistakes_of(seen: Observation) -> Mapping[str, str]:
 def _by_name(seen: Observation, by_host: Mapping[int, str]) -> Mapping[str, str]:
     names = dict(zip(seen.host_id.tolist(), seen.host_name, strict=True))
     return {names[host]: why for host, why in by_host.items()}
-
-
-def costs(
-    snapshot: Snapshot,
-    decision: Decision,
-    limits: LimitPlan,
-    host: Ints,
-    markets: Sequence[MarketRules],
-    rate: Floats,
-) -> Floats:
-    """Return the cost of a whole period for each VM that runs or is about to: [vms, resources].
-
-    If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
-    """
-    pays = snapshot.vms.bidding & (host != NO_HOST)
-    by_vm = np.zeros_like(snapshot.vms.bid)
-    held_mib = held_memory.held(snapshot, limits)
-    given = held_memory.with_held(decision.allocations, held_mib)
-    floors = held_memory.with_held(snapshot.vms.floor, held_mib)
-    for row, market in enumerate(markets):
-        rows = np.flatnonzero(pays & (snapshot.vms.market == row))
-        if market.by_use:
-            by_vm[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
-            continue
-        by_vm[rows] = charges(
-            snapshot.vms.bid[rows],
-            given[rows],
-            np.tile(decision.prices[row], (len(rows), 1)),
-            1.0,
-            floors=floors[rows],
-            reserve=market.pricing.reserve_prices(snapshot.resources),
-        )
-    if decision.order_terms is not None:
-        of_order = order_costs(
-            snapshot.vms, decision.order_terms, decision.allocations, decision.prices
-        )
-        reserve = np.array([rules.pricing.reserve_prices(snapshot.resources) for rules in markets])
-        beyond_mib = np.fmax(held_mib - decision.allocations[:, MEMORY], 0.0)
-        of_order[:, MEMORY] += beyond_mib * reserve[snapshot.vms.market, MEMORY]
-        by_vm = np.where(pays[:, np.newaxis] & ~np.isnan(of_order), of_order, by_vm)
-    return by_vm
 
 
 def vm_named(snapshot: Snapshot, named: str | None) -> int:

@@ -21,6 +21,7 @@ from merkatd.service.base.period_view import PeriodView
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
 from merkatd.service.base.visibility import permitted_vm_row
 from merkatd.service.market.explanation_text import ordered_sentence, sentence, why_not_more
+from merkatd.service.reasons.queue_ahead import QueueAhead, queue_ahead
 
 _PLACING = ("deploy", "migrate")
 _FAILED = (StepState.REFUSED, StepState.EXPIRED)
@@ -105,6 +106,8 @@ class ExplainedVm:
     """The cost of a whole period; the most if the market charges for use."""
     balance: float | None
     """The balance of its payer; None for callers that may use the VM, but not see the account."""
+    queue: QueueAhead | None
+    """For a VM that waits: the VMs that are placed before it."""
     resources: Sequence[ExplainedResource]
     """Its resources; none for a VM of no market."""
 
@@ -122,9 +125,11 @@ class ExplanationService:
         """Return all explanations of a VM. Raise RequestError."""
         row = await permitted_vm_row(self._rights, caller, view, vm, USE)
         sees_money = permits_tenant(caller, int(view.snapshot.vms.owner[row]))
-        return await run(lambda: self._explained(view, row, sees_money=sees_money))
+        return await run(lambda: self._explained(view, row, caller.is_admin, sees_money=sees_money))
 
-    async def _explained(self, view: PeriodView, row: int, *, sees_money: bool) -> ExplainedVm:
+    async def _explained(
+        self, view: PeriodView, row: int, is_admin: bool, *, sees_money: bool
+    ) -> ExplainedVm:
         vms, world = view.snapshot.vms, self._scheduler.world
         vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
         newest_bid, order, steps, balance = await world.database.read(
@@ -136,7 +141,7 @@ class ExplanationService:
             )
         )
         return await world.executor.run(
-            partial(explained_vm, view, row, newest_bid, steps, balance, order)
+            partial(explained_vm, view, row, newest_bid, steps, balance, order, names=is_admin)
         )
 
 
@@ -147,11 +152,14 @@ def explained_vm(
     steps: Sequence[StoredStep],
     balance: float | None,
     order: LimitOrder | None = None,
+    *,
+    names: bool = False,
 ) -> ExplainedVm:
     """Return all explanations of the VM in this row.
 
     `newest_bid` is its most recent bid, `steps` are its steps, newest first, `balance` is the
-    balance of its payer, None if it is not shown, and `order` is its limit order.
+    balance of its payer, None if it is not shown, and `order` is its limit order. `names`: name the
+    VMs ahead of it.
     """
     table = view.snapshot.vms
     vm = int(table.id[row])
@@ -178,6 +186,7 @@ def explained_vm(
         rate=finite(view.rate[row]),
         cost=float(view.cost[row].sum()),
         balance=balance,
+        queue=queue_ahead(view, row, names=names),
         resources=[] if explanation is None else _resources(view, row, explanation),
     )
 

@@ -27,12 +27,12 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.decide import within_permission, without_moving_proposed
 from merkatd.scheduler.phases.market_decisions import read_start
 from merkatd.scheduler.phases.observe import observed_from, read_cloud
+from merkatd.scheduler.phases.period_costs import costs_of_period
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.errors import InvalidRequestError
-from merkatd.service.base.period_view import costs
 from merkatd.service.market.bids import known_bids, known_rates
 from merkatd.service.market.plans import PlanCosts, PlanPreview, UnfinishedStep, preview_of
 
@@ -154,7 +154,9 @@ async def dry_run(
         reasons |= limits.postponed
         host = hosts_after(seen.snapshot, decision.plan)
         rate = charged_rates(seen, context.markets)
-        cost = costs(seen.snapshot, decision, limits, host, context.markets, rate).sum(axis=1)
+        cost = costs_of_period(seen.snapshot, decision, limits, host, context.markets, rate).sum(
+            axis=1
+        )
         preview = preview_of(
             seen.snapshot, decision, limits.plan, label, took_ms, reasons, PlanCosts(cost, rate)
         )

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 from merkatd.service.base.errors import ConflictError, InvalidRequestError, TryAgainError
-from merkatd.service.modes import StandingPlan, StandingStep
+from merkatd.service.proposals.standing_plans import StandingPlan, StandingStep
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, route

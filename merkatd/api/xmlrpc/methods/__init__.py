@@ -11,6 +11,7 @@ from merkatd.api.xmlrpc.methods import (
     market_methods,
     money_methods,
     platform_methods,
+    reason_methods,
     report_methods,
     vm_methods,
 )
@@ -23,6 +24,7 @@ _HOLD_METHODS = (
     market_methods,
     money_methods,
     platform_methods,
+    reason_methods,
     report_methods,
     vm_methods,
 )

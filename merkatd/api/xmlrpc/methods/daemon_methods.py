@@ -7,6 +7,7 @@ from merkatd.api.values.plain_values import members
 from merkatd.api.xmlrpc.method_table import Parameter, Returns, method, struct
 from merkatd.service.base.callers import Caller
 from merkatd.service.modes import ModeState
+from merkatd.service.proposals.standing_plans import StandingPlan
 from merkatd.service.services import DaemonServices
 
 _NEWEST = 0
@@ -29,6 +30,11 @@ _STANDING = {
     "at_s": "The time at which the plan was made, in seconds since the epoch.",
     "state": "`waiting`, `approved`, `done`, `refused`, or `replaced` by another plan.",
     "who": "The user that approved or rejected the plan, if any.",
+    "reverses": "The number of the plan that it undoes, if it undoes one.",
+    "shortfalls": "The sum of bid x shortfall of all VMs, by market, when the plan was made:"
+    " structs of `market`, `before` and `after`.",
+    "left_out": "Of a new reversal: the steps of the executed plan that it does not undo, structs"
+    " of `number`, `kind`, `vm` and `reason`.",
     "steps": "Its steps, each a struct:",
 }
 _STEPS = {
@@ -38,6 +44,8 @@ _STEPS = {
     "name": "The VM's name, if the VM exists.",
     "source": "The host that the VM would leave, if any.",
     "host": "The host to which the VM would go.",
+    "gain": "The gain of a migration, in the objective of its strategy.",
+    "cost": "The cost of a period of a VM that starts, in credits.",
     "reason": "The reason for the step.",
     "skipped": "Whether the approval left the step out.",
     "became": "The outcome of the step, if known.",
@@ -116,7 +124,7 @@ async def mode_set(services: DaemonServices, caller: Caller, mode: str) -> Any:
 )
 async def plan_info(services: DaemonServices, caller: Caller) -> Any:
     """Return the newest plan of the mode ask."""
-    return members(await services.modes.standing_plan(caller))
+    return await _plan(services, await services.modes.standing_plan(caller))
 
 
 @method(
@@ -134,7 +142,7 @@ async def plan_approve(
 ) -> Any:
     """Approve the waiting plan; the daemon checks each step again before it sends it."""
     skipped, by = skipped_steps(skip.get("numbers", [])), caller.identity.name
-    return members(await services.modes.approve(caller, by, _number(plan), skipped))
+    return await _plan(services, await services.modes.approve(caller, by, _number(plan), skipped))
 
 
 @method(
@@ -146,7 +154,28 @@ async def plan_approve(
 )
 async def plan_refuse(services: DaemonServices, caller: Caller, plan: int) -> Any:
     """Reject the waiting plan; the daemon does not propose the same plan again."""
-    return members(await services.modes.refuse(caller, caller.identity.name, _number(plan)))
+    by = caller.identity.name
+    return await _plan(services, await services.modes.refuse(caller, by, _number(plan)))
+
+
+@method(
+    "merkat.plan.reverse",
+    Parameter(
+        "plan", "int", "The number of an executed plan; the default, 0, is the newest.", _NEWEST
+    ),
+    returns=struct("The new plan, which waits for an approval.", _STANDING, _STEPS),
+    example="plan",
+    admin=True,
+)
+async def plan_reverse(services: DaemonServices, caller: Caller, plan: int) -> Any:
+    """Propose a plan that migrates the VMs of an executed plan back."""
+    by = caller.identity.name
+    return await _plan(services, await services.modes.reverse(caller, by, _number(plan)))
+
+
+async def _plan(services: DaemonServices, plan: StandingPlan) -> Any:
+    """Return a plan as plain values, made in a thread: it may have thousands of steps."""
+    return await services.world.executor.run(lambda: members(plan))
 
 
 def _number(plan: int) -> int | None:

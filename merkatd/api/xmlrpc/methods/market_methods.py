@@ -253,6 +253,9 @@ async def bid_set(services: DaemonServices, caller: Caller, vm: int, bid: Mappin
             "cost": "The cost of a whole period; the most if the market charges for use.",
             "balance": "The balance of its payer: its application, or its owner; only for its owner"
             " and administrators.",
+            "queue": "For a VM that waits: a struct of `vms` (the number of VMs that are placed"
+            " before it), `waiting` (the number of all that wait in its market), `bids` and `size`"
+            " (their sums by resource), and `names` (for administrators only).",
             "resources": "A struct for each resource:",
         },
         {

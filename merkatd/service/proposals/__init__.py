@@ -1,0 +1,1 @@
+"""What a caller sees of plans that wait for an approval."""
