@@ -156,3 +156,28 @@ def test_a_migrating_vm_keeps_its_quota_on_its_source(rules: MarketRules) -> Non
     assert quota(frontend, stays) == pytest.approx(CORES, rel=0.02)
     frontend.agree()
     frontend.close()
+
+
+def test_a_vm_that_migrates_to_a_host_without_an_answer_keeps_its_quota() -> None:
+    """It can't get a lower quota: another owner's higher bid gets only what that leaves."""
+    frontend = Frontend(hosts=2)
+    world = frontend.cloud.world
+    world.settings = replace(world.settings, delays=Delays(memory_mib_s=10.0))
+    frontend.bench.ok("one.host.status", 1, 1)
+    moved, stays = (frontend.vm(cpu_bid=5.0, VCPU=4) for _ in range(2))
+    frontend.periods(4)
+    frontend.bench.ok("one.host.status", 1, 0)
+    frontend.bench.ok("embedded.host.down", 1, False)
+    frontend.periods(4)
+    frontend.bench.ok("one.vm.migrate", moved, 1, True)
+    frontend.clock.advance(5)
+    frontend.bench.ok("one.vm.update", stays, 'MERKAT_BID_CPU="50"', 1)
+    for _ in range(2):
+        latest = frontend.period()
+        assert frontend.state(moved) == "MIGRATE"
+        row = latest.seen.snapshot.vm_row(moved)
+        assert latest.seen.snapshot.vms.source[row] == -1
+        assert quota(frontend, moved) == pytest.approx(CORES / 2, rel=0.02)
+        assert quota(frontend, moved) + quota(frontend, stays) <= CORES * ROUNDING
+        frontend.clock.advance(30)
+    frontend.close()

@@ -15,6 +15,9 @@ and what its quota takes on the source is not divided there. Example: a host of 
 VM 1 with a quota of 200 %, which is being migrated, and VM 2. VM 2 gets 200 %, and 400 % once VM 1
 has left. Before, in the period that sends the migration, its neighbours have their new quotas
 already: a transfer rarely takes longer than some seconds. Floors are never lowered.
+
+The same holds for a VM whose target host does not answer: it counts on its source, but it can't get
+another quota there.
 """
 
 from collections.abc import Sequence
@@ -23,8 +26,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Deploy, Floats, Ints, Migrate, Plan, Snapshot
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, is_one_of
+from merkatd.cluster import Decision, Deploy, Floats, Ints, Migrate, Plan, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.cluster.snapshot import view_of_market
 from merkatd.market.explanation import hosts_after
 from merkatd.market.market_view import MarketView, market_view
@@ -99,19 +102,26 @@ def allocations_beside_leaving(
 ) -> Floats:
     """Return the allocations that apply until migrating VMs have left their sources.
 
-    `quota` is [vms]: the CPU that each guest may use now, in percent of a core, NaN for no guest.
+    `quota` is [vms]: the CPU that each guest may use now, in percent of a core, NaN if unknown.
     See Note [Quotas during a migration].
     """
     vms, amounts = snapshot.vms, decision.allocations
-    leaving = np.flatnonzero((vms.source != NO_ROW) & ~np.isnan(quota))
-    if not len(leaving) or _CPU not in snapshot.resources:
+    if _CPU not in snapshot.resources:
         return amounts
     cpu = snapshot.resources.index(_CPU)
     # The capacity is without the floors of VMs that leave, and all of VMs in no market.
-    kept = np.where(vms.market == NO_MARKET, vms.cap[:, cpu], vms.floor[:, cpu])[leaving]
+    kept = np.where(vms.market == NO_MARKET, vms.cap[:, cpu], vms.floor[:, cpu])
+    leaves = vms.source != NO_HOST
+    stuck = (vms.state == VmState.BUSY) & ~vms.stays & (vms.market != NO_MARKET) & ~leaves
+    at = np.where(leaves, vms.source, vms.host)
+    more = np.where(leaves, quota - kept, np.maximum(quota, amounts[:, cpu]))
+    rows = np.flatnonzero((leaves | stuck) & (at != NO_HOST) & (np.nan_to_num(more) > 0))
+    if not len(rows):
+        return amounts
     taken = np.zeros(len(snapshot.hosts) + 1)  # the last one is for no host
-    np.add.at(taken, vms.source[leaving], np.maximum(quota[leaving] - kept, 0.0))
+    np.add.at(taken, at[rows], more[rows])
     amounts, host = amounts.copy(), hosts_after(snapshot, _begun(decision.plan, later))
+    host[rows[stuck[rows]]] = NO_HOST
     for row in range(len(markets)):
         view = market_view(snapshot, row)
         local = np.full(len(snapshot.hosts) + 1, NO_ROW)
