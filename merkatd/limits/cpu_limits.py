@@ -92,6 +92,16 @@ def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
     )
 
 
+def quotas_in_force(in_force: EnforcedLimits, vcpus: Ints, settings: CpuSettings) -> Floats:
+    """Return [vms]: the CPU that quotas allow guests now, in percent of a core; NaN without one.
+
+    The part of helper threads does not count.
+    """
+    now = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
+    units = np.minimum(now.units(vcpus, settings.quota_period_us), vcpus * float(UNITS_PER_CORE))
+    return np.where((now.vcpu_us > 0) | (now.global_us > 0), units, np.nan)
+
+
 def _with_helpers(whole_us: Ints, period_us: int) -> Ints:
     """Return the quotas of whole VMs: the sum over their virtual CPUs plus the helpers' part."""
     with_helpers: Ints = whole_us + np.maximum(whole_us // HELPERS_PART, period_us // HELPERS_LEAST)

@@ -108,3 +108,12 @@ def test_without_enough_hosts_vms_wait(daemon: Daemon, shell: Shell) -> None:
 def test_wrong_changes_are_refused(words: str, code: int, says: str, asked: Shell) -> None:
     """With what is accepted."""
     assert says in asked.refused(words, code)
+
+
+@pytest.mark.parametrize("factor", ["0", "0.5", "1e-9", "1e6"])
+def test_a_budget_changes_limits_of_orders_too(daemon: Daemon, shell: Shell, factor: str) -> None:
+    """Without credits a limit order waits or is displaced: the question still has an answer."""
+    vms = [vm["id"] for vm in daemon.answer("vms") if vm["owner_name"] == "bob"]
+    daemon.answer("limit_order_set", vms=vms[:1], limit=3.5)
+    daemon.period(2)
+    assert answer(shell, f"--budget bob={factor}")["budgets"] == {"bob": float(factor)}

@@ -286,3 +286,26 @@ def test_the_formula_counts_a_load_up_to_its_bound() -> None:
         response_s = seen(bench, vm_id)["response_s"]
         assert before <= response_s <= 0.1 / (1 - MOST_LOAD) + 1e-9
         before = response_s
+
+
+@pytest.mark.parametrize("every_s", [0.3, 1.7, 4.0, 4.9, 7.0])
+def test_looks_change_nothing_while_a_balloon_moves(every_s: float) -> None:
+    """A look is no change, however many there are: the need is computed at the same moments."""
+    watched, alone = small(2), small(2)
+    for bench in (watched, alone):
+        text = 'EMBEDDED=[ARRIVALS="2", REQUEST_WORK="0.1", MEMORY_USE="400"]'
+        start(bench, service(2, 0.1, 1), job(0))
+        bench.ok("one.vm.update", 0, text, 1)
+        bench.advance(1)
+        bench.cloud.guests.set_limits(0, memory_mib=100)
+    for _ in range(int(60 / every_s)):
+        watched.advance(every_s)
+        seen(watched, 0)
+    now_s = watched.clock.seconds()
+    alone.advance(now_s - alone.clock.seconds())
+    first, other = seen(watched, 0), seen(alone, 0)
+    assert first == pytest.approx(other, rel=1e-6)
+    usage = [bench.cloud.guests.read([0, 1]) for bench in (watched, alone)]
+    for vm_id in (0, 1):
+        assert usage[0][vm_id].cpu_s == pytest.approx(usage[1][vm_id].cpu_s, rel=1e-6)
+    assert rates(watched, [0]) == pytest.approx(rates(alone, [0]), rel=1e-6)

@@ -9,6 +9,7 @@ import pytest
 
 from merkatd.cluster import Decision, Snapshot
 from merkatd.cluster.applications import Jobs, Stages
+from merkatd.cluster.hosts import Requirements
 from merkatd.placement.baselines.size_fitting import BaselineSettings
 from merkatd.placement.registry import BASELINES, strategy_named
 from tests.clouds import cloud, hosts_table, placed, vms_table
@@ -137,6 +138,37 @@ class TestQueues:
         snapshot = market([400], vms, jobs)
         assert places("easy", snapshot) == [0, -1, -1, 0]
         assert places("fcfs", snapshot) == [0, -1, -1, -1]
+
+    @pytest.mark.parametrize("hopeless", ["size", "floor", "requirement", "held"])
+    def test_a_vm_that_can_never_start_keeps_none_waiting(self, hopeless: str) -> None:
+        """It fits on no empty host, may use none, or may not start in this period."""
+        size = 500 if hopeless == "size" else 50
+        snapshot = market([400, 400], ((0, 400), (WAITS, size), (WAITS, 100)))
+        vms = snapshot.vms
+        if hopeless == "floor":
+            floor = vms.floor.copy()
+            floor[1, 1] = 2e6
+            cap = np.maximum(vms.cap, floor)
+            snapshot = replace(snapshot, vms=replace(vms, floor=floor, cap=cap))
+        if hopeless == "held":
+            placeable = vms.id != 1
+            snapshot = replace(snapshot, vms=replace(vms, placeable=placeable))
+        if hopeless == "requirement":
+            allowed = Requirements(("none",), np.zeros((1, 2), dtype=bool), np.zeros((1, 0)))
+            requirement = np.where(vms.id == 1, 0, -1)
+            snapshot = replace(
+                snapshot, requirements=allowed, vms=replace(vms, requirement=requirement)
+            )
+        for name in ("fcfs", "easy", "edf"):
+            assert places(name, snapshot) == [0, -1, 1]
+
+    def test_a_vm_that_waits_for_room_keeps_later_ones_waiting(self) -> None:
+        """Its floor lacks room as well: other VMs hold theirs for now."""
+        snapshot = market([400], ((0, 300), (WAITS, 400), (WAITS, 50)))
+        floor = snapshot.vms.floor.copy()
+        floor[:2, 0] = (300, 200)
+        snapshot = replace(snapshot, vms=replace(snapshot.vms, floor=floor))
+        assert places("fcfs", snapshot) == [0, -1, -1]
 
     def test_the_earliest_deadline_goes_first(self) -> None:
         """A VM of no job comes last, and one without room is passed over."""

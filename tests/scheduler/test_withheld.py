@@ -1,17 +1,19 @@
 """While planned migrations have not started, hosts are divided among their current VMs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate
-from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.settings import Delays, HostSize
 from merkatd.placement import strategy_named
 from merkatd.placement.changes.migration_waves import migration_waves
 from merkatd.placement.changes.withheld_moves import withheld_vms
 from merkatd.scheduler.base.settings import MarketRules
 from tests.lengths import SOAK, shorten
 from tests.placement.test_halves import tight
-from tests.scheduler.frontend import Frontend
+from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 CORES = 400.0
 ROUNDING = 1.02
@@ -124,4 +126,58 @@ def test_a_regrouping_of_idle_vms_is_carried_out(seed: int) -> None:
     for host in (0, 1):
         there = [vm for vm in vms if frontend.host_of(vm) == host]
         assert sum(quota(frontend, vm) for vm in there) <= CORES * ROUNDING
+    frontend.close()
+
+
+@pytest.mark.parametrize("rules", [MarketRules(), MarketRules(strategy="groups"), PAPER_MARKET])
+def test_a_migrating_vm_keeps_its_quota_on_its_source(rules: MarketRules) -> None:
+    """A transfer of 205 s: its neighbour gets the rest of the cores once it has left."""
+    frontend = Frontend(hosts=2, markets=(rules,))
+    world = frontend.cloud.world
+    world.settings = replace(world.settings, delays=Delays(memory_mib_s=10.0))
+    frontend.bench.ok("one.host.status", 1, 1)
+    moved, stays = (frontend.vm(cpu_bid=5.0, VCPU=4) for _ in range(2))
+    frontend.periods(4)
+    assert quota(frontend, stays) == pytest.approx(CORES / 2, rel=0.02)
+    frontend.bench.ok("one.host.status", 1, 0)
+    frontend.bench.ok("one.vm.migrate", moved, 1, True)
+    frontend.clock.advance(5)
+    during = 0
+    while frontend.state(moved) == "MIGRATE":
+        latest = frontend.period()
+        both = quota(frontend, moved) + quota(frontend, stays)
+        assert both <= CORES * ROUNDING
+        row = latest.seen.snapshot.vm_row(stays)
+        assert latest.decided.decision.allocations[row, 0] == pytest.approx(CORES / 2, rel=0.02)
+        during += 1
+        frontend.clock.advance(60)
+    assert during >= 3
+    frontend.period()
+    assert quota(frontend, stays) == pytest.approx(CORES, rel=0.02)
+    frontend.agree()
+    frontend.close()
+
+
+def test_a_vm_that_migrates_to_a_host_without_an_answer_keeps_its_quota() -> None:
+    """It can't get a lower quota: another owner's higher bid gets only what that leaves."""
+    frontend = Frontend(hosts=2)
+    world = frontend.cloud.world
+    world.settings = replace(world.settings, delays=Delays(memory_mib_s=10.0))
+    frontend.bench.ok("one.host.status", 1, 1)
+    moved, stays = (frontend.vm(cpu_bid=5.0, VCPU=4) for _ in range(2))
+    frontend.periods(4)
+    frontend.bench.ok("one.host.status", 1, 0)
+    frontend.bench.ok("embedded.host.down", 1, False)
+    frontend.periods(4)
+    frontend.bench.ok("one.vm.migrate", moved, 1, True)
+    frontend.clock.advance(5)
+    frontend.bench.ok("one.vm.update", stays, 'MERKAT_BID_CPU="50"', 1)
+    for _ in range(2):
+        latest = frontend.period()
+        assert frontend.state(moved) == "MIGRATE"
+        row = latest.seen.snapshot.vm_row(moved)
+        assert latest.seen.snapshot.vms.source[row] == -1
+        assert quota(frontend, moved) == pytest.approx(CORES / 2, rel=0.02)
+        assert quota(frontend, moved) + quota(frontend, stays) <= CORES * ROUNDING
+        frontend.clock.advance(30)
     frontend.close()

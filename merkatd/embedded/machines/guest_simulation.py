@@ -15,7 +15,7 @@ Used by `advance` and `finish_s`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -145,6 +145,19 @@ class SimulatedGuest:
             if self.at_s >= now_s:
                 return
 
+    def seen_at(self, now_s: float, settings: Guesting) -> SimulatedGuest:
+        """Return the guest at a later time, for a look that must not change its future.
+
+        The need of a service is computed in steps while its balloon moves. A look between two
+        steps would begin a new step, so it gets a copy.
+        """
+        if not (self.behaviour.serves and self._balloon_moves and self.host >= 0):
+            self.advance(now_s, settings)
+            return self
+        copy = replace(self, log=[*self.log], requests=replace(self.requests))
+        copy.advance(now_s, settings)
+        return copy
+
     def complete(self, now_s: float, settings: Guesting) -> None:
         """Advance the guest to the end of its work or stage, and correct rounding errors."""
         self.advance(now_s, settings)
@@ -177,7 +190,7 @@ class SimulatedGuest:
         if self.host < 0 or not self.behaviour.serves:
             return math.inf
         turn_s = self.behaviour.arrivals.next_change_s(self.at_s)
-        if self.balloon_mib != min(self.limits.memory_mib, self.size_mib):
+        if self._balloon_moves:
             turn_s = min(turn_s, self.at_s + _BALLOON_STEP_S)
         excess = self._served_per_s(self.rate, settings) - self.arrivals
         if self.requests.waiting > 0 and excess > 0:
@@ -200,6 +213,10 @@ class SimulatedGuest:
         """Return the requests a second that a service completes with some cores."""
         work = self.behaviour.request_work
         return cores * self.speed(settings) / work if work > 0 else 0.0
+
+    @property
+    def _balloon_moves(self) -> bool:
+        return self.balloon_mib != min(self.limits.memory_mib, self.size_mib)
 
     @property
     def _pace(self) -> float:

@@ -100,7 +100,7 @@ class HostSimulation:
             guest = self.guests.get(vm_id)
             if guest is None or guest.host < 0:
                 continue
-            guest.advance(now, self._settings)
+            guest = guest.seen_at(now, self._settings)
             usage[vm_id] = Usage(
                 vm_id,
                 guest.host,
@@ -123,17 +123,13 @@ class HostSimulation:
         """Return a guest's present state, running or not."""
         self.settle()
         guest = self.guests.get(vm_id)
-        if guest is not None:
-            guest.advance(self._world.now(), self._settings)
-        return guest
+        return None if guest is None else guest.seen_at(self._world.now(), self._settings)
 
     def on_host(self, host_id: int) -> list[SimulatedGuest]:
         """Return the present state of the guests that run on a host."""
         self.settle()
-        guests = list(self._on.get(host_id, {}).values())
-        for guest in guests:
-            guest.advance(self._world.now(), self._settings)
-        return guests
+        now = self._world.now()
+        return [guest.seen_at(now, self._settings) for guest in self._on.get(host_id, {}).values()]
 
     def described(self, vm: Vm) -> None:
         """Apply a change of a VM's templates: its size or its guest's behaviour."""

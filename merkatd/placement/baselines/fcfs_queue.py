@@ -1,4 +1,7 @@
-"""Baseline `fcfs`: first come, first served; a VM without room keeps all later ones waiting."""
+"""Baseline `fcfs`: first come, first served; a VM without room keeps all later ones waiting.
+
+A VM that no host could hold, even without other VMs, keeps none waiting.
+"""
 
 from merkatd.placement.baselines.size_fitting import NO_SIZE, SizeRoom, first_host
 
@@ -12,6 +15,6 @@ def fcfs(room: SizeRoom) -> None:
         hosts = room.hosts_for(vm)
         if blocked or not len(hosts):
             room.wait(vm, BEHIND if blocked else NO_SIZE)
-            blocked = True
+            blocked = blocked or room.fits_if_empty(vm)
             continue
         room.start(vm, first_host(room, vm, hosts), "is the first host with room, in its turn")

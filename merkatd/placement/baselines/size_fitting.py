@@ -67,6 +67,12 @@ class SizeRoom:
         fits = self._may_take(vm) & self._covers(self.room, vm)
         return np.flatnonzero(fits)
 
+    def fits_if_empty(self, vm: int) -> bool:
+        """Return whether a host that the VM may use would have room for it without other VMs."""
+        hosts = self.could_take(vm, self.capacity)
+        fits: Bools = (self.problem.view.floor[vm] <= self.board.capacity[hosts]).all(axis=1)
+        return bool(fits.any())
+
     def could_take(self, vm: int, room: Floats) -> Ints:
         """Return the hosts that could take a VM if each had this room."""
         allowed = self.problem.rules.allowed(vm, self.board.place)

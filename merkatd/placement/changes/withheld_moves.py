@@ -1,9 +1,23 @@
-"""Withheld migrations: planned but not sent yet, so hosts are divided without them.
+"""Migrations that are not done yet: VMs that are still on hosts which they are to leave.
+
+Withheld migrations are planned but not sent yet, so hosts are divided without them.
 
 A migration may wait for another one, or do harm without others (see `migration_waves.py`). Its VM
 stays on its host at least for this period. Its present neighbours do not get its share yet, and its
 future neighbours lose nothing yet. So the quotas of a host never exceed its cores. Memory follows
 the plan: balloons move slowly, and make room only as far as there is some.
+
+# Note [Quotas during a migration]
+
+A guest that migrates runs on its source until the end, with the quota that it has. A slow transfer
+takes several periods. From the first observation of the migration on, the VM counts on its target,
+and what its quota takes on the source is not divided there. Example: a host of 400 % of a core has
+VM 1 with a quota of 200 %, which is being migrated, and VM 2. VM 2 gets 200 %, and 400 % once VM 1
+has left. Before, in the period that sends the migration, its neighbours have their new quotas
+already: a transfer rarely takes longer than some seconds. Floors are never lowered.
+
+The same holds for a VM whose target host does not answer: it counts on its source, but it can't get
+another quota there.
 """
 
 from collections.abc import Sequence
@@ -12,8 +26,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Deploy, Floats, Ints, Migrate, Plan, Snapshot
-from merkatd.cluster.columns import NO_ROW, is_one_of
+from merkatd.cluster import Decision, Deploy, Floats, Ints, Migrate, Plan, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, is_one_of
 from merkatd.cluster.snapshot import view_of_market
 from merkatd.market.explanation import hosts_after
 from merkatd.market.market_view import MarketView, market_view
@@ -21,7 +35,7 @@ from merkatd.placement.changes.decided_market import DecidedMarket
 from merkatd.placement.changes.migration_waves import migration_waves, vms_of_later_waves
 from merkatd.placement.contract import Allocation
 
-_MEMORY = "memory"
+_CPU, _MEMORY = "cpu", "memory"
 
 
 def withheld_vms(
@@ -56,13 +70,7 @@ def allocations_until_moved(
     if not later:
         return amounts
     amounts = amounts.copy()
-    begun = Plan(
-        tuple(
-            step
-            for step in decision.plan
-            if isinstance(step, Deploy) or (isinstance(step, Migrate) and step.vm not in later)
-        )
-    )
+    begun = _begun(decision.plan, later)
     host = hosts_after(snapshot, begun)
     touched = _touched(snapshot, decision.plan, later)
     others = np.flatnonzero([name != _MEMORY for name in snapshot.resources])
@@ -83,6 +91,60 @@ def allocations_until_moved(
         rows = view.vms[is_one_of(host[view.vms], touched)]
         amounts[np.ix_(rows, others)] = given[np.ix_(rows, others)]
     return amounts
+
+
+def allocations_beside_leaving(
+    markets: Sequence[DecidedMarket],
+    snapshot: Snapshot,
+    decision: Decision,
+    later: AbstractSet[int],
+    quota: Floats,
+) -> Floats:
+    """Return the allocations that apply until migrating VMs have left their sources.
+
+    `quota` is [vms]: the CPU that each guest may use now, in percent of a core, NaN if unknown.
+    See Note [Quotas during a migration].
+    """
+    vms, amounts = snapshot.vms, decision.allocations
+    if _CPU not in snapshot.resources:
+        return amounts
+    cpu = snapshot.resources.index(_CPU)
+    # The capacity is without the floors of VMs that leave, and all of VMs in no market.
+    kept = np.where(vms.market == NO_MARKET, vms.cap[:, cpu], vms.floor[:, cpu])
+    leaves = vms.source != NO_HOST
+    stuck = (vms.state == VmState.BUSY) & ~vms.stays & (vms.market != NO_MARKET) & ~leaves
+    at = np.where(leaves, vms.source, vms.host)
+    more = np.where(leaves, quota - kept, np.maximum(quota, amounts[:, cpu]))
+    rows = np.flatnonzero((leaves | stuck) & (at != NO_HOST) & (np.nan_to_num(more) > 0))
+    if not len(rows):
+        return amounts
+    taken = np.zeros(len(snapshot.hosts) + 1)  # the last one is for no host
+    np.add.at(taken, at[rows], more[rows])
+    amounts, host = amounts.copy(), hosts_after(snapshot, _begun(decision.plan, later))
+    host[rows[stuck[rows]]] = NO_HOST
+    for row in range(len(markets)):
+        view = market_view(snapshot, row)
+        local = np.full(len(snapshot.hosts) + 1, NO_ROW)
+        local[view.hosts] = np.arange(len(view.hosts))
+        capacity = view.capacity.copy()
+        capacity[:, cpu] = np.maximum(capacity[:, cpu] - taken[view.hosts], 0.0)
+        beside = np.flatnonzero(taken[host[view.vms]] > 0)
+        given = within_hosts(
+            replace(view, capacity=capacity), local[host[view.vms]], amounts[view.vms]
+        )
+        amounts[view.vms[beside], cpu] = given[beside, cpu]
+    return amounts
+
+
+def _begun(plan: Plan, later: AbstractSet[int]) -> Plan:
+    """Return the deployments and migrations of a plan without those of these VMs."""
+    return Plan(
+        tuple(
+            step
+            for step in plan
+            if isinstance(step, Deploy) or (isinstance(step, Migrate) and step.vm not in later)
+        )
+    )
 
 
 def _touched(snapshot: Snapshot, plan: Plan, later: AbstractSet[int]) -> list[int]:

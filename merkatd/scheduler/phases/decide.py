@@ -17,8 +17,13 @@ from merkatd.database.scheduler.journal import Recorded
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits import LimitPlan
 from merkatd.limits import plan_limits as decide_limits
+from merkatd.limits.cpu_limits import quotas_in_force
 from merkatd.placement.changes.plan_changes import without_hosts
-from merkatd.placement.changes.withheld_moves import allocations_until_moved, withheld_vms
+from merkatd.placement.changes.withheld_moves import (
+    allocations_beside_leaving,
+    allocations_until_moved,
+    withheld_vms,
+)
 from merkatd.placement.markets_in_turn import DecisionBasis, with_possible_steps
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
@@ -189,6 +194,11 @@ def _worked_out(
         decision,
         reasons=_reasons(context, observed, decision),
         allocations=allocations_until_moved(context.markets, snapshot, decision, later),
+    )
+    quota = quotas_in_force(observed.in_force, snapshot.vms.vcpus, context.limits.cpu)
+    decision = replace(
+        decision,
+        allocations=allocations_beside_leaving(context.markets, snapshot, decision, later, quota),
     )
     topologies = context.hypervisors.topologies()
     charged = is_charged_by_use(context.markets, snapshot.vms.market)

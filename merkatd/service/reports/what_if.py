@@ -13,6 +13,7 @@ import numpy as np
 from merkatd.base.quantities import quoted_value
 from merkatd.cluster import HostState
 from merkatd.cluster.columns import is_one_of
+from merkatd.cluster.orders import LEAST_LIMIT
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.traits import HostTraits
 from merkatd.scheduler.period import Scheduler
@@ -195,7 +196,9 @@ def with_budgets(inputs: DryRunInputs, budgets: Mapping[int, float]) -> DryRunIn
         orders=replace(
             inputs.orders,
             orders=tuple(
-                replace(order, limit=order.limit * budgets.get(order.owner, 1.0))
+                replace(order, limit=max(order.limit * budgets[order.owner], LEAST_LIMIT))
+                if order.owner in budgets
+                else order
                 for order in inputs.orders.orders
             ),
         ),

@@ -102,7 +102,7 @@ NAMES = tuple(field.name for field in FIELDS)
 _OF_NAME = {field.name: field for field in FIELDS}
 _VM = ("cpu", "vcpu", "memory")
 _UNSAFE = re.compile(r"[^\w.+-]", re.ASCII)
-_VM_LINE = re.compile(r'\s*(CPU|VCPU|MEMORY)\s*=\s*"?([^"\n\\]*?)"?\s*', re.ASCII)
+_BLANKS = " \t\r\n\f\v"
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?", re.ASCII)
 _PROBLEM = re.compile(r"(\S+?)(?: = .*?)?: (.*)", re.DOTALL)
 
@@ -157,7 +157,7 @@ def values_of(text: str) -> tuple[dict[str, str], list[str]]:
     values, other = dict.fromkeys(NAMES, ""), []
     for key, value in flat.items():
         if key == "cluster[1].template" and isinstance(value, str):
-            other += _read_vm(value, values)
+            other += read_vm(value, values)
         elif key == "cluster[1].monitor.kind" and value == "steps":
             continue
         elif key in keys and not isinstance(value, bool | list | Mapping):
@@ -180,16 +180,29 @@ def _flat(value: Any, path: str) -> list[tuple[str, Any]]:
     return [(path, value)]
 
 
-def _read_vm(text: str, values: dict[str, str]) -> list[str]:
+def read_vm(text: str, values: dict[str, str]) -> list[str]:
     """Put the sizes of a VM template into the values; return its other lines."""
     other = []
     for line in filter(str.strip, text.splitlines()):
-        match = _VM_LINE.fullmatch(line)
-        if match is None or values[match[1].lower()]:
+        name, size = _vm_size(line)
+        if not name or values[name]:
             other.append(f"cluster[1].template: {line.strip()[:40]}")
         else:
-            values[match[1].lower()] = match[2]
+            values[name] = size
     return other
+
+
+def _vm_size(line: str) -> tuple[str, str]:
+    """Return the size that a line of a VM template states, and its value; "" for other lines.
+
+    Without a regular expression: with optional quotes and blanks, it takes cubic time for a line of
+    many blanks.
+    """
+    name, equals, value = (part.strip(_BLANKS) for part in line.partition("="))
+    value = value.removeprefix('"').removesuffix('"')
+    if not equals or name.lower() not in _VM or name != name.upper() or set(value) & {'"', "\\"}:
+        return "", ""
+    return name.lower(), value
 
 
 def _text(value: Any) -> str:
