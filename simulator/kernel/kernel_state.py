@@ -165,10 +165,14 @@ class KernelState:
         rests: Bools = self.now_s - self.failed_at_s < np.minimum(wait_s, LONGEST_REST_S)
         return rests
 
+    def work_left(self, vms: Ints) -> Floats:
+        """Return [vms]: the work that is left now, in seconds at full speed."""
+        done = (self.now_s - self.since_s[vms]) * self.speed[vms]
+        return np.maximum(self.left_s[vms] - done, 0.0)
+
     def progress(self, vms: Ints) -> None:
         """Count the work of VMs until now."""
-        done = (self.now_s - self.since_s[vms]) * self.speed[vms]
-        self.left_s[vms] = np.maximum(self.left_s[vms] - done, 0.0)
+        self.left_s[vms] = self.work_left(vms)
         self.since_s[vms] = self.now_s
 
     def end_times(self, vms: Ints) -> Floats:
