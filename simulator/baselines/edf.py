@@ -12,14 +12,16 @@ And a suspended application holds its processors until it is on disk. Until then
 the application that needs them.
 """
 
-import heapq
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from math import inf
 
+import numpy as np
+
 from simulator.baselines.queue_baselines import TooLargeError
+from simulator.kernel.event_queue import EventKind, EventQueue
 from simulator.model.simulated_cloud import OperationCosts
 from simulator.workloads.job_applications import Application, ApplicationOutcome
 
@@ -101,28 +103,28 @@ class _EdfRun:
     least_interval_s: float
     held: bool
     now_s: float = 0.0
-    events: list[tuple[float, int, int]] = field(default_factory=list)
-    """Heap of (time, row, turn)."""
+    events: EventQueue = field(default_factory=EventQueue)
+    """The rows are those of `jobs`."""
     live: list[int] = field(default_factory=list)
     """Rows of live applications, by deadline."""
     suspensions: int = 0
     vm_suspensions: int = 0
 
     def to_the_end(self) -> EdfRun:
-        self.events = [(job.application.submit_s, row, 0) for row, job in enumerate(self.jobs)]
-        heapq.heapify(self.events)
+        submit_s = np.array([job.application.submit_s for job in self.jobs], dtype=float)
+        self.events.prepare(EventKind.VM_ARRIVES, submit_s, np.arange(len(self.jobs)))
         seen, last_s, due_s = 0, -inf, inf
         while self.events or due_s < inf:
-            event_s = self.events[0][0] if self.events else inf
+            event_s = self.events.next_s
             self.now_s = min(event_s, due_s)
             if due_s < event_s:
                 self._drop()
                 self._choose()
                 last_s, due_s = due_s, inf
                 continue
-            _, row, turn = heapq.heappop(self.events)
-            if self.jobs[row].turn == turn:
-                self._happen(row)
+            event = self.events.take_one()
+            if self.jobs[event.row].turn == event.turn:
+                self._happen(event.row)
                 seen += 1
                 first_s = max(event_s + self.delay_s, last_s + self.least_interval_s)
                 due_s = min(due_s, first_s)
@@ -211,7 +213,7 @@ class _EdfRun:
         job.state = _JobState.RUNNING
         job.turn += 1
         self.free -= job.application.tasks
-        heapq.heappush(self.events, (job.works_from_s + job.left_s, row, job.turn))
+        self.events.add(EventKind.VM_ENDS, job.works_from_s + job.left_s, row, job.turn)
 
     def _suspend(self, row: int) -> None:
         job = self.jobs[row]
@@ -223,7 +225,7 @@ class _EdfRun:
         self.suspensions += 1
         self.vm_suspensions += job.application.tasks
         on_disk_s = self.now_s + self.costs.suspend_s(job.application.memory_mib)
-        heapq.heappush(self.events, (on_disk_s, row, job.turn))
+        self.events.add(EventKind.OPERATION_ENDS, on_disk_s, row, job.turn)
 
     def _outcome(self, job: _JobRun) -> ApplicationOutcome:
         return ApplicationOutcome(

@@ -4,6 +4,8 @@ Section 3.1.2: each application has a VM of 4 cores on a node of 700 units. The 
 applications bid 100 for CPU and 900 for memory, never change their bids, and come in the first 20
 minutes. The application with a deadline needs 77.5 minutes alone. Its controller acts every 80 s
 and changes the bids by Algorithm 2.
+
+The node is a data centre of the kernel, in which a decider divides by bids.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +30,12 @@ from simulator.experiments.experiment import (
     Rows,
     Task,
 )
+from simulator.kernel.data_center import DataCenter, KernelRhythm, tree_of_hosts
+from simulator.kernel.kernel_deciders import KernelMoment, KernelOrders, StatedAmounts
+from simulator.kernel.kernel_run import KernelRun
+from simulator.kernel.kernel_state import GuestPhase
+from simulator.model.simulated_cloud import OperationCosts
+from simulator.workloads.vm_requests import VmRequests
 
 CAPACITY = (700.0, 23.0 * 1024.0)
 SIZE = (400.0, 900.0)
@@ -40,7 +48,12 @@ BUDGET = 60_000.0
 """Spending limit of the application, more than it needs."""
 PERIOD_S, LOOKS_EVERY_S = 60.0, 80.0
 TICK_S = 20.0
-"""Time step; the period and the controller's interval are multiples of it."""
+"""The period of the kernel; that of the market and the controller's interval are multiples."""
+LONGEST_S = 100 * IDEAL_S
+"""The longest run."""
+_FIRST = np.array([0])
+_ENDED = int(GuestPhase.ENDED)
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +75,74 @@ class RunCourse:
     end_s: float
 
 
-@dataclass(slots=True)
-class _NodeState:
-    bid: tuple[float, ...]
-    done: float = 0.0
-    traces: tuple[BidTrace, ...] = ()
+class _NodeDecider:
+    """The market of the node, and the controller of the application with a deadline (VM 0)."""
+
+    history_samples = 0
+
+    def __init__(self, deadline_s: Callable[[float], float], *, adapts: bool) -> None:
+        self._deadline_s, self._adapts = deadline_s, adapts
+        self._bid: tuple[float, ...] = OTHERS_BID
+        self._traces: tuple[BidTrace, ...] = ()
+        self._allocation: tuple[float, ...] = SIZE
+        self._divided: tuple[tuple[float, ...], int] | None = None
+        self.moments: list[TimePoint] = []
+
+    def decide(self, moment: KernelMoment) -> KernelOrders:
+        """Divide the node once in a period, and let the controller act at its own times."""
+        now_s, vms, given = moment.state.now_s, moment.pending, None
+        if now_s % PERIOD_S == 0:
+            asked = self._bid, best_effort_count(now_s)
+            if asked != self._divided:  # the same bids get the same shares
+                self._divided, amounts = asked, _shares(*asked)
+                self._allocation = tuple(amounts[0].tolist())
+                given = StatedAmounts(np.arange(len(amounts)), amounts)
+        if now_s % LOOKS_EVERY_S == 0 and moment.state.phase[0] != _ENDED:
+            left_s = float(moment.state.work_left(_FIRST)[0])
+            self._look(now_s, int(STEPS * (1.0 - left_s / IDEAL_S) + _ROUNDING))
+        return KernelOrders(vms, np.zeros(len(vms), dtype=np.int64), given=given)
+
+    def _look(self, now_s: float, done: int) -> None:
+        part = min(a / m for a, m in zip(self._allocation, SIZE, strict=True))
+        step_s = IDEAL_S / STEPS / part
+        work = Work(steps=STEPS, done=done, ideal_step_s=IDEAL_S / STEPS)
+        seen = performance(work, self._deadline_s(now_s) - now_s, step_s)
+        self.moments.append(
+            TimePoint(now_s, self._bid[0], self._allocation[0], step_s, seen.reference)
+        )
+        if not self._adapts:
+            return
+        standing = VmPosition(
+            bid=self._bid,
+            allocation=self._allocation,
+            least=LEAST,
+            most=SIZE,
+            keeping=tuple(_keeping(column, now_s) for column in range(len(SIZE))),
+        )
+        means = SpendingLimit(bid_min=1.0, bid_max=BUDGET)
+        adapted = adapt(standing, seen, means, self._traces)
+        self._bid, self._traces = adapted.bid, adapted.traces
 
 
 def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> RunCourse:
     """Run the application to its end; `deadline_s` returns the deadline that applies at a time."""
-    state = _NodeState(OTHERS_BID)
-    allocation: tuple[float, ...] = SIZE
-    moments: list[TimePoint] = []
-    now_s = 0.0
-    while state.done < STEPS:
-        if now_s % PERIOD_S == 0:
-            allocation = _allocation(state.bid, now_s)
-        step_s = IDEAL_S / STEPS / min(a / m for a, m in zip(allocation, SIZE, strict=True))
-        if now_s % LOOKS_EVERY_S == 0:
-            moments.append(_look(state, allocation, step_s, now_s, deadline_s(now_s), adapts))
-        state.done += TICK_S / step_s
-        now_s += TICK_S
-    return RunCourse(tuple(moments), now_s - (state.done - STEPS) * step_s)
+    decider = _NodeDecider(deadline_s, adapts=adapts)
+    others = len(OTHERS_COME_S)
+    size: Floats = np.tile(SIZE, (1 + others, 1))
+    requests = VmRequests(
+        arrival_s=np.array([0.0, *OTHERS_COME_S]),
+        lifetime_s=np.array([IDEAL_S] + [np.inf] * others),
+        size=size,
+        floor=np.zeros_like(size),
+    )
+    center = DataCenter(
+        hosts=tree_of_hosts((1,), CAPACITY),
+        costs=OperationCosts(boot_s=0.0),
+        rhythm=KernelRhythm(period_s=TICK_S, monitor_s=LONGEST_S),
+    )
+    run = KernelRun(center, requests, decider, span_s=LONGEST_S)
+    run.run_until(lambda: bool(run.state.phase[0] == _ENDED))
+    return RunCourse(tuple(decider.moments), run.state.now_s)
 
 
 def best_effort_count(now_s: float) -> int:
@@ -91,43 +150,15 @@ def best_effort_count(now_s: float) -> int:
     return sum(come_s <= now_s for come_s in OTHERS_COME_S)
 
 
-def _allocation(bid: tuple[float, ...], now_s: float) -> tuple[float, ...]:
-    """Return the allocation (Eq. 1) of the application with a deadline."""
-    count = 1 + best_effort_count(now_s)
-    bought = []
-    for column, capacity in enumerate(CAPACITY):
-        bids: Floats = np.full(count, OTHERS_BID[column])
-        bids[0] = bid[column]
-        caps: Floats = np.full(count, SIZE[column])
-        pool = np.zeros(count, dtype=np.int64)
-        shares = share(bids, np.zeros(count), caps, pool, np.array([capacity]))
-        bought.append(float(shares.allocation[0]))
-    return tuple(bought)
-
-
-def _look(
-    state: _NodeState,
-    allocation: tuple[float, ...],
-    step_s: float,
-    now_s: float,
-    due_s: float,
-    adapts: bool,
-) -> TimePoint:
-    work = Work(steps=STEPS, done=int(state.done), ideal_step_s=IDEAL_S / STEPS)
-    seen = performance(work, due_s - now_s, step_s)
-    moment = TimePoint(now_s, state.bid[0], allocation[0], step_s, seen.reference)
-    if adapts:
-        standing = VmPosition(
-            bid=state.bid,
-            allocation=allocation,
-            least=LEAST,
-            most=SIZE,
-            keeping=tuple(_keeping(column, now_s) for column in range(len(SIZE))),
-        )
-        means = SpendingLimit(bid_min=1.0, bid_max=BUDGET)
-        adapted = adapt(standing, seen, means, state.traces)
-        state.bid, state.traces = adapted.bid, adapted.traces
-    return moment
+def _shares(bid: tuple[float, ...], others: int) -> Floats:
+    """Return [VMs, resources]: the allocations (Eq. 1), first of the one with a deadline."""
+    rows, resources = 1 + others, len(CAPACITY)
+    bids = np.repeat(np.array(OTHERS_BID), rows)
+    bids[::rows] = bid
+    caps = np.repeat(np.array(SIZE), rows)
+    pools = np.repeat(np.arange(resources), rows)
+    shares = share(bids, np.zeros(len(bids)), caps, pools, np.array(CAPACITY))
+    return shares.allocation.reshape(resources, rows).T
 
 
 def _keeping(column: int, now_s: float) -> float:

@@ -20,14 +20,9 @@ from simulator.experiments.experiment import (
     Rows,
     Task,
 )
-from simulator.market.batch_frameworks import (
-    CORE,
-    Framework,
-    FrameworkSetup,
-    FrameworkView,
-    Job,
-    simulate,
-)
+from simulator.market.batch_frameworks import Framework, FrameworkSetup, FrameworkView, Job
+from simulator.market.framework_market import simulate
+from simulator.model.simulated_cloud import CORE
 from simulator.workloads.lublin import lublin
 
 NODES, NODE_CORES = 32, 7

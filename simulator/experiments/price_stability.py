@@ -3,7 +3,8 @@
 Not in the paper. On many random clouds two to six applications track the pace that their deadlines
 need, beside applications with constant bids. After forty periods the number of the others doubles.
 Each application acts once a period, on its own allocation, its own pace and the price. The same
-clouds run with the policy in use and with the paper's form of Algorithm 2.
+clouds run with the policy in use and with the paper's form of Algorithm 2. All clouds of a run are
+hosts of one data centre of the kernel: nothing connects them but the time of the periods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,11 @@ from simulator.experiments.experiment import (
     Rows,
     Task,
 )
+from simulator.kernel.data_center import DataCenter, KernelRhythm, tree_of_hosts
+from simulator.kernel.kernel_deciders import KernelMoment, KernelOrders, StatedAmounts
+from simulator.kernel.kernel_run import KernelRun
+from simulator.model.simulated_cloud import OperationCosts
+from simulator.workloads.vm_requests import VmRequests
 
 STEP_PERIOD, PERIODS = 40, 120
 PERIOD_S = 60.0
@@ -83,17 +89,20 @@ class _Application:
     """An adaptive application."""
 
     policy: Policy
-    ideal_step_s: float
+    ideal_s: float
     deadline_s: float
-    done: float = 0.0
     bid: float = OTHERS_BID
     traces: tuple[BidTrace, ...] = ()
 
-    def look(self, allocation: float, keeping: float, now_s: float) -> bool:
-        """Work for a period, set the bid for the next, and return whether the pace was too slow."""
-        step_s = self.ideal_step_s / max(allocation / CORES, 1e-9)
-        self.done += PERIOD_S / step_s
-        work = Work(steps=STEPS, done=self.done, ideal_step_s=self.ideal_step_s)
+    def look(self, left_s: float, allocation: float, keeping: float, now_s: float) -> bool:
+        """Set the bid for the next period, and return whether the pace of the last was too slow.
+
+        `left_s` is the work that is left, in seconds at full speed.
+        """
+        ideal_step_s = self.ideal_s / STEPS
+        step_s = ideal_step_s / max(allocation / CORES, 1e-9)
+        done = STEPS * (1.0 - left_s / self.ideal_s)
+        work = Work(steps=STEPS, done=done, ideal_step_s=ideal_step_s)
         pace = performance(work, self.deadline_s - now_s, step_s)
         position = VmPosition(
             bid=(self.bid,),
@@ -107,39 +116,126 @@ class _Application:
         return pace.slow
 
 
-def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:
-    """Return the results of a random cloud."""
+@dataclass(frozen=True, slots=True)
+class _Cloud:
+    """A random cloud."""
+
+    capacity: float
+    applications: Sequence[_Application]
+    others: int
+    """The number of VMs with constant bids before the step; after it there are twice as many."""
+
+
+def _cloud(rng: np.random.Generator, policy: Policy) -> _Cloud:
     count, others = int(rng.integers(2, 7)), int(rng.integers(1, 4))
     factors = rng.uniform(*FACTORS, size=count)
-    capacity = SPARE * float((CORES / factors).sum())
     # Long enough that no application ends before the last period.
     ideal_s = rng.uniform(PERIODS * PERIOD_S, 2 * PERIODS * PERIOD_S, size=count)
-    adapting = [
-        _Application(policy, ideal / STEPS, ideal * factor)
+    applications = [
+        _Application(policy, ideal, ideal * factor)
         for ideal, factor in zip(ideal_s.tolist(), factors.tolist(), strict=True)
     ]
-    prices, paid, slow = list[float](), list[float](), list[bool]()
-    for period in range(PERIODS):
-        fixed = others * (2 if period >= STEP_PERIOD else 1)
-        bids = np.array([*(application.bid for application in adapting), *[OTHERS_BID] * fixed])
-        prices.append(float(bids.sum()) / capacity)
-        allocations = _allocations(bids, capacity)
-        for application, allocation in zip(adapting, allocations.tolist(), strict=False):
-            rest = float(bids.sum()) - application.bid
-            keeping = rest * CORES / (capacity - CORES) if capacity > CORES else MEANS.bid_max
-            late = application.look(allocation, keeping, (period + 1) * PERIOD_S)
-            if period >= STEP_PERIOD:
-                paid.append(prices[-1] * allocation)
-                slow.append(late)
-    return StabilityRun(prices, fmean(paid), fmean(slow))
+    return _Cloud(SPARE * float((CORES / factors).sum()), applications, others)
 
 
-def _allocations(bids: Floats, capacity: float) -> Floats:
-    """Return the shares (Eq. 1) on the node."""
-    size = len(bids)
-    pool = np.zeros(size, dtype=np.int64)
-    capacities = np.full(size, CORES)
-    return share(bids, np.zeros(size), capacities, pool, np.array([capacity])).allocation
+class _CloudsDecider:
+    """The market of each cloud, and the controllers of its applications.
+
+    The VMs of applications come first, in the order of the clouds; then the others.
+    """
+
+    history_samples = 0
+
+    def __init__(self, clouds: Sequence[_Cloud]) -> None:
+        sizes = [len(cloud.applications) for cloud in clouds]
+        others = [cloud.others for cloud in clouds]
+        self._applications = [each for cloud in clouds for each in cloud.applications]
+        self._capacity = np.array([cloud.capacity for cloud in clouds])
+        numbers = np.arange(len(clouds))
+        self.cloud = np.concatenate([np.repeat(numbers, each) for each in (sizes, others, others)])
+        """[vms]: the cloud of each VM."""
+        self.late = sum(others)
+        """The number of VMs that come with the step: the last ones."""
+        self._bids = np.full(len(self.cloud), OTHERS_BID)
+        self._given, self._total = np.zeros(0), np.zeros(0)
+        self._rows = np.arange(len(self._applications))
+        self.prices: list[Floats] = []
+        """By period: the price of each cloud."""
+        self.paid: list[Floats] = []
+        """By period after the step: what each application paid."""
+        self.slow: list[list[bool]] = []
+        """By period after the step: whether the pace of each application was too slow."""
+
+    def decide(self, moment: KernelMoment) -> KernelOrders:
+        """Let controllers act on the last period, and divide the clouds for the next one."""
+        if moment.period > 1:
+            self._act(moment)
+        if moment.period > PERIODS:
+            return KernelOrders()
+        vms = np.arange(len(self.cloud) - self.late * (moment.period <= STEP_PERIOD))
+        cloud, bids = self.cloud[vms], self._bids[vms]
+        self._total = np.bincount(cloud, bids)
+        self.prices.append(self._total / self._capacity)
+        none, caps = np.zeros(len(vms)), np.full(len(vms), CORES)
+        self._given = share(bids, none, caps, cloud, self._capacity).allocation
+        return KernelOrders(
+            moment.pending,
+            self.cloud[moment.pending],
+            given=StatedAmounts(vms, self._given[:, np.newaxis]),
+        )
+
+    def _act(self, moment: KernelMoment) -> None:
+        """Let each application look at the period that ends, and set its bid."""
+        rows = self._rows
+        cloud, given = self.cloud[rows], self._given[rows]
+        capacity, rest = self._capacity[cloud], self._total[cloud] - self._bids[rows]
+        keeping = np.full(len(rows), MEANS.bid_max)
+        spacious = capacity > CORES
+        keeping[spacious] = rest[spacious] * CORES / (capacity[spacious] - CORES)
+        facts = zip(
+            self._applications,
+            moment.state.work_left(rows).tolist(),
+            given.tolist(),
+            keeping.tolist(),
+            strict=True,
+        )
+        now_s = moment.state.now_s
+        slow = [application.look(*seen, now_s) for application, *seen in facts]
+        self._bids[rows] = [application.bid for application in self._applications]
+        if moment.period > STEP_PERIOD + 1:
+            self.paid.append(self.prices[-1][cloud] * given)
+            self.slow.append(slow)
+
+
+def run_clouds(rngs: Sequence[np.random.Generator], policy: Policy) -> list[StabilityRun]:
+    """Return the results of random clouds, one for each source of random numbers."""
+    clouds = [_cloud(rng, policy) for rng in rngs]
+    decider = _CloudsDecider(clouds)
+    count, adapting = len(decider.cloud), sum(len(cloud.applications) for cloud in clouds)
+    arrival_s, lifetime_s = np.zeros(count), np.full(count, np.inf)
+    arrival_s[count - decider.late :] = STEP_PERIOD * PERIOD_S
+    lifetime_s[:adapting] = [each.ideal_s for cloud in clouds for each in cloud.applications]
+    requests = VmRequests(
+        resources=("cpu",),
+        arrival_s=arrival_s,
+        lifetime_s=lifetime_s,
+        size=np.full((count, 1), CORES),
+        floor=np.zeros((count, 1)),
+    )
+    span_s = (PERIODS + 1) * PERIOD_S
+    center = DataCenter(
+        hosts=tree_of_hosts((len(clouds),), [[cloud.capacity] for cloud in clouds]),
+        costs=OperationCosts(boot_s=0.0),
+        rhythm=KernelRhythm(period_s=PERIOD_S, monitor_s=span_s),
+    )
+    KernelRun(center, requests, decider, span_s=span_s).run()
+    prices = np.stack(decider.prices, axis=1)
+    paid, slow = np.stack(decider.paid), np.array(decider.slow)
+    mine = [decider.cloud[:adapting] == number for number in range(len(clouds))]
+    return [
+        StabilityRun(prices[number].tolist(), float(paid[:, of].mean()), float(slow[:, of].mean()))
+        for number, of in enumerate(mine)
+    ]
 
 
 def settled_after(prices: Sequence[float]) -> int:
@@ -160,9 +256,9 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
     """Return the periods until prices settle after the step, and the costs."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
     policy = POLICIES[task.system]
-    runs = [
-        run_of(np.random.default_rng((17, task.seed, number)), policy) for number in range(clouds)
-    ]
+    runs = run_clouds(
+        [np.random.default_rng((17, task.seed, number)) for number in range(clouds)], policy
+    )
     after = [settled_after(run.prices[STEP_PERIOD:]) for run in runs]
     return {
         "median": float(np.median(after)),

@@ -25,6 +25,8 @@ class EventKind(IntEnum):
     PATIENCE_ENDS = 6
     MONITORING = 7
     PERIOD = 8
+    CALL = 9
+    """A call of other code at a time that it chose; see `VirtualClock`."""
 
 
 class EventBatch(NamedTuple):
@@ -38,28 +40,44 @@ class EventBatch(NamedTuple):
     """The turn in which each row's event was expected; see `KernelState.turn`."""
 
 
+class SingleEvent(NamedTuple):
+    """An event for one row."""
+
+    at_s: float
+    kind: int
+    row: int
+    turn: int
+
+
 class _Prepared:
     """Events that are known before the run, in order of time."""
 
     def __init__(self, times: Floats, rows: Ints) -> None:
         order = np.argsort(times, kind="stable")
-        self.times, self.rows, self.at = times[order], rows[order], 0
+        self.times: list[float] = times[order].tolist()
+        self.rows: list[int] = rows[order].tolist()
+        self.at = 0
 
     @property
     def next_s(self) -> float:
-        return float(self.times[self.at])
+        return self.times[self.at]
 
     @property
     def over(self) -> bool:
         return self.at >= len(self.times)
 
-    def take(self) -> Ints:
+    def take(self) -> list[int]:
         """Return the rows of the next moment, and go on to the moment after."""
         begin, next_s = self.at, self.times[self.at]
         self.at += 1
         while self.at < len(self.times) and self.times[self.at] == next_s:
             self.at += 1
         return self.rows[begin : self.at]
+
+    def take_one(self) -> int:
+        """Return the next row, and go on to the one after."""
+        self.at += 1
+        return self.rows[self.at - 1]
 
 
 _Entry = tuple[float, int, int, "Sequence[int] | _Prepared", "Sequence[int]"]
@@ -105,7 +123,7 @@ class EventQueue:
         while self._heap and self._heap[0][0] == at_s and self._heap[0][1] == kind:
             _, _, _, entry, expected = heapq.heappop(self._heap)
             if isinstance(entry, _Prepared):
-                taken = entry.take().tolist()
+                taken = entry.take()
                 rows += taken
                 turns += [0] * len(taken)
                 if not entry.over:
@@ -119,6 +137,26 @@ class EventQueue:
             np.array(rows, dtype=np.int64),
             np.array(turns, dtype=np.int64),
         )
+
+    def add(self, kind: EventKind, at_s: float, row: int, turn: int = 0) -> None:
+        """Add an event for one row."""
+        self._serial += 1
+        heapq.heappush(self._heap, (at_s, kind, self._serial, (row,), (turn,)))
+
+    def take_one(self) -> SingleEvent:
+        """Take the next event of one row; raise IndexError without any.
+
+        Code that handles row after row needs no arrays, and so less time for each event.
+        """
+        at_s, kind, serial, entry, turns = heapq.heappop(self._heap)
+        if isinstance(entry, _Prepared):
+            row = entry.take_one()
+            if not entry.over:
+                heapq.heappush(self._heap, (entry.next_s, kind, serial, entry, ()))
+            return SingleEvent(at_s, kind, row, 0)
+        if len(entry) > 1:
+            heapq.heappush(self._heap, (at_s, kind, serial, entry[1:], turns[1:]))
+        return SingleEvent(at_s, kind, entry[0], turns[0])
 
     def _put(self, kind: EventKind, prepared: _Prepared) -> None:
         self._serial += 1

@@ -10,7 +10,7 @@ from merkatd.cluster import Decision, Floats, Ints, Migrate, Plan, Scale, Snapsh
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.repeatable_random import repeatable_random
 from merkatd.placement.changes.plan_changes import moved_first, with_hosts_at_rest
-from merkatd.placement.changes.withheld_moves import withheld_vms
+from merkatd.placement.changes.withheld_moves import allocations_until_moved, withheld_vms
 from merkatd.placement.contract import Allocation, Charge, Pricing, StrategyEntry, with_pricing
 from merkatd.placement.decision_check import checked_decision
 from merkatd.placement.snapshot_needs import require_needs
@@ -102,27 +102,27 @@ class StrategyDecider:
         snapshot = self._priced(moment.snapshot(self._reserve(moment.state.resources)))
         decision = self.decision(snapshot, moment.seed)
         changed = with_hosts_at_rest(snapshot, moved_first(snapshot, decision.plan))
+        begun = self.begun(snapshot, replace(decision, plan=changed.plan))
         prices = decision.prices[0] if self.entry.charges is not Charge.NONE else None
         given = None
         if self.entry.allocates is Allocation.OWN:
-            given = StatedAmounts(snapshot.vms.id, decision.allocations)
-        return KernelOrders(
-            plan=self._sent(snapshot, changed.plan),
-            prices=prices,
-            given=given,
-            wishes=decision.wishes,
-        )
+            given = StatedAmounts(snapshot.vms.id, begun.allocations)
+        return KernelOrders(plan=begun.plan, prices=prices, given=given, wishes=decision.wishes)
 
-    def _sent(self, snapshot: Snapshot, plan: Plan) -> Plan:
-        """Return the plan without migrations that would do harm without others that wait."""
-        late = withheld_vms([self], snapshot, plan)
-        return Plan(
-            tuple(
-                step
-                for step in plan
-                if step.after or not (isinstance(step, Migrate) and step.vm in late)
-            )
+    def begun(self, snapshot: Snapshot, decision: Decision) -> Decision:
+        """Return the part of a decision that begins now.
+
+        Migrations that would do harm without others that wait are withheld; until they begin, hosts
+        are divided without them.
+        """
+        late = withheld_vms([self], snapshot, decision.plan)
+        steps = tuple(
+            step
+            for step in decision.plan
+            if step.after or not (isinstance(step, Migrate) and step.vm in late)
         )
+        amounts = allocations_until_moved([self], snapshot, decision, late)
+        return replace(decision, plan=Plan(steps), allocations=amounts)
 
     def decision(self, snapshot: Snapshot, seed: int) -> Decision:
         """Return the strategy's decision on a snapshot, and remember what it remembers."""

@@ -23,6 +23,10 @@ _EXPECTED = (EventKind.VM_ENDS, EventKind.OPERATION_ENDS, EventKind.PATIENCE_END
 """Events that do not happen if something else happened to their VMs before."""
 
 
+class UnfinishedRunError(RuntimeError):
+    """Raised for a run that takes longer than its span."""
+
+
 class KernelRun:
     """A data centre from its begin to the end of a span."""
 
@@ -91,6 +95,16 @@ class KernelRun:
         """Let time pass until the end of the span, and return the outcome."""
         while self.step() is not None:
             pass
+        return self.result()
+
+    def run_until(self, is_over: Callable[[], bool]) -> KernelOutcome:
+        """Let time pass until the function returns true, and return the outcome.
+
+        Raise UnfinishedRunError if the span ends before.
+        """
+        while not is_over():
+            if self.step() is None:
+                raise UnfinishedRunError(f"the run had not ended after {self.span_s:g} s")
         return self.result()
 
     def result(self) -> KernelOutcome:
@@ -182,11 +196,13 @@ class KernelRun:
         self.operations.deploy(orders.vms, orders.hosts)
         if orders.given is not None:
             self.operations.allocate(orders.given.vms, orders.given.amounts)
-        self._steps.begin(orders.plan)
-        wished = self._steps.scale(orders.wishes)
-        self.state.waits_since_s[wished] = self.state.now_s
-        self._arrive(wished)
-        self._is_due = len(wished) > 0
+        if len(orders.plan):
+            self._steps.begin(orders.plan)
+        if orders.wishes:
+            wished = self._steps.scale(orders.wishes)
+            self.state.waits_since_s[wished] = self.state.now_s
+            self._arrive(wished)
+            self._is_due = len(wished) > 0
 
 
 def fits_somewhere(floor: Floats, capacity: Floats) -> Bools:

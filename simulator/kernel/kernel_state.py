@@ -121,9 +121,9 @@ class KernelState:
 
     def rows_in(self, *phases: GuestPhase) -> Ints:
         """Return the VMs in any of these phases."""
-        chosen = self.phase == phases[0]
+        chosen = self.phase == int(phases[0])  # numpy takes longer to compare with a member
         for phase in phases[1:]:
-            chosen |= self.phase == phase
+            chosen |= self.phase == int(phase)
         return np.flatnonzero(chosen)
 
     def reserve(self, vms: Ints, hosts: Ints) -> None:
@@ -153,6 +153,8 @@ class KernelState:
 
     def notice_moves(self) -> None:
         """Let the present period see the migrations that have ended, and those that failed."""
+        if not (self.arrived.any() or self.broken.any()):
+            return
         self.moved_at_s[self.arrived] = self.now_s
         self.failed_moves[self.arrived] = 0
         self.failed_at_s[self.broken] = self.now_s
@@ -165,10 +167,14 @@ class KernelState:
         rests: Bools = self.now_s - self.failed_at_s < np.minimum(wait_s, LONGEST_REST_S)
         return rests
 
+    def work_left(self, vms: Ints) -> Floats:
+        """Return [vms]: the work that is left now, in seconds at full speed."""
+        done = (self.now_s - self.since_s[vms]) * self.speed[vms]
+        return np.maximum(self.left_s[vms] - done, 0.0)
+
     def progress(self, vms: Ints) -> None:
         """Count the work of VMs until now."""
-        done = (self.now_s - self.since_s[vms]) * self.speed[vms]
-        self.left_s[vms] = np.maximum(self.left_s[vms] - done, 0.0)
+        self.left_s[vms] = self.work_left(vms)
         self.since_s[vms] = self.now_s
 
     def end_times(self, vms: Ints) -> Floats:

@@ -1,21 +1,19 @@
-"""Batch frameworks that share a cloud by price (section 3.2.2), in virtual time.
+"""A batch framework in virtual time (section 3.2.2): a queue of jobs, and a cluster of workers.
 
-All VMs have one core, so the cloud is a single pool of units. Each framework has a queue of jobs
-and a cluster of workers. It decides as the daemon's controllers do: by Algorithm 4, from its queue
-and the other frameworks' price. It drains workers before it releases them.
+All VMs have one core. The framework decides as the daemon's controllers do: by Algorithm 4, from
+its queue and the other frameworks' price. It drains workers before it releases them. Its workers
+are VMs of the simulation kernel (`framework_market.py`).
 """
 
 from collections import deque
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from math import inf
 
-import numpy as np
-
-from merkatd.market.share import share
 from merkatd.policies.batch_queue import QueueAim, QueueLoad, queue_performance, workers_to_release
 from merkatd.policies.horizontal import Fleet, Prices, others_price, scale
-
-CORE = 100.0
+from simulator.model.simulated_cloud import CORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,8 @@ class Running:
 
     job: Job
     workers: tuple[int, ...]
-    left_s: float
+    ends_at_s: float
+    """It ends once a worker of its framework has worked for so long."""
 
 
 @dataclass(slots=True)
@@ -87,16 +86,27 @@ class Framework:
     fixed: int | None = None
     """Constant number of workers, in a cloud without a market; None in a market."""
     queue: deque[Job] = field(default_factory=deque)
+    wanted: int = 0
+    """The number of workers that the jobs of the queue need."""
     running: list[Running] = field(default_factory=list)
-    ready_s: dict[int, float] = field(default_factory=dict)
-    """By worker: the time from which it takes jobs."""
+    busy: set[int] = field(default_factory=set)
+    """The workers of running jobs."""
+    workers: list[int] = field(default_factory=list)
+    """The VMs of its workers, in order of their requests."""
+    ready: AbstractSet[int] = frozenset()
+    """The workers that run, and so take jobs."""
     leaving_s: dict[int, float] = field(default_factory=dict)
     """By drained worker: the start of draining."""
     waiting: int = 0
     bid: float = 0.0
     """Bid of all workers together, for CPU."""
     speed: float = 1.0
-    names: int = 0
+    worked_s: float = 0.0
+    """How long a worker has worked that was always busy, in seconds at full speed."""
+    next_end_s: float = inf
+    """No running job ends before a worker has worked for so long."""
+    requested: int = 0
+    """The number of workers that it has requested so far."""
     begun: int = 0
     waited_s: float = 0.0
     lost: int = 0
@@ -113,126 +123,99 @@ class Framework:
         """Return the load as the batch system's commands would show it."""
         return QueueLoad(
             waiting=len(self.queue),
-            wanted=sum(job.workers for job in self.queue),
+            wanted=self.wanted,
             longest_s=now_s - self.queue[0].submit_s if self.queue else 0.0,
-            busy=sum(len(running.workers) for running in self.running),
+            busy=len(self.busy),
         )
 
     def work(self, since_s: float, now_s: float) -> None:
         """Advance the running jobs, and remove those that end."""
+        self.worked_s += (now_s - since_s) * self.speed
+        if self.worked_s < self.next_end_s:
+            return
         for running in self.running:
-            running.left_s -= (now_s - since_s) * self.speed
-        for running in [running for running in self.running if running.left_s <= 0]:
-            self.running.remove(running)
-            self.end_s = now_s + running.left_s / max(self.speed, 1e-9)
+            if running.ends_at_s <= self.worked_s:
+                self.busy.difference_update(running.workers)
+                late_s = (self.worked_s - running.ends_at_s) / max(self.speed, 1e-9)
+                self.end_s = now_s - late_s
+        self.running = [each for each in self.running if each.ends_at_s > self.worked_s]
+        self.next_end_s = min((each.ends_at_s for each in self.running), default=inf)
 
     def begin(self, now_s: float) -> None:
         """Queue the jobs that have arrived, and start jobs in order while workers are idle."""
         while self.coming and self.coming[0].submit_s <= now_s:
-            self.queue.append(self.coming.popleft())
-        busy = {worker for running in self.running for worker in running.workers}
+            self._enqueue(self.coming.popleft())
+        most = len(self.ready) - len(self.busy)
+        if not self.queue or self.queue[0].workers > most:
+            return
         idle = [
             worker
-            for worker, ready_s in self.ready_s.items()
-            if ready_s <= now_s and worker not in busy and worker not in self.leaving_s
+            for worker in self.workers
+            if worker in self.ready and worker not in self.busy and worker not in self.leaving_s
         ]
         while self.queue and self.queue[0].workers <= len(idle):
             job = self.queue.popleft()
+            self.wanted -= job.workers
             chosen, idle = idle[: job.workers], idle[job.workers :]
             self.begun += 1
             self.waited_s += now_s - job.submit_s
-            self.running.append(Running(job, tuple(chosen), job.run_s))
+            ends_at_s = self.worked_s + job.run_s
+            self.next_end_s = min(self.next_end_s, ends_at_s)
+            self.running.append(Running(job, tuple(chosen), ends_at_s))
+            self.busy.update(chosen)
 
-    def add(self, count: int, ready_s: float) -> None:
-        """Add workers."""
-        for _ in range(count):
-            self.ready_s[self.names] = ready_s
-            self.names += 1
+    def _enqueue(self, job: Job, *, first: bool = False) -> None:
+        self.wanted += job.workers
+        if first:
+            self.queue.appendleft(job)
+        else:
+            self.queue.append(job)
 
     def release(self, workers: Sequence[int]) -> None:
         """Remove workers; their jobs restart, first in the queue."""
         gone = set(workers)
         for running in [running for running in self.running if gone & set(running.workers)]:
             self.running.remove(running)
-            self.queue.appendleft(running.job)
+            self.busy.difference_update(running.workers)
+            self._enqueue(running.job, first=True)
             self.lost += 1
-        for worker in workers:
-            del self.ready_s[worker]
+        self.workers = [worker for worker in self.workers if worker not in gone]
+        self.ready = self.ready - gone
 
-
-def simulate(frameworks: Sequence[Framework], setting: FrameworkSetup) -> None:
-    """Run the frameworks until all their jobs are done."""
-    now_s = 0.0
-    for framework in frameworks:
-        framework.add(framework.fixed or 0, 0.0)
-    while not all(framework.over for framework in frameworks):
-        for framework in frameworks:
-            framework.begin(now_s)
-        if now_s % setting.period_s == 0:
-            _period(frameworks, setting, now_s)
-        then_s = now_s + setting.tick_s
-        for framework in frameworks:
-            framework.work(now_s, then_s)
-        now_s = then_s
-
-
-def _period(frameworks: Sequence[Framework], setting: FrameworkSetup, now_s: float) -> None:
-    """Let controllers act on the announced price, then compute new shares."""
-    price = max(sum(framework.bid for framework in frameworks) / setting.units, setting.reserve)
-    for framework in frameworks:
-        if framework.fixed is None:
-            _control(framework, price, setting, now_s)
-    bids = np.array([max(framework.bid, 1e-9) for framework in frameworks])
-    caps = np.array([CORE * len(framework.ready_s) for framework in frameworks])
-    pool, none = np.zeros(len(frameworks), dtype=np.int64), np.zeros(len(frameworks))
-    given = share(bids, none, caps, pool, np.array([setting.units])).allocation
-    for framework, units, most in zip(frameworks, given.tolist(), caps.tolist(), strict=True):
-        framework.speed = units / most if most else 1.0
-        load = framework.load(now_s)
-        framework.seen.append(
-            FrameworkView(
-                now_s,
-                len(framework.ready_s),
-                len(framework.running),
-                load.waiting,
-                load.useful,
-                units / setting.units,
-            )
+    def control(
+        self, price: float, setting: FrameworkSetup, now_s: float
+    ) -> tuple[Sequence[int], int]:
+        """Set the bid; return the workers that it releases, and how many more it requests."""
+        load, workers = self.load(now_s), len(self.workers)
+        coming = len(self.ready) < len(self.workers)
+        fleet = Fleet(
+            vms=workers,
+            most=setting.vms,
+            size=(CORE,),
+            growth=0 if coming else setting.growth,
+            waiting=self.waiting,
         )
-
-
-def _control(framework: Framework, price: float, setting: FrameworkSetup, now_s: float) -> None:
-    """Scale the framework and set its bid, as its controller does."""
-    load = framework.load(now_s)
-    workers = len(framework.ready_s)
-    coming = any(ready_s > now_s for ready_s in framework.ready_s.values())
-    fleet = Fleet(
-        vms=workers,
-        most=setting.vms,
-        size=(CORE,),
-        growth=0 if coming else setting.growth,
-        waiting=framework.waiting,
-    )
-    left = others_price(price, framework.bid, setting.units, setting.reserve)
-    scaled = scale(
-        fleet,
-        queue_performance(load, framework.aim, workers, setting.target_s),
-        setting.budget,
-        Prices(others=(left,), capacity=(setting.units,)),
-        wanted=load.useful,
-        patience=setting.patience,
-    )
-    framework.waiting = scaled.waiting
-    jobs: dict[int, int | None] = {
-        worker: 0 if ready_s <= now_s else None for worker, ready_s in framework.ready_s.items()
-    }
-    jobs |= {worker: 1 for run in framework.running for worker in run.workers}
-    # In virtual time the batch system obeys at once: a drained worker gets no more jobs.
-    obeys, surplus = frozenset(jobs), workers - scaled.vms
-    plan = workers_to_release(
-        jobs, obeys, surplus, framework.leaving_s, now_s, setting.drain_limit_s
-    )
-    framework.leaving_s = dict(plan.since_s)
-    framework.release(plan.release)
-    framework.add(scaled.request, now_s + setting.boot_s)
-    framework.bid = sum(scaled.bid) * max(len(framework.ready_s), scaled.vms)
+        left = others_price(price, self.bid, setting.units, setting.reserve)
+        scaled = scale(
+            fleet,
+            queue_performance(load, self.aim, workers, setting.target_s),
+            setting.budget,
+            Prices(others=(left,), capacity=(setting.units,)),
+            wanted=load.useful,
+            patience=setting.patience,
+        )
+        self.waiting = scaled.waiting
+        jobs: dict[int, int | None] = {
+            worker: 0 if worker in self.ready else None for worker in self.workers
+        }
+        jobs |= {worker: 1 for run in self.running for worker in run.workers}
+        # In virtual time the batch system obeys at once: a drained worker gets no more jobs.
+        obeys, surplus = frozenset(jobs), workers - scaled.vms
+        plan = workers_to_release(
+            jobs, obeys, surplus, self.leaving_s, now_s, setting.drain_limit_s
+        )
+        self.leaving_s = dict(plan.since_s)
+        self.release(plan.release)
+        left_vms = len(self.workers) + scaled.request
+        self.bid = sum(scaled.bid) * max(left_vms, scaled.vms)
+        return plan.release, scaled.request

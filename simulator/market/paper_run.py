@@ -11,10 +11,9 @@ with its work. Bids and charges count in full, as in the paper.
 """
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, nan
 
 import numpy as np
-from twisted.internet.task import Clock
 
 from merkatd.cluster import Ints, Snapshot, VmState
 from merkatd.platforms.rules.awaited_starts import WAITS, Awaited, start_outlook, times_ahead
@@ -42,6 +41,7 @@ from merkatd.protocol.platform_messages import (
 from merkatd.scheduler.base.early_periods import EVENT_S, GATHER_S, AwaitedTime, EarlyPeriods
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.timer import PeriodTimer
+from simulator.kernel.event_queue import EventKind
 from simulator.market.attended_applications import (
     AttendedApplication,
     assignment_of,
@@ -54,6 +54,7 @@ from simulator.market.market_run import DONE, MarketRun, OperationCounts, check_
 from simulator.market.paper_market import PaperMarket
 from simulator.market.simulated_platforms import SimulatedPlatform
 from simulator.market.tenancy import MICRO, Tenancy
+from simulator.market.virtual_clock import VirtualCall, VirtualClock
 from simulator.model.simulated_cloud import SimulatedCloud
 from simulator.workloads.job_applications import Application, ApplicationOutcome
 
@@ -81,7 +82,7 @@ class _PaperRun:
         self._done = dict.fromkeys(range(len(applications)), 0.0)
         self._live: dict[int, SimulatedPlatform] = {}
         self._arrived = 0
-        self._clock = Clock()
+        self._clock = VirtualClock(0.0)
         rhythm = Rhythm(interval_s=cloud.period_s, least_interval_s=cloud.least_interval_s)
         self._market = PaperMarket(cloud, rhythm, seed)
         self._timer = PeriodTimer(self._clock, rhythm, self._guarded)
@@ -89,6 +90,9 @@ class _PaperRun:
         self._early.bind(self._clock, self._timer, lambda: True)
         self._starts = EarlyStarts()
         self._worked_s = self._reviewed_s = 0.0
+        self._event_s = nan
+        """The awaited time of the next event of an application."""
+        self._event: VirtualCall | None = None
         self._freed: set[int] = set()
         """The owners of VMs that have ended since the last period."""
         self._gathers = False
@@ -100,14 +104,8 @@ class _PaperRun:
         """Run until all applications have ended, and return the results."""
         self._timer.start()
         while self._live or self._arrived < len(self._tenancies):
-            event_s = self._next_s()
-            call_s = self._clock.calls[0].getTime()  # there is always the next period
-            self._clock.rightNow = max(min(event_s, call_s), self._clock.rightNow)
-            if event_s <= call_s:
-                self._advance()
-                self._submit()
-            else:
-                self._clock.advance(0.0)
+            self._await_event()
+            self._clock.advance_to_next()  # there is always the next period
             if self._failure is not None:
                 raise self._failure
         return MarketRun(
@@ -120,6 +118,22 @@ class _PaperRun:
             tuple(self._market.prices),
             tuple(tenancy.spent / MICRO for tenancy in self._tenancies),
         )
+
+    def _await_event(self) -> None:
+        """Expect the next event of an application, and no other one."""
+        event_s = self._next_s()
+        if event_s == self._event_s:
+            return
+        if self._event is not None:
+            self._event.cancel()
+        self._event_s, self._event = event_s, None
+        if event_s < inf:
+            self._event = self._clock.call_at(event_s, self._happen, EventKind.VM_ENDS)
+
+    def _happen(self) -> None:
+        self._event_s = nan
+        self._advance()
+        self._submit()
 
     def _next_s(self) -> float:
         """Return the next event of an application: its arrival, or something in its VMs."""

@@ -35,6 +35,7 @@ from merkatd.scheduler.terms.ordered_vms import outcomes_of_all, resumptions
 from merkatd.scheduler.timer import PeriodTimer
 from simulator.market.market_run import MarketRun, OperationCounts, check_sizes
 from simulator.market.tenancy import MICRO, Tenancy
+from simulator.market.virtual_clock import VirtualClock
 from simulator.model.simulated_cloud import RESOURCES, SimulatedCloud
 from simulator.orders.order_charges import DecidedPeriod, charge, decided_period
 from simulator.orders.patient_controllers import PatientControllers
@@ -43,7 +44,6 @@ from simulator.orders.period_snapshot import ObservedCloud, afforded
 from simulator.orders.sent_steps import StepSender
 from simulator.orders.simulated_vms import Life, SimulatedVms
 from simulator.orders.tenant_payments import TenantPayments
-from simulator.orders.virtual_clock import VirtualClock
 from simulator.workloads.job_applications import Application, ApplicationOutcome
 
 _NAME = "simulated"

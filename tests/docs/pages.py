@@ -11,7 +11,11 @@ _OF_OTHER_DAYS = "CHANGELOG.md"
 """It quotes commands of earlier versions."""
 PAGES = tuple(
     page
-    for page in (*sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("*.md")))
+    for page in (
+        *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("docs/experiments/*.md")),
+        *sorted(ROOT.glob("*.md")),
+    )
     if page.name != _OF_OTHER_DAYS
 )
 

@@ -24,6 +24,8 @@ OTHERS = (
 NONE = (
     *("controllers.md", "dependencies.md", "embedded.md", "experiments.md", "requirements.md"),
     *("tenant.md", "testbed.md", "web.md", "xmlrpc.md"),
+    *("decentralized-paper.md", "merkat-paper.md", "proportional-share-paper.md"),
+    "utility-placement-paper.md",
 )
 """Pages whose commands of merkatd run elsewhere, or that have none."""
 

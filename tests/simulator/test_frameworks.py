@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.policies.batch_queue import QueueAim
-from simulator.market.batch_frameworks import CORE, Framework, FrameworkSetup, Job, simulate
+from simulator.market.batch_frameworks import Framework, FrameworkSetup, Job
+from simulator.market.framework_market import simulate
+from simulator.model.simulated_cloud import CORE
 
 VMS = 20
 SETTING = FrameworkSetup(units=VMS * CORE)

@@ -13,7 +13,7 @@ from simulator.experiments.price_stability import (
     POLICIES,
     STEP_PERIOD,
     StabilityRun,
-    run_of,
+    run_clouds,
     settled_after,
 )
 
@@ -21,11 +21,23 @@ from simulator.experiments.price_stability import (
 @pytest.mark.parametrize("number", range(12))
 def test_prices_settle(number: int) -> None:
     """On random clouds the price settles within fifteen periods, at a higher level."""
-    prices = run_of(np.random.default_rng((29, number)), POLICIES[OURS]).prices
+    (run,) = run_clouds([np.random.default_rng((29, number))], POLICIES[OURS])
+    prices = run.prices
     after = settled_after(prices[STEP_PERIOD:])
     assert after <= 15
     held = prices[STEP_PERIOD + after : STEP_PERIOD + after + HELD]
     assert np.median(held) > np.median(prices[:STEP_PERIOD])
+
+
+def test_clouds_of_one_run_do_not_affect_each_other() -> None:
+    """Each cloud has the same prices alone and beside others."""
+
+    def source(number: int) -> np.random.Generator:
+        return np.random.default_rng((29, number))
+
+    together = run_clouds([source(number) for number in range(5)], POLICIES[OURS])
+    for number, run in enumerate(together):
+        assert run_clouds([source(number)], POLICIES[OURS]) == [run]
 
 
 def test_settled_after_counts_the_periods_of_change() -> None:
@@ -38,12 +50,12 @@ def test_settled_after_counts_the_periods_of_change() -> None:
 def test_the_policy_in_use_settles_sooner_than_the_papers_at_no_higher_cost() -> None:
     """On the same clouds its applications are not too slow more often either."""
 
-    def run_clouds(policy: str) -> list[StabilityRun]:
-        return [
-            run_of(np.random.default_rng((29, number)), POLICIES[policy]) for number in range(8)
-        ]
+    def runs(policy: str) -> list[StabilityRun]:
+        return run_clouds(
+            [np.random.default_rng((29, number)) for number in range(8)], POLICIES[policy]
+        )
 
-    ours, papers = run_clouds(OURS), run_clouds(PAPER)
+    ours, papers = runs(OURS), runs(PAPER)
 
     def mean(values: list[float]) -> float:
         return sum(values) / len(values)

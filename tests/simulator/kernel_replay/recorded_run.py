@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from merkatd.cluster import Decision, Snapshot
+from merkatd.cluster import Decision, Migrate, Snapshot
 from merkatd.placement.contract import Pricing, StrategyEntry
 from simulator.kernel.data_center import DataCenter
 from simulator.kernel.event_queue import EventKind
-from simulator.kernel.kernel_deciders import KernelMoment, KernelOrders, StrategyDecider
+from simulator.kernel.kernel_deciders import StrategyDecider
 from simulator.kernel.kernel_run import KernelRun
 from simulator.kernel.kernel_state import GuestPhase
 from simulator.workloads.vm_requests import VmRequests
@@ -33,8 +33,8 @@ class DecidedPeriod:
     at_s: float
     snapshot: Snapshot
     decision: Decision
-    whole: bool = True
-    """Whether all migrations of the plan begin at once."""
+    withheld: int = 0
+    """The number of migrations of the plan that do not begin in the period."""
 
     @property
     def steps(self) -> list[tuple[str, int, int]]:
@@ -60,8 +60,7 @@ def differences(
     found = []
     if one.steps != other.steps:
         found.append(f"steps: {one.steps} and {other.steps}")
-    # Until a withheld migration begins, the daemon leaves others what they have.
-    for name in ("prices", "allocations") if one.whole else ("prices",):
+    for name in ("prices", "allocations"):
         amounts = getattr(one.decision, name), getattr(other.decision, name)
         if amounts[0].shape != amounts[1].shape or not np.allclose(*amounts, rtol=1e-9, atol=1e-9):
             found.append(f"{name}: {amounts[0].tolist()} and {amounts[1].tolist()}")
@@ -99,12 +98,15 @@ class _Recorded(StrategyDecider):
         super().__init__(*given, **named)
         self.periods: list[DecidedPeriod] = []
 
-    def decide(self, moment: KernelMoment) -> KernelOrders:
-        orders = super().decide(moment)
-        sent = sum(not step.after for step in orders.plan)
-        whole = sent == len(self.periods[-1].decision.plan)
-        self.periods[-1] = replace(self.periods[-1], whole=whole)
-        return orders
+    def begun(self, snapshot: Snapshot, decision: Decision) -> Decision:
+        made = super().begun(snapshot, decision)
+        last, begin = self.periods[-1], sum(not step.after for step in made.plan.of(Migrate))
+        self.periods[-1] = replace(
+            last,
+            decision=replace(last.decision, allocations=made.allocations),
+            withheld=len(decision.plan.of(Migrate)) - begin,
+        )
+        return made
 
     def decision(self, snapshot: Snapshot, seed: int) -> Decision:
         made = super().decision(snapshot, seed)

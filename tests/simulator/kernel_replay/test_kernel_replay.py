@@ -14,7 +14,7 @@ from simulator.kernel.data_center import DataCenter, tree_of_hosts
 from simulator.kernel.event_queue import EventKind
 from simulator.model.simulated_cloud import OperationCosts
 from simulator.workloads.vm_requests import VmRequests
-from tests.lengths import shorten
+from tests.lengths import pair, shorten
 from tests.scheduler.frontend import START_S
 from tests.simulator.kernel.small_centers import YEARLY, requests
 from tests.simulator.kernel_replay.daemon_replay import DaemonReplay
@@ -28,7 +28,8 @@ SOLD = [
     for name, entry in STRATEGIES.items()
     if entry.charges is not Charge.USE and name not in BASELINES
 ]
-"""Guests of the kernel are not limited to their shares, so used CPU has no price there."""
+"""Guests of the kernel are not limited to their shares, so used CPU has no price there if cores are
+scarce."""
 AMPLE_MIB, SCARCE_MIB = 32_768.0, 8_192.0
 
 
@@ -137,3 +138,29 @@ def test_hosts_fail_and_return_in_both(strategy: str) -> None:
     assert kinds.count(EventKind.UNIT_FAILS) >= 2
     assert EventKind.UNIT_REPAIRED in kinds
     assert max(len(places) for places in run.hosts.values()) > 1
+
+
+@pytest.mark.parametrize(("strategy", "pricing"), pair(BASELINES, [CLEARING, PAPER]))
+def test_the_daemon_decides_as_the_kernel_under_baselines(strategy: str, pricing: Pricing) -> None:
+    """With too few cores for all, so that VMs wait for room for their whole sizes."""
+    run, replay = both(strategy, pricing, four_hosts(AMPLE_MIB), 0, 40)
+    require_equal(run, replay)
+    assert count(run, "Deploy") >= 20
+    waits = [(period.snapshot.vms.state == 0).sum() for period in run.periods]
+    assert max(waits[1:]) > 3
+
+
+@pytest.mark.parametrize("seed", range(shorten(4, 1)))
+def test_used_cpu_has_the_same_price_in_both(seed: int) -> None:
+    """While there are cores for all, each guest gets all that it computes in both."""
+    run, replay = both("groups", CLEARING, four_hosts(AMPLE_MIB), seed, 8)
+    require_equal(run, replay)
+    assert count(run, "Deploy") >= 8
+
+
+@pytest.mark.parametrize("seed", range(1, shorten(4, 2)))
+def test_neighbours_keep_their_shares_until_withheld_migrations_begin(seed: int) -> None:
+    """Where memory is used up, migrations wait for each other; hosts are divided without them."""
+    run, replay = both("paper", PAPER, four_hosts(SCARCE_MIB), seed, 60)
+    require_equal(run, replay)
+    assert sum(period.withheld for period in run.periods) > 0
