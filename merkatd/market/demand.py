@@ -97,9 +97,27 @@ class Demand:
 
     @classmethod
     def of_goods(cls, bid: Floats, floor: Floats, cap: Floats, capacity: Floats) -> Self:
-        """Return the prepared rows of a pool per good; the first three are [rows, goods]."""
-        pool = np.tile(np.arange(bid.shape[1]), len(bid))
-        return cls.of(bid.ravel(), floor.ravel(), cap.ravel(), pool, capacity)
+        """Return the prepared rows of a pool per good; the first three are [rows, goods].
+
+        The result is that of `of`, but each good is sorted alone, which takes half the time.
+        """
+        rows, bends = len(bid), 2 * np.count_nonzero(bid > 0, axis=0)
+        start = np.append(0, np.cumsum(rows + bends))
+        first_bend = start[:-1] + rows
+        at, slope, fixed = (np.empty(start[-1]) for _ in range(3))
+        for good, (first, last) in enumerate(zip(first_bend, start[1:], strict=True)):
+            own_bid, own_floor = bid[:, good], floor[:, good]
+            bend, rises = breakpoints(own_bid, own_floor, cap[:, good]), np.flatnonzero(own_bid > 0)
+            rising, behind = own_bid[rises], slice(first, last)
+            changes = np.concatenate([bend.leaves_floor[rises], bend.reaches_top[rises]])
+            order = ascending(changes)
+            at[start[good] : first], at[behind] = _BEFORE_ALL, changes[order]
+            slope[start[good] : first] = 0.0
+            slope[behind] = np.concatenate([rising, -rising])[order]
+            fixed[start[good] : first] = own_floor
+            fixed[behind] = np.concatenate([-own_floor[rises], bend.top[rises]])[order]
+        slopes, offsets = running_bidders(slope), running_bidders(fixed)
+        return cls(capacity, start, first_bend, at, slopes, offsets)
 
     def floors(self, pool: int) -> float:
         """Return the sum of a pool's floors."""

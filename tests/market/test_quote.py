@@ -105,6 +105,27 @@ def test_quotes_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
 
 
 @settings(deadline=None, max_examples=shorten(300, 60))
+@given(rows=st.lists(st.tuples(bidder(), bidder()), max_size=12))
+def test_the_demand_for_goods_is_that_of_their_pools(
+    rows: list[tuple[tuple[float, float, float], tuple[float, float, float]]],
+) -> None:
+    """Each good is sorted alone, and equal bends keep their order: all numbers equal to the bit."""
+    numbers = np.array(rows).reshape(-1, 2, 3)
+    bid, floor, cap = (numbers[:, :, column] for column in range(3))
+    capacity, pool = np.array([50.0, 2e4]), np.tile([0, 1], len(numbers))
+    alone = Demand.of_goods(bid, floor, cap, capacity)
+    together = Demand.of(bid.ravel(), floor.ravel(), cap.ravel(), pool, capacity)
+    assert alone.start.tolist() == together.start.tolist()
+    assert alone.first_bend.tolist() == together.first_bend.tolist()
+    pairs = zip(
+        (alone.at, *alone.slope, *alone.fixed),
+        (together.at, *together.slope, *together.fixed),
+        strict=True,
+    )
+    assert all(one.tobytes() == other.tobytes() for one, other in pairs)
+
+
+@settings(deadline=None, max_examples=shorten(300, 60))
 @given(rows=st.lists(bidder(), min_size=1, max_size=12), capacity=st.floats(1, 1e6), bid=BIDS)
 def test_one_changed_row_equals_a_full_division(
     rows: list[tuple[float, float, float]], capacity: float, bid: float

@@ -16,7 +16,7 @@ from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.market.orders.lone_orders import LoneOrders, StuckVms
 from merkatd.placement.market.orders.room_by_moves import RoomByMoves
 from tests.clouds import crowded, tangled
-from tests.lengths import EXAMPLES
+from tests.lengths import EXAMPLES, shorten
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -99,6 +99,32 @@ def test_gangs_get_the_places_that_brute_force_finds(seed: int) -> None:
         assert board.place.tolist() == place.tolist()
         for host in range(len(view.hosts)):
             assert board.on(host).tolist() == np.flatnonzero(place == host).tolist()
+
+
+@settings(max_examples=shorten(60, 8), deadline=None)
+@given(SEEDS)
+def test_gangs_find_the_fullest_of_hosts_on_many_rows_of_shelves(seed: int) -> None:
+    """Rows are passed over as hosts fill up, and found again as VMs leave."""
+    rng = np.random.default_rng(seed)
+    view = market_view(snapshot := in_tens(crowded(900, seed % 100, per_host=2)), 0)
+    share = rng.choice([0.05, 0.5, 0.9, 0.99], (len(view.vms), 1))
+    size = np.round(share * view.capacity[0] * rng.uniform(0.1, 1.0, view.floor.shape), -1)
+    view = replace(view, floor=size, place=np.full(len(view.vms), NO_HOST))
+    rules, board = HardConstraints(snapshot, view), Board(view, view.place)
+    gangs, place = GangBoard(view, board, rules), view.place.copy()
+    hosts = rng.integers(0, len(view.hosts), len(place))
+    for vm, host in enumerate(hosts[: len(view.hosts)].tolist()):
+        place[vm] = host if gangs.keep(np.array([vm]), np.array([host])) else NO_HOST
+    for _ in range(30):
+        vms = rng.permutation(len(place))[: rng.integers(1, 5)]
+        if rng.random() < 0.5:
+            gangs.leave(vms)
+            place[vms] = NO_HOST
+        else:
+            vms = vms[place[vms] == NO_HOST]
+            place = take(view, rules, place, vms)
+            assert gangs.take(vms) == (place[vms] != NO_HOST).all()
+        assert board.place.tolist() == place.tolist()
 
 
 def test_many_vms_on_a_host_get_more_slots() -> None:

@@ -20,6 +20,7 @@ from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.host_shelves import (
     ATTEMPTS,
     NEARLY,
+    SHELVES_PER_ROW,
     Shelves,
     fill_shelves,
     find_fullest,
@@ -68,6 +69,7 @@ class GangBoard:
             roomiest=np.zeros(hosts, dtype=np.int64),
             first=np.full((shelves, goods), NO_HOST),
             most=np.full((shelves, goods, goods), -np.inf),
+            most_in_row=np.full((-(-shelves // SHELVES_PER_ROW), goods, goods), -np.inf),
             after=np.full(hosts, NO_HOST),
             before=np.full(hosts, NO_HOST),
             fullest=np.full(hosts, NO_HOST),

@@ -5,8 +5,8 @@
 The room of a host is the largest free part of a good. Hosts with nearly the same room, of the same
 good, are on one *shelf*, in a doubly linked list. A search begins at the shelves of the VM's size,
 since no fuller host has room for it, and ends at the first shelves with a host that fits. Shelves
-on which no host has enough of a good are skipped. So a search looks at few hosts, and a VM that
-comes or leaves costs little too.
+on which no host has enough of a good are skipped, and so are whole *rows* of such shelves. So a
+search looks at few hosts, and a VM that comes or leaves costs little too.
 
 Example with ten shelves for a good: hosts A, B and C have room 0.12, 0.47 and 0.43, and a VM needs
 0.4. The search begins at the fifth shelf (0.4 to 0.5). B and C are there and fit; C is fuller.
@@ -27,6 +27,8 @@ NEARLY = 1.0 - 1e-9
 """The part of a floor that must fit where a VM is already: sums of floors have rounding errors."""
 ATTEMPTS = 8
 """The most attempts to place a gang, each with another VM first."""
+SHELVES_PER_ROW = 16
+"""The shelves that a search passes over at once."""
 _ERROR = 1e-6
 """More than the rounding error of a free part."""
 
@@ -56,6 +58,8 @@ class Shelves(NamedTuple):
     """[shelves, resources]: the first host of a shelf, or NO_HOST."""
     most: Floats
     """[shelves, resources, resources]: no host of the shelf has more free."""
+    most_in_row: Floats
+    """[rows, resources, resources]: no host of the row has more free."""
     after: Ints
     before: Ints
     """[hosts] each: the hosts beside a host on its shelf, or NO_HOST."""
@@ -114,6 +118,10 @@ def put_on_shelf(shelves: Shelves, host: int) -> None:
         shelves.before[other] = host
     shelves.first[shelf, good] = host
     note_free(shelves, shelf, good, host)
+    row = shelf // SHELVES_PER_ROW
+    for resource in range(shelves.free.shape[1]):
+        most = max(shelves.most_in_row[row, good, resource], shelves.free[host, resource])
+        shelves.most_in_row[row, good, resource] = most
 
 
 @compiled
@@ -217,28 +225,71 @@ def may_fit(shelves: Shelves, vm: int, shelf: int, good: int) -> bool:
 
 
 @compiled
+def may_fit_in_row(shelves: Shelves, vm: int, row: int) -> bool:
+    """Return whether a row of shelves may have a host with room for the VM."""
+    for good in range(shelves.first.shape[1]):
+        may = True
+        for resource in range(shelves.free.shape[1]):
+            needed = shelves.floor[vm, resource] - _ERROR * shelves.typical[resource]
+            may = may and shelves.most_in_row[row, good, resource] >= needed
+        if may:
+            return True
+    return False
+
+
+@compiled
+def note_row(shelves: Shelves, row: int) -> None:
+    """Record what is free on the hosts of a row, from what is recorded of its shelves."""
+    shelves.most_in_row[row, :, :] = -np.inf
+    begin = row * SHELVES_PER_ROW
+    for shelf in range(begin, min(begin + SHELVES_PER_ROW, len(shelves.first))):
+        for good in range(shelves.first.shape[1]):
+            if shelves.first[shelf, good] == NO_HOST:
+                continue
+            for resource in range(shelves.free.shape[1]):
+                most = max(
+                    shelves.most_in_row[row, good, resource], shelves.most[shelf, good, resource]
+                )
+                shelves.most_in_row[row, good, resource] = most
+
+
+@compiled
 def find_fullest(shelves: Shelves, vm: int, allowed: Bools, but: int) -> int:
     """Write the allowed hosts with the least room that suffices, but one; return their number."""
-    for shelf in range(shelf_of(shelves, shelves.size[vm] - _ERROR), len(shelves.first)):
-        count, least = 0, np.inf
-        for good in range(shelves.first.shape[1]):
-            if not may_fit(shelves, vm, shelf, good):
-                continue
-            shelves.most[shelf, good, :] = -np.inf
-            host = shelves.first[shelf, good]
-            while host != NO_HOST:
-                note_free(shelves, shelf, good, host)
-                room = shelves.room[host]
-                may = room <= least and allowed[host] and host != but
-                if may and fits_on_shelves(shelves, vm, host):
-                    count = 0 if room < least else count
-                    least = room
-                    shelves.fullest[count] = host
-                    count += 1
-                host = shelves.after[host]
-        if count:
-            return count
+    begin = shelf_of(shelves, shelves.size[vm] - _ERROR)
+    for row in range(begin // SHELVES_PER_ROW, len(shelves.most_in_row)):
+        if not may_fit_in_row(shelves, vm, row):
+            continue
+        start = row * SHELVES_PER_ROW
+        for shelf in range(max(begin, start), min(start + SHELVES_PER_ROW, len(shelves.first))):
+            count = find_on_shelf(shelves, vm, shelf, allowed, but)
+            if count:
+                return count
+        note_row(shelves, row)
     return 0
+
+
+@compiled
+def find_on_shelf(shelves: Shelves, vm: int, shelf: int, allowed: Bools, but: int) -> int:
+    """Write those of these hosts that are on a shelf; return their number."""
+    count, least = 0, np.inf
+    for good in range(shelves.first.shape[1]):
+        if not may_fit(shelves, vm, shelf, good):
+            continue
+        for resource in range(shelves.free.shape[1]):
+            shelves.most[shelf, good, resource] = -np.inf
+        host = shelves.first[shelf, good]
+        while host != NO_HOST:
+            note_free(shelves, shelf, good, host)
+            room = shelves.room[host]
+            may = room <= least and allowed[host] and host != but
+            if may and fits_on_shelves(shelves, vm, host):
+                count = 0 if room < least else count
+                least = room
+                shelves.fullest[count] = host
+                count += 1
+            host = shelves.after[host]
+    return count
 
 
 @compiled
@@ -267,7 +318,9 @@ def take_all(
         count = find_fullest(shelves, vm, allowed[requirement[vm]], NO_HOST)
         if count == 0:
             return at, NO_HOST
-        host = shelves.fullest[:count].min()
+        host = shelves.fullest[0]
+        for other in range(1, count):
+            host = min(host, shelves.fullest[other])
         if shelves.counts[host] == shelves.slots[host]:
             return at, host
         move_on_shelves(shelves, vm, host)

@@ -106,9 +106,11 @@ def _counted_sets(opened: OpenedBook, owner: Ints) -> Bools:
     the bids of one owner do not keep out the sets of others.
     """
     view, rules, bids = opened.places.view, opened.places.rules, opened.book.bids
-    required, credits_of = rules.requirement[opened.bidders], bids.bid.sum(axis=1)
     classes = rules.classes
     narrow = classes.any(axis=1) & (classes != view.open).any(axis=1)
+    if not narrow.any():
+        return classes[:0]
+    required, credits_of = rules.requirement[opened.bidders], bids.bid.sum(axis=1)
     rows = np.flatnonzero(narrow[required] & (credits_of > 0))
     used, at = np.unique(required[rows], return_inverse=True)
     allowed = classes[used]

@@ -100,8 +100,10 @@ class LoneOrders:
         view, rows, order = self._view, self._rows, self._order
         floor, place = view.floor[rows] * (1 + _ERROR), view.place[rows]
         beside = view.capacity - _by_host(self._others, view.floor, len(view.hosts))
-        odd = ~self._rules.plain[rows] | self._lacks_room(beside, floor)
-        beside -= _by_host(place, floor, len(view.hosts))
+        together = _by_host(place, floor, len(view.hosts))
+        tight = np.append((together > beside).any(axis=1), False)
+        odd = ~self._rules.plain[rows] | self._lacks_room(beside, floor, tight[place])
+        beside -= together
         count = int(order.max(initial=-1)) + 1
         surely: Bools = np.bincount(order, odd, count) == 0
         waits = np.flatnonzero((place == NO_HOST) & surely[order])
@@ -119,10 +121,13 @@ class LoneOrders:
         surely[needs[has_room.sum(axis=1) < waiting[needs]]] = False
         return surely
 
-    def _lacks_room(self, beside: Floats, floor: Floats) -> Bools:
-        """Return [VMs in orders]: whether its host lacks room for all VMs of its order there."""
+    def _lacks_room(self, beside: Floats, floor: Floats, tight: Bools) -> Bools:
+        """Return [VMs in orders]: whether its host lacks room for all VMs of its order there.
+
+        `tight` is [VMs in orders]: whether its host lacks room for those of all orders together.
+        """
         place, hosts = self._view.place[self._rows], len(self._view.hosts)
-        there = np.flatnonzero(place != NO_HOST)
+        there = np.flatnonzero(tight)
         pairs, pair = np.unique(self._order[there] * hosts + place[there], return_inverse=True)
         lacks = np.zeros(len(pairs), dtype=bool)
         for free, needed in zip(beside.T, floor.T, strict=True):
