@@ -510,6 +510,6 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0023');
+INSERT INTO alembic_version VALUES ('0026');
 
 INSERT INTO decision_seeds VALUES (1 + FLOOR(RAND() * 4611686018427387904));

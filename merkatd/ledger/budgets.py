@@ -1,5 +1,7 @@
 """Budgets of applications: opening, changing, replenishing and ending them."""
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
@@ -41,6 +43,25 @@ def open_application(
         budget_store.store(connection, account.id, initial, replenishment, at_s)
         _move(connection, tenant.id, account.id, initial, f"open/{account.id}", at_s)
     return budget_of(connection, account.id)
+
+
+def open_numbered_application(
+    connection: sa.Connection,
+    owner: int,
+    name: str,
+    token: str,
+    initial: int,
+    replenishment: int,
+    at_s: float,
+) -> BudgetRow:
+    """Open an application called NAME-ID, with the id that it gets.
+
+    Its name until then is made of `token`, which no other application may have.
+    """
+    opened = open_application(connection, owner, f"new {token}", initial, replenishment, at_s)
+    numbered = f"{name}-{opened.application}"
+    account_store.rename(connection, opened.application, numbered)
+    return replace(opened, name=numbered)
 
 
 def budget_of(connection: sa.Connection, application: int) -> BudgetRow:

@@ -73,6 +73,26 @@ def test_csv_del_separates_values(given_: str, separator: str, asked: Shell) -> 
     assert "expected one character" in asked.refused("list vms --csv-del ab", 2)
 
 
+@pytest.mark.parametrize("form", ["--json", "--xml", "--yaml"])
+def test_contradictory_options_are_refused(
+    form: str, asked: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line that names both, before the command asks the daemon."""
+
+    def ask(*_: object) -> None:
+        raise AssertionError("the daemon was asked")
+
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", ask)
+    assert "not allowed with" in asked.refused(f"list vms --csv {form}", 2)
+    for option in ("--csv-del ;", "--no-header"):
+        message = f"{option.split()[0]} can't be combined with {form}"
+        assert message in asked.refused(f"list vms {option} {form}", 2)
+        assert message in asked.refused(f"list vms {form} {option}", 2)
+    assert "--list can't be combined with --listconf" in asked.refused(
+        "list vms -l ID --listconf all", 2
+    )
+
+
 @pytest.mark.parametrize(
     ("order", "ids"),
     [

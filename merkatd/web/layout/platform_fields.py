@@ -102,7 +102,7 @@ NAMES = tuple(field.name for field in FIELDS)
 _OF_NAME = {field.name: field for field in FIELDS}
 _VM = ("cpu", "vcpu", "memory")
 _UNSAFE = re.compile(r"[^\w.+-]", re.ASCII)
-_VM_LINE = re.compile(r'\s*(CPU|VCPU|MEMORY)\s*=\s*"?([^"\n\\]*?)"?\s*', re.ASCII)
+_VM_SIZE = re.compile("CPU|VCPU|MEMORY")
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?", re.ASCII)
 _PROBLEM = re.compile(r"(\S+?)(?: = .*?)?: (.*)", re.DOTALL)
 
@@ -184,12 +184,24 @@ def _read_vm(text: str, values: dict[str, str]) -> list[str]:
     """Put the sizes of a VM template into the values; return its other lines."""
     other = []
     for line in filter(str.strip, text.splitlines()):
-        match = _VM_LINE.fullmatch(line)
-        if match is None or values[match[1].lower()]:
+        size = _vm_size(line)
+        if size is None or values[size[0]]:
             other.append(f"cluster[1].template: {line.strip()[:40]}")
         else:
-            values[match[1].lower()] = match[2]
+            values[size[0]] = size[1]
     return other
+
+
+def _vm_size(line: str) -> tuple[str, str] | None:
+    """Return the field and the value of a line like `CPU = "1"`, None for other lines.
+
+    No regular expression reads the whole line: many blanks would take it cubic time.
+    """
+    name, equal, value = (part.strip() for part in line.partition("="))
+    value = value.removeprefix('"').removesuffix('"')
+    if not equal or not _VM_SIZE.fullmatch(name) or '"' in value or "\\" in value:
+        return None
+    return name.lower(), value
 
 
 def _text(value: Any) -> str:
