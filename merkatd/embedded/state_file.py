@@ -183,7 +183,7 @@ def stored_clusters(path: Path) -> list[tuple[Cluster, list[Host]]]:
             stored = database.execute(
                 "SELECT kind, body FROM objects WHERE kind IN ('cluster', 'host') ORDER BY id"
             ).fetchall()
-        records = [from_plain(_KINDS[kind], body) for kind, body in stored]
+        records: list[Any] = [from_plain(_KINDS[kind], body) for kind, body in stored]
     except (sqlite3.Error, ValueError) as error:
         raise StateError(f"{path}: {error}; it must be the state of an embedded cloud") from None
     hosts = [record for record in records if isinstance(record, Host)]

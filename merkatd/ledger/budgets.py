@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
+from merkatd.base.quantities import exact_credits_text
 from merkatd.currency import MICRO
 from merkatd.currency.income import Refill, replenishments
 from merkatd.database.ledger import account_store, budget_store, entry_store, note_store
@@ -108,8 +109,8 @@ def set_budget(
     _move(connection, tenant, application, change, full, at_s)
     budget_store.change(connection, application, initial, refill)
     text = (
-        f"application {application} ({before.name}): budget {initial / MICRO:g},"
-        f" replenishment {refill / MICRO:g}, {change / MICRO:+.6f} credits"
+        f"application {application} ({before.name}): budget {exact_credits_text(initial / MICRO)},"
+        f" replenishment {exact_credits_text(refill / MICRO)}, {change / MICRO:+.6f} credits"
     )
     note_store.add(
         connection, Note(at_s=at_s, kind=NoteKind.BUDGET, who=who, owner=before.owner, text=text)
@@ -187,7 +188,7 @@ def _checked(initial: int, replenishment: int) -> None:
         if not 0 <= amount <= MAX_AMOUNT:
             raise LedgerError(
                 f"{what} must be between 0 and {MAX_AMOUNT // MICRO} credits"
-                f" (got {amount / MICRO:g})"
+                f" (got {exact_credits_text(amount / MICRO)})"
             )
 
 
@@ -205,7 +206,8 @@ def _move(
     if abs(amount) > source.free:
         name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {balance_text(source)}"
+            f"{exact_credits_text(abs(amount) / MICRO)} credits can't be moved: {name} has"
+            f" {balance_text(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
     entry_store.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

@@ -24,6 +24,8 @@ TABLES = [
     for command in model_of(parser()).commands
     for what, table in command.tables.items()
 ]
+MATTER = {"COST", "NEW_COST", "REASON", "WHY", "PRICE", "PROBLEM", "MESSAGE", "NOTE"}
+"""The columns for which people read a table."""
 _KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126))
 JSON = st.recursive(
     st.none()
@@ -170,7 +172,7 @@ def test_columns_that_matter_stay_at_80_cells(what: str, table: ScreenTable) -> 
     assert max(map(width, lines)) <= 80
     shown = lines[0].split()
     for column in table.default():
-        if column.kept or column.name in {"COST", "NEW_COST", "REASON", "WHY", "PRICE", "PROBLEM"}:
+        if column.kept or column.name in MATTER:
             assert column.name in shown, (column.name, lines[0])
 
 

@@ -243,8 +243,10 @@ class TestText:
         """Attributes of Merkat, sizes that are missing, and sizes that are wrong, in one line."""
         problem = template_problem('VCPU=0 MERKAT_FLOOR="1" MERKAT_MARKET="x"') or ""
         assert problem.split("; ") == [
-            "MERKAT_FLOOR, MERKAT_MARKET are not accepted: give floor, ceiling and market beside"
-            " the template",
+            (
+                "MERKAT_FLOOR, MERKAT_MARKET are not accepted: give floor, ceiling and market"
+                " beside the template"
+            ),
             'expected one memory size in MiB, for example MEMORY="1024"',
             "`VCPU` must be above 0 (got 0)",
         ]

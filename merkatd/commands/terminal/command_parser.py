@@ -192,7 +192,7 @@ def bid(text: str) -> float:
     value = _number(text)
     if not 0 <= value <= MOST_CREDITS:
         raise argparse.ArgumentTypeError(
-            f"{shortened(text)}: expected credits a period, from 0 to {MOST_CREDITS:g}"
+            f"{shortened(text)}: expected credits a period, from 0 to {MOST_CREDITS:,.0f}"
         )
     return value
 
