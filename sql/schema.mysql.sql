@@ -512,6 +512,6 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0024');
+INSERT INTO alembic_version VALUES ('0025');
 
 INSERT INTO decision_seeds VALUES (1 + FLOOR(RAND() * 4611686018427387904));

@@ -224,6 +224,12 @@ def credits_text(value: Any) -> str:
     return format(Decimal(short), "f") if "e" in short else short
 
 
+def exact_credits_text(value: float) -> str:
+    """Return credits for people to the last micro-credit, for amounts that people enter again."""
+    whole, _, part = f"{value:,.6f}".partition(".")
+    return f"{whole}.{part}".rstrip("0").rstrip(".")
+
+
 def time_text(value: Any) -> str:
     """Return a time for people: the date, the local time, and its zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(bounded(value)))

@@ -121,7 +121,7 @@ HOSTS = ScreenTable(
             ColumnFormat.TEXT,
             "a note for the administrator",
             least=10,
-            optional=True,
+            kept=True,
         ),
     ),
 )
@@ -235,7 +235,7 @@ VMS = ScreenTable(
             ColumnFormat.TEXT,
             "the message to its owner",
             least=20,
-            optional=True,
+            kept=True,
         ),
     ),
 )

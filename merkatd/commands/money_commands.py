@@ -251,7 +251,7 @@ def _number(text: str | None) -> float:
         value = float("nan")
     if not abs(value) <= command_parser.MOST_CREDITS:
         raise ConflictingArgumentsError(
-            f"{text!r}: expected a number of at most {command_parser.MOST_CREDITS:g}"
+            f"{text!r}: expected a number of at most {command_parser.MOST_CREDITS:,.0f}"
         )
     return value
 

@@ -100,7 +100,8 @@ def _goods(config: Config) -> Iterator[Conflict]:
 def _money(config: Config) -> Iterator[Conflict]:
     if config.money.supply > MOST_CREDITS:
         yield Conflict(
-            (("money", "supply"),), f"must be at most {MOST_CREDITS:g}, the capacity of the ledger"
+            (("money", "supply"),),
+            f"must be at most {MOST_CREDITS:,.0f}, the capacity of the ledger",
         )
     if 0 < config.money.supply < config.money.starting_credits:
         yield Conflict(

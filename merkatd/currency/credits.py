@@ -16,7 +16,7 @@ MOST_CREDITS = 4e12
 def micro(amount: float) -> int:
     """Return the nearest whole number of micro-credits. Raise ValueError if it is too large."""
     if not math.isfinite(amount) or abs(amount) > MOST_CREDITS:
-        raise ValueError(f"an amount must be within +/-{MOST_CREDITS:g} credits (got {amount})")
+        raise ValueError(f"an amount must be within +/-{MOST_CREDITS:,.0f} credits (got {amount})")
     return round(amount * MICRO)
 
 

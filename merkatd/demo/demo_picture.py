@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from merkatd.base.quantities import credits_text
 from merkatd.cluster import ACTIVE, Deploy, Migrate, OnHost, Step, VmState
 from merkatd.cluster.columns import NO_HOST, is_one_of, row_of
 from merkatd.demo.demo_script import Character
@@ -137,7 +138,7 @@ def order_changes(
         tenant = cast.get(int(vms.owner[rows[0]]), NO_TENANT) if len(rows) else NO_TENANT
         what = "is displaced" if ran_before.get(order) else "waits"
         if outcome.runs:
-            pays = f"its {len(rows)} VMs cost {outcome.cost:.3g} credits a period"
+            pays = f"its {len(rows)} VMs cost {credits_text(outcome.cost)} credits a period"
             changes.append(OrderChange(order, tenant, "runs", pays))
         else:
             changes.append(OrderChange(order, tenant, what, outcome.why.partition(": ")[2]))

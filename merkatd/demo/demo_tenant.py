@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from merkatd.base.quantities import credits_text
 from merkatd.demo.demo_options import SIMULATED, DemoScale
 from merkatd.demo.demo_script import (
     BidPace,
@@ -129,7 +130,8 @@ class ScriptPlayer:
         self.now = RunningErrand(wanted, wanted.bid)
         self._bid_min = now_min
         whole = self.states_orders
-        bids = "and wants all of them to run, or none" if whole else f"and bids {wanted.bid:g}"
+        bid_text = f"and bids {credits_text(wanted.bid)} credits a period"
+        bids = "and wants all of them to run, or none" if whole else bid_text
         tell(
             f"arrives with {wanted.vms} VMs {bids}",
             f"{wanted.vms * wanted.work:.0f} core-minutes to do in {wanted.deadline_min:.0f} min",
@@ -179,7 +181,7 @@ class ScriptPlayer:
         for vm in vms:
             await self._client.action("release", vm)
         tell(
-            f"states a limit order: at most {now.bid:g} credits a period",
+            f"states a limit order: at most {credits_text(now.bid)} credits a period",
             f"its {len(vms)} VMs run together at full size, or not at all",
         )
 
@@ -195,5 +197,7 @@ class ScriptPlayer:
         for vm in sorted(now.alive):
             await self._client.append(vm, bid_template(bid))
         why = f"{pace.done:.0%} done in {pace.passed:.0%} of its time"
-        tell(f"{'raises' if bid > now.bid else 'lowers'} its bid from {now.bid:g} to {bid:g}", why)
+        changes = "raises" if bid > now.bid else "lowers"
+        told = f"{changes} its bid from {credits_text(now.bid)} to {credits_text(bid)}"
+        tell(told, why)
         now.bid = bid

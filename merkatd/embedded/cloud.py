@@ -26,7 +26,7 @@ from merkatd.embedded.model.errors import (
     OneFault,
     OneRefusal,
 )
-from merkatd.embedded.model.records import AclRule, Datastore, UserGroup, Vm
+from merkatd.embedded.model.records import FIRST_CLUSTER, AclRule, Datastore, UserGroup, Vm
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.template_text import Template
 from merkatd.embedded.model.vm_states import Lcm
@@ -128,7 +128,7 @@ class EmbeddedCloud:
         new_user(world, "serveradmin", world.uuid(), [0]).enabled = False
         for oid, (name, kind) in enumerate((("system", 1), ("default", 0), ("files", 2))):
             world.datastores.add(Datastore(oid, name, kind, [], _store_template(kind)))
-        default = new_cluster(world, "default")
+        default = new_cluster(world, FIRST_CLUSTER)
         for store in world.datastores:
             share_datastore(world, default, store)
         for numbers in DEFAULT_RULES:

@@ -18,6 +18,7 @@ from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
 from merkatd.embedded.methods.user_calls import new_group, new_user
 from merkatd.embedded.model import template_text
 from merkatd.embedded.model.event_clock import ScaledClock
+from merkatd.embedded.model.records import FIRST_CLUSTER
 from merkatd.embedded.model.settings import HOST_START_S, EmbeddedSettings, HostSize
 from merkatd.embedded.model.template_text import Template
 
@@ -37,7 +38,7 @@ class HostGroup:
 
     count: int = 1
     size: HostSize = field(default_factory=HostSize)
-    cluster: str = "default"
+    cluster: str = FIRST_CLUSTER
     prefix: str = "host"
     template: Template = field(default_factory=Template)
 
@@ -155,7 +156,7 @@ def _host_group(row: dict[str, Any]) -> HostGroup:
             f"hosts: cpu must be a whole number of cores, at least 1 (got {cores!r})"
         )
     size = HostSize(cores * 100, memory_mib(str(row.get("memory", "16GiB"))))
-    cluster = _text(row, "cluster", "hosts", "default")
+    cluster = _text(row, "cluster", "hosts", FIRST_CLUSTER)
     prefix = _text(row, "prefix", "hosts", "host")
     return HostGroup(count, size, cluster, prefix, _template(row, "hosts"))
 

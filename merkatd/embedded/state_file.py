@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from merkatd.base.decoder import from_plain, to_plain
@@ -170,3 +171,24 @@ class SqliteStore:
 
     def _note(self, kind: str, oid: int) -> None:
         self._stale[kind, oid] = None
+
+
+def stored_clusters(path: Path) -> list[tuple[Cluster, list[Host]]]:
+    """Return the clusters in a state file, each with its hosts; the file stays as it is.
+
+    Raise StateError if the file is of another kind, or can't be read.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            stored = database.execute(
+                "SELECT kind, body FROM objects WHERE kind IN ('cluster', 'host') ORDER BY id"
+            ).fetchall()
+        records: list[Any] = [from_plain(_KINDS[kind], body) for kind, body in stored]
+    except (sqlite3.Error, ValueError) as error:
+        raise StateError(f"{path}: {error}; it must be the state of an embedded cloud") from None
+    hosts = [record for record in records if isinstance(record, Host)]
+    return [
+        (record, [host for host in hosts if host.cluster == record.id])
+        for record in records
+        if isinstance(record, Cluster)
+    ]

@@ -112,6 +112,7 @@ _OURS = re.compile(r"MERKAT\w*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _SIZES = ("CPU", "VCPU", "MEMORY")
 _SHOWN = 20
+_MOST_NAMED = 3
 _MOST_KEPT_BYTES = 1 << 24
 _PARSED = 20
 """The bytes of a parsed template for each character of its text: 19 for `A=[B=1]` lines."""
@@ -130,25 +131,36 @@ class _Facts:
 
 
 def template_problem(text: str) -> str | None:
-    """Return why a text can't be the template of a fleet's VMs, None if it can."""
+    """Return why a text can't be the template of a fleet's VMs, None if it can.
+
+    The text names every problem of the template, separated by semicolons.
+    """
     try:
         template = _parsed(text)
         rendered(template)
     except ParseError as error:
         return str(error)
-    name = next((name for name in sorted(template.names()) if _OURS.fullmatch(name)), None)
-    if name is not None:
-        return f"{name} is not accepted: give floor, ceiling and market beside the template"
-    name = next((name for name in _SIZES if _is_beyond(template, name)), None)
-    if name is not None:
+    return "; ".join(_problems(template)) or None
+
+
+def _problems(template: Template) -> Iterator[str]:
+    ours = [name for name in sorted(template.names()) if _OURS.fullmatch(name)]
+    if ours:
+        is_not = "is not accepted" if len(ours) == 1 else "are not accepted"
+        names = ", ".join(name[:_SHOWN] for name in ours[:_MOST_NAMED])
+        more = f" and {len(ours) - _MOST_NAMED} more" if len(ours) > _MOST_NAMED else ""
+        yield f"{names}{more} {is_not}: give floor, ceiling and market beside the template"
+    beyond = [name for name in _SIZES if _is_beyond(template, name)]
+    for name in beyond:
         got = _text(template, name) or ""
         shown = repr(got) if len(got) <= _SHOWN else f"{got[:_SHOWN]!r}..."
-        return f"`{name}` must be at most {MAX_NUMBER:g} (got {shown})"
-    if _number(template, "MEMORY") is None:
-        return 'expected one memory size in MiB, for example MEMORY="1024"'
-    if _number(template, "CPU") is None and _number(template, "VCPU") is None:
-        return 'expected a CPU size, for example CPU="1" or VCPU="1"'
-    return next((why for name in _SIZES if (why := _not_above_0(template, name))), None)
+        yield f"`{name}` must be at most {MAX_NUMBER:g} (got {shown})"
+    if "MEMORY" not in beyond and _number(template, "MEMORY") is None:
+        yield 'expected one memory size in MiB, for example MEMORY="1024"'
+    cores = {"CPU", "VCPU"}
+    if not cores & {*beyond} and all(_number(template, name) is None for name in cores):
+        yield 'expected a CPU size, for example CPU="1" or VCPU="1"'
+    yield from (why for name in _SIZES if (why := _not_above_0(template, name)))
 
 
 def _not_above_0(template: Template, name: str) -> str | None:

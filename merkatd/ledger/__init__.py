@@ -19,6 +19,7 @@ from merkatd.ledger.budgets import (
     budgets_of,
     end_application,
     open_application,
+    open_numbered_application,
     replenish,
     set_budget,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "micro",
     "month_of",
     "open_application",
+    "open_numbered_application",
     "open_tenant",
     "parse_month",
     "payers",

@@ -1,7 +1,10 @@
 """Budgets of applications: opening, changing, replenishing and ending them."""
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 
+from merkatd.base.quantities import exact_credits_text
 from merkatd.currency import MICRO
 from merkatd.currency.income import Refill, replenishments
 from merkatd.database.ledger import account_store, budget_store, entry_store, note_store
@@ -41,6 +44,25 @@ def open_application(
         budget_store.store(connection, account.id, initial, replenishment, at_s)
         _move(connection, tenant.id, account.id, initial, f"open/{account.id}", at_s)
     return budget_of(connection, account.id)
+
+
+def open_numbered_application(
+    connection: sa.Connection,
+    owner: int,
+    name: str,
+    token: str,
+    initial: int,
+    replenishment: int,
+    at_s: float,
+) -> BudgetRow:
+    """Open an application called NAME-ID, with the id that it gets.
+
+    Its name until then is made of `token`, which no other application may have.
+    """
+    opened = open_application(connection, owner, f"new {token}", initial, replenishment, at_s)
+    numbered = f"{name}-{opened.application}"
+    account_store.rename(connection, opened.application, numbered)
+    return replace(opened, name=numbered)
 
 
 def budget_of(connection: sa.Connection, application: int) -> BudgetRow:
@@ -87,8 +109,8 @@ def set_budget(
     _move(connection, tenant, application, change, full, at_s)
     budget_store.change(connection, application, initial, refill)
     text = (
-        f"application {application} ({before.name}): budget {initial / MICRO:g},"
-        f" replenishment {refill / MICRO:g}, {change / MICRO:+.6f} credits"
+        f"application {application} ({before.name}): budget {exact_credits_text(initial / MICRO)},"
+        f" replenishment {exact_credits_text(refill / MICRO)}, {change / MICRO:+.6f} credits"
     )
     note_store.add(
         connection, Note(at_s=at_s, kind=NoteKind.BUDGET, who=who, owner=before.owner, text=text)
@@ -166,7 +188,7 @@ def _checked(initial: int, replenishment: int) -> None:
         if not 0 <= amount <= MAX_AMOUNT:
             raise LedgerError(
                 f"{what} must be between 0 and {MAX_AMOUNT // MICRO} credits"
-                f" (got {amount / MICRO:g})"
+                f" (got {exact_credits_text(amount / MICRO)})"
             )
 
 
@@ -184,7 +206,8 @@ def _move(
     if abs(amount) > source.free:
         name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {balance_text(source)}"
+            f"{exact_credits_text(abs(amount) / MICRO)} credits can't be moved: {name} has"
+            f" {balance_text(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
     entry_store.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

@@ -1,5 +1,6 @@
 """Errors of the ledger."""
 
+from merkatd.base.quantities import exact_credits_text
 from merkatd.currency import MICRO
 from merkatd.database.ledger.account_store import AccountRow
 
@@ -14,10 +15,11 @@ class NotFoundError(LedgerError):
 
 def balance_text(account: AccountRow) -> str:
     """Describe the balance of an account and the part that can be moved."""
-    held = f"{account.balance / MICRO:g}"
+    held = exact_credits_text(account.balance / MICRO)
     if not account.reserved:
         return held
     return (
-        f"{held}, of which {account.reserved / MICRO:g} are reserved for the charge of the present"
-        f" period; at most {account.free / MICRO:g} can be moved now"
+        f"{held}, of which {exact_credits_text(account.reserved / MICRO)} are reserved for the"
+        f" charge of the present period; at most {exact_credits_text(account.free / MICRO)} can be"
+        " moved now"
     )

@@ -4,6 +4,7 @@ import math
 
 import sqlalchemy as sa
 
+from merkatd.base.quantities import exact_credits_text
 from merkatd.currency import MICRO
 from merkatd.currency.credits import day_of
 from merkatd.currency.income import RenewalPart as Claim
@@ -85,11 +86,11 @@ def keep_supply(
     present = supply_of(connection)
     if present == configured:
         return None
-    reason = f"the configured supply is {money.supply:g} credits"
+    reason = f"the configured supply is {exact_credits_text(money.supply)} credits"
     if money.supply <= 0:
         reason = (
-            f"{money.starting_credits:g} credits for each of {len(weights)} tenants, times its"
-            f" weight, {math.fsum(weights):g} in all"
+            f"{exact_credits_text(money.starting_credits)} credits for each of {len(weights)}"
+            f" tenants, times its weight, {math.fsum(weights):g} in all"
         )
     return _change(connection, SupplyChange(present, configured, reason), CONFIGURATION, at_s)
 

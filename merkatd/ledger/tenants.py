@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from merkatd.base.quantities import exact_credits_text
 from merkatd.currency import MICRO, MOST_CREDITS, micro
 from merkatd.currency.credits import part_rounding_down
 from merkatd.currency.income import RenewalPart as Claim
@@ -257,7 +258,8 @@ def grant(
     if abs(amount) > source.free:
         name = "the treasury" if amount > 0 else f"tenant {owner}"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {balance_text(source)}"
+            f"{exact_credits_text(abs(amount) / MICRO)} credits can't be moved: {name} has"
+            f" {balance_text(source)}"
         )
     moves = {treasury: -amount, account: amount}
     entry_store.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)

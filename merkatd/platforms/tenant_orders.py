@@ -79,10 +79,7 @@ class Submission:
 def submit(
     connection: sa.Connection, given: Submission, money: MoneySettings, at_s: float
 ) -> PlatformRow:
-    """Store a new platform, move its budget to its own account, and return it.
-
-    Raise LedgerError.
-    """
+    """Store a new platform with its application's id and budget. Raise LedgerError."""
     template = given.template
     ledger.open_tenant(connection, given.owner, money, at_s)
     # Locked rows are current: a platform that was submitted at the same moment counts too.
@@ -99,13 +96,23 @@ def submit(
     _check_processes(template, living, given.most_processes)
     _check_vms(template, living)
     deadline = template.goal.deadline
+    budget = ledger.open_numbered_application(
+        connection,
+        given.owner,
+        template.name,
+        given.token,
+        micro(template.budget.credits),
+        micro(template.budget.replenishment),
+        at_s,
+    )
     stored = platform_store.add(
         connection,
         PlatformRow(
+            id=budget.application,
             token=given.token,
             owner=given.owner,
             name=template.name,
-            account=None,
+            account=budget.application,
             template=given.text,
             vm_templates=given.vm_templates,
             state=PlatformState.SUBMITTED,
@@ -116,15 +123,6 @@ def submit(
             sizes={cluster.name: cluster.initial for cluster in template.clusters},
         ),
     )
-    budget = ledger.open_application(
-        connection,
-        given.owner,
-        f"{template.name}-{stored.id}",
-        micro(template.budget.credits),
-        micro(template.budget.replenishment),
-        at_s,
-    )
-    platform_store.change(connection, stored.id, account=budget.application)
     _note(
         connection, stored, at_s, given.who, PlatformState.SUBMITTED, f"with {_credits(template)}"
     )

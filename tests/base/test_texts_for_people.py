@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.base.hourly_prices import hourly_price, price_text
-from merkatd.base.quantities import credits_text, duration_text, time_text
+from merkatd.base.quantities import credits_text, duration_text, exact_credits_text, time_text
 from merkatd.web.layout import widgets
 
 _SIZES = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0}
@@ -104,3 +104,13 @@ def test_prices_say_their_unit() -> None:
     assert price_text(0.001, "memory", 3600.0) == "1.024 credits per GiB-hour"
     assert price_text(None, "cpu", 60.0) == "no price clears the market"
     assert price_text(math.inf, "cpu", 60.0) == "no price clears the market"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.5, "0.5"), (4e12, "4,000,000,000,000"), (1234.000001, "1,234.000001")],
+)
+def test_exact_credits_are_read_back(value: float, text: str) -> None:
+    """Each micro-credit counts, without an exponent."""
+    assert exact_credits_text(value) == text
+    assert float(text.replace(",", "")) == value

@@ -24,6 +24,8 @@ TABLES = [
     for command in model_of(parser()).commands
     for what, table in command.tables.items()
 ]
+MATTER = {"COST", "NEW_COST", "REASON", "WHY", "PRICE", "PROBLEM", "MESSAGE", "NOTE"}
+"""The columns for which people read a table."""
 _KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126))
 JSON = st.recursive(
     st.none()
@@ -71,6 +73,26 @@ def test_csv_del_separates_values(given_: str, separator: str, asked: Shell) -> 
         assert rows[0] == ["ID", "NAME", "COST"]
         assert len(rows) == 7
     assert "expected one character" in asked.refused("list vms --csv-del ab", 2)
+
+
+@pytest.mark.parametrize("form", ["--json", "--xml", "--yaml"])
+def test_contradictory_options_are_refused(
+    form: str, asked: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line that names both, before the command asks the daemon."""
+
+    def ask(*_: object) -> None:
+        raise AssertionError("the daemon was asked")
+
+    monkeypatch.setattr("merkatd.commands.socket_door.ask", ask)
+    assert "not allowed with" in asked.refused(f"list vms --csv {form}", 2)
+    for option in ("--csv-del ;", "--no-header"):
+        message = f"{option.split()[0]} can't be combined with {form}"
+        assert message in asked.refused(f"list vms {option} {form}", 2)
+        assert message in asked.refused(f"list vms {form} {option}", 2)
+    assert "--list can't be combined with --listconf" in asked.refused(
+        "list vms -l ID --listconf all", 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,7 +172,7 @@ def test_columns_that_matter_stay_at_80_cells(what: str, table: ScreenTable) -> 
     assert max(map(width, lines)) <= 80
     shown = lines[0].split()
     for column in table.default():
-        if column.kept or column.name in {"COST", "NEW_COST", "REASON", "WHY", "PRICE", "PROBLEM"}:
+        if column.kept or column.name in MATTER:
             assert column.name in shown, (column.name, lines[0])
 
 

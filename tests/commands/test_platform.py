@@ -28,6 +28,10 @@ class Platforms(Daemon):
         client = Client(self.site.transport, SESSION, self.site.clock)
         self.questions = questions_at(scheduler, self.site.manager, client.call)
 
+    def numbers(self) -> list[int]:
+        """Return the numbers of all platforms, oldest first."""
+        return [row["id"] for row in self.answer("platforms")]
+
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
@@ -69,12 +73,13 @@ class TestPlatform:
     ) -> None:
         """The page has progress, margin, spent and remaining credits, price and actions."""
         assert "is submitted" in shell.ok(f"platform submit {template_file} --tenant ann").out
+        (number,) = daemon.numbers()
         daemon.period(5)
-        end_s = daemon.site.platform(1).deadline_s or 0.0
+        end_s = daemon.site.platform(number).deadline_s or 0.0
         daemon.site.act(
-            1, ProgressReport(projected_end_s=end_s - 1800, done=0.25, text="going well")
+            number, ProgressReport(projected_end_s=end_s - 1800, done=0.25, text="going well")
         )
-        output = shell.ok("platform show 1").out
+        output = shell.ok(f"platform show {number}").out
         assert "is running" in output
         assert "On track: expected to end 30 min before its deadline" in output
         assert "25.0% of its work is done" in output
@@ -83,41 +88,46 @@ class TestPlatform:
         assert "The most that its VMs can use costs " in output
         assert "VM 0 in nodes: running, gets 200 % of a core" in output
         assert "manager: starting: its conditions are met" in output
-        assert any(line.startswith("weather-1 ") for line in shell.ok("list applications").lines)
-        assert shell.ok("budget weather-1").lines[1].startswith("weather-1 ")
+        name = f"weather-{number}"
+        assert any(line.startswith(f"{name} ") for line in shell.ok("list applications").lines)
+        assert shell.ok(f"budget {name}").lines[1].startswith(f"{name} ")
+        assert shell.ok(f"budget {number}").lines[1].startswith(f"{name} ")
         row = json.loads(shell.ok("platform list --json").out)[0]
         assert (row["name"], row["state"], row["vms"]) == ("weather", "running", 2)
 
-    @pytest.mark.usefixtures("daemon")
-    def test_a_declared_application_is_shown(self, shell: Shell, tmp_path: Path) -> None:
+    def test_a_declared_application_is_shown(
+        self, daemon: Platforms, shell: Shell, tmp_path: Path
+    ) -> None:
         """One sentence has the declaration and its state; others have none."""
         for name, declared in (("job", JOB), ("plain", "")):
             (tmp_path / name).write_text(template(declared=declared))
             shell.ok(f"platform submit {tmp_path / name} --tenant ann")
-        output = " ".join(shell.ok("platform show 1").out.split())
+        job, plain = daemon.numbers()
+        output = " ".join(shell.ok(f"platform show {job}").out.split())
         assert "Declared job: 1800 core-seconds in 2 stages, goal 1970-01-12T15:46:40Z;" in output
         assert "no VM of it exists yet." in output
-        assert "Declared" not in shell.ok("platform show 2").out
+        assert "Declared" not in shell.ok(f"platform show {plain}").out
 
     def test_orders_are_executed(
         self, daemon: Platforms, shell: Shell, template_file: Path
     ) -> None:
         """A platform is changed, suspended, resumed and stopped."""
         shell.ok(f"platform submit {template_file} --tenant ann")
+        (number,) = daemon.numbers()
         daemon.period(4)
-        shell.ok("platform update 1 --budget 60000 --deadline 9h")
-        assert daemon.answer("platform", platform=1)["budget"] == 60_000
-        assert "suspending" in shell.ok("platform suspend 1").out
+        shell.ok(f"platform update {number} --budget 60000 --deadline 9h")
+        assert daemon.answer("platform", platform=number)["budget"] == 60_000
+        assert "suspending" in shell.ok(f"platform suspend {number}").out
         daemon.period(3)
-        page = shell.ok("platform show 1").out
+        page = shell.ok(f"platform show {number}").out
         assert "`merkatd platform resume` continues it" in page
         assert "its tenant suspended it" not in page.lower()
         assert f"{getpass.getuser()} suspended it" in page
-        assert "resuming" in shell.ok("platform resume 1").out
+        assert "resuming" in shell.ok(f"platform resume {number}").out
         daemon.period(3)
-        assert "stopping" in shell.ok("platform stop 1").out
+        assert "stopping" in shell.ok(f"platform stop {number}").out
         daemon.period(3)
-        assert "is cancelled" in shell.ok("platform show 1").out
+        assert "is cancelled" in shell.ok(f"platform show {number}").out
 
     def test_an_impossible_deadline_names_the_least_possible_one(
         self, daemon: Platforms, shell: Shell, template_file: Path
@@ -125,11 +135,12 @@ class TestPlatform:
         """The list shows what the platform needs."""
         template_file.write_text(template(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"'))
         shell.ok(f"platform submit {template_file} --tenant ann")
+        (number,) = daemon.numbers()
         daemon.period(1)
         output = shell.ok("platform list --list NAME,STATE,NEEDS").out
         assert "cancelled" in output
         assert "the least deadline that could be met" in output
-        shown = shell.ok("platform show 1").out
+        shown = shell.ok(f"platform show {number}").out
         assert "It would have needed: the least deadline that could be met is" in shown
         assert "the rest returned to its tenant" in shown
 
@@ -171,12 +182,13 @@ class TestDryRun:
     ) -> None:
         """VMs to be created have reasons, and no state changes."""
         shell.ok(f"platform submit {template_file} --tenant ann")
+        (number,) = daemon.numbers()
         daemon.period(1)
-        before = daemon.answer("platform", platform=1)
+        before = daemon.answer("platform", platform=number)
         output = shell.ok("plan").out
-        assert "create   a VM: platform 1 (weather) needs VM" in output
-        assert daemon.answer("platform", platform=1) == before
-        assert daemon.site.members(1) == ()
+        assert f"create   a VM: platform {number} (weather) needs VM" in output
+        assert daemon.answer("platform", platform=number) == before
+        assert daemon.site.members(number) == ()
         assert daemon.site.alive() == []
 
 

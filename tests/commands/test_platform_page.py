@@ -48,11 +48,13 @@ def test_the_pages_file_and_commands_work(
     (tmp_path / "template.toml").write_text(example[1])
     for command in COMMANDS:
         assert parser().parse_args(command.split()).run is not None
-        shell.ok(command.removesuffix(" --watch"))
+        number = next(iter(daemon.numbers()), 0)
+        shell.ok(command.removesuffix(" --watch").replace(" 7", f" {number}"))
         daemon.period(5)
         verb = command.split()[1]
-        assert daemon.answer("platform", platform=1)["state"] == AFTER[verb], command
-    details = daemon.answer("platform", platform=1)
+        (number,) = daemon.numbers()
+        assert daemon.answer("platform", platform=number)["state"] == AFTER[verb], command
+    details = daemon.answer("platform", platform=number)
     assert details["budget"] == 800
     assert any(
         action["text"].count(";") == 2

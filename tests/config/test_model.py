@@ -24,7 +24,7 @@ from merkatd.scheduler.base import settings as scheduler
         ('step_limit = "30s"', "period.step_limit", "must be at least period.interval"),
         ('[cloud]\ncall_limit = "1h"', "cloud.call_limit", "must be at most period.step_limit"),
         ("in_flight = 1", "period.in_flight_per_host", "must be at most period.in_flight (1)"),
-        ("[money]\nsupply = 5e12", "money.supply", "must be at most 4e+12"),
+        ("[money]\nsupply = 5e12", "money.supply", "must be at most 4,000,000,000,000"),
         ("[money]\nsupply = 5", "money.starting_credits", "at most money.supply"),
         ("[money.policy]\nenabled = true", "money.policy.enabled", "needs a money.supply above 0"),
         ("[market]", "market", "must define at least one market"),

@@ -12,6 +12,8 @@ from alembic.runtime.migration import MigrationContext
 
 from merkatd.database import migrations
 from merkatd.database.base.engine import make_engine
+from merkatd.database.fleets.platform_store import PLATFORMS
+from merkatd.database.ledger.account_store import ACCOUNTS
 from merkatd.database.migrations import METADATA, TABLES, SchemaError
 from tests.lengths import SOAK, shorten
 from tests.servers import MariaDb
@@ -187,6 +189,22 @@ def test_an_upgrade_continues_after_a_crash_of_the_server(mariadb: MariaDb) -> N
         assert migrations.revision_of(connection) == migrations.newest()
     engine.dispose()
     mariadb.drop(str(engine.url.database))
+
+
+def test_new_applications_have_no_number_of_an_earlier_platform(engine: sa.Engine) -> None:
+    """Failed transactions can have put the ids of platforms ahead of those of accounts."""
+    migrations.upgrade(engine, "0023")
+    platform = {column.name: 0 for column in PLATFORMS.columns if not column.nullable}
+    account = {"kind": "tenant", "owner": 1, "name": "", "balance": 0}
+    ahead = 40 if engine.dialect.name in {"mysql", "mariadb"} else 1
+    with engine.begin() as connection:
+        connection.execute(sa.insert(ACCOUNTS), account)
+        connection.execute(sa.insert(PLATFORMS), platform | {"id": ahead})
+    migrations.upgrade(engine)
+    with engine.begin() as connection:
+        result = connection.execute(sa.insert(ACCOUNTS), account | {"owner": 2})
+        assert result.inserted_primary_key is not None
+        assert result.inserted_primary_key[0] > ahead
 
 
 def test_a_table_of_another_program_is_an_error(mariadb: MariaDb) -> None:

@@ -91,7 +91,7 @@ def test_a_configured_supply_is_applied(supply: float) -> None:
         change = keep_supply(connection, money, 60.0)
         assert change is not None
         assert change.new == supply * MICRO
-        assert change.reason == f"the configured supply is {supply:g} credits"
+        assert change.reason == f"the configured supply is {supply:,g} credits"
         assert keep_supply(connection, money, 120.0) is None
     engine.dispose()
 

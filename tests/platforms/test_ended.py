@@ -86,6 +86,27 @@ def test_ended_platforms_do_not_count_towards_the_limit(connection: sa.Connectio
         tenant_orders.submit(connection, given, MoneySettings(), 1.0)
 
 
+def test_a_platform_has_the_number_of_its_application(connection: sa.Connection) -> None:
+    """Also after applications that belong to no platform; a repeated submission keeps it."""
+    money = MoneySettings(supply=1e9)
+    ledger.open_tenant(connection, ANN, money, 1.0)
+    for at in range(3):
+        ledger.open_application(connection, ANN, f"other{at}", 0, 0, 1.0)
+        given = Submission(
+            token=f"token{at}",
+            owner=ANN,
+            text=template(),
+            template=read_template(template()),
+            vm_templates={},
+            who="ann",
+        )
+        stored = tenant_orders.submit(connection, given, money, 1.0)
+        assert stored.account == stored.id
+        budget = ledger.budget_of(connection, stored.id)
+        assert budget.name == f"{stored.name}-{stored.id}"
+        assert tenant_orders.submit(connection, given, money, 2.0) == stored
+
+
 def _row(connection: sa.Connection) -> dict[str, object]:
     query = sa.select(platform_store.PLATFORMS).limit(1)
     row = dict(connection.execute(query).mappings().one())

@@ -239,6 +239,18 @@ class TestText:
         """They may share a line, span lines, or follow text that OpenNebula skips."""
         assert "MERKAT" in (template_problem(SIZE + text) or "")
 
+    def test_a_template_reports_all_its_problems(self) -> None:
+        """Attributes of Merkat, sizes that are missing, and sizes that are wrong, in one line."""
+        problem = template_problem('VCPU=0 MERKAT_FLOOR="1" MERKAT_MARKET="x"') or ""
+        assert problem.split("; ") == [
+            (
+                "MERKAT_FLOOR, MERKAT_MARKET are not accepted: give floor, ceiling and market"
+                " beside the template"
+            ),
+            'expected one memory size in MiB, for example MEMORY="1024"',
+            "`VCPU` must be above 0 (got 0)",
+        ]
+
     def test_sizes_are_read_like_by_opennebula(self) -> None:
         """Several may be on a line, in any case, with comments in between."""
         text = 'cpu # of a core\n= 0.5 Memory="64" VCPU\t=2'

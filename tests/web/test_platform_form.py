@@ -230,3 +230,27 @@ def test_the_page_of_a_form_receives_no_updates(site: PageSite) -> None:
     answer = bob.post("/platforms/quote", **form(EXAMPLE))
     assert "data-answer" in answer.text
     assert "data-answer" not in bob.get("/platforms/new").text
+
+
+@pytest.mark.parametrize(
+    ("line", "cpu"),
+    [
+        ('CPU = "1"', "1"),
+        ('  CPU="0.5"  ', "0.5"),
+        ("CPU=2", "2"),
+        ('CPU = " 2 "', " 2 "),
+        ('CPU = ""', ""),
+        ('CPU = "1" # two', None),
+        ('CPU = "a"b"', None),
+        ('CPU = "\\\\"', None),
+        ("cpu = 1", None),
+        ("CPU 1", None),
+    ],
+)
+def test_the_form_reads_lines_of_vm_templates(line: str, cpu: str | None) -> None:
+    """A line that the form can't show as a field is named, so that nothing is lost."""
+    values, other = values_of(f"[[cluster]]\ntemplate = '''\n{line}\n'''\n")
+    if cpu is None:
+        assert other == [f"cluster[1].template: {line}"]
+    else:
+        assert (values["cpu"], other) == (cpu, [])

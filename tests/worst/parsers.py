@@ -1,5 +1,6 @@
 """Every parser of tenants' text, with its size limit and its known worst cases."""
 
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -16,6 +17,7 @@ from merkatd.platforms.lifecycle.template_reader import (
     read_template,
 )
 from merkatd.service.groups import LONGEST_TEMPLATE
+from merkatd.web.layout.platform_fields import values_of
 from tests.worst.devices import OF_POOLS
 from tests.worst.doors import DOORS
 from tests.worst.estate import OF_ESTATE
@@ -166,6 +168,30 @@ VM_TEMPLATE = Parser(
     ),
     refuses=(TemplateError, ValueError),
 )
+FORM = Parser(
+    name="form of a platform",
+    read=values_of,
+    bytes_=MAX_TEMPLATE_LENGTH,
+    words=(
+        *("CPU", "=", '"', " ", "\t", "1", "A", "{n}", "\n", "VCPU = 1\n", "MEMORY", "#", ","),
+        *('CPU = "', '" ', "= =", "\u3000"),
+    ),
+    frames=(
+        ("[[cluster]]\ntemplate = '''\n", "'''\n"),
+        ("[[cluster]]\ntemplate = '''\nCPU", "'''\n"),
+        ("[[cluster]]\ntemplate = '''\nCPU =", "'''\n"),
+    ),
+    known=tuple(
+        (f"[[cluster]]\ntemplate = '''\n{before}", " ", f"{after}'''\n")
+        for before in ("", "CPU", "CPU =", 'CPU = "', 'CPU = "1"')
+        for after in ("", "\\", '"x')
+    ),
+)
+LINE_OF_FORM = replace(
+    FORM,
+    name="line of a form",
+    bytes_=700,  # few enough for a test that ends, however slow the reading is
+)
 VM = Parser(
     name="VM in oned's pool",
     read=_read_vm,
@@ -207,6 +233,8 @@ PARSERS = (
     MOMENT,
     MONTH,
     VM_TEMPLATE,
+    FORM,
+    LINE_OF_FORM,
     *MESSAGES,
     VM,
     *JUDGING,

@@ -62,7 +62,7 @@ class AccountQuestions:
             raise InvalidRequestError(f"credits: must be a number (got {quoted_value(amount)})")
         if not abs(amount) <= MOST_CREDITS:
             raise InvalidRequestError(
-                f"credits: must be at most {MOST_CREDITS:g} (got {quoted_value(amount)})"
+                f"credits: must be at most {MOST_CREDITS:,.0f} (got {quoted_value(amount)})"
             )
         owner = await tenant_of(self._accounts, arguments, new=True)
         return members(await self._accounts.grant(LOCAL, owner, micro(float(amount))))

@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import merkatd.opennebula.driver
@@ -11,7 +12,17 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.words.ways_out import os_reason
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, CloudMode, HypervisorKind
-from merkatd.opennebula.preflight.advice import AdviceInput, Level, MarketNeed, findings
+from merkatd.embedded.model.records import FIRST_CLUSTER
+from merkatd.embedded.state_file import StateError, stored_clusters
+from merkatd.opennebula.preflight.advice import (
+    AdviceInput,
+    ClusterFacts,
+    Finding,
+    Level,
+    MarketNeed,
+    findings,
+    market_findings,
+)
 from merkatd.opennebula.preflight.inquiry import CallRefusedError, calling, inquire
 from merkatd.placement.snapshot_needs import HOST_ATTRIBUTES
 
@@ -21,7 +32,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="check only the file, without connecting to OpenNebula",
+        help="check only the file, not the cloud",
     )
     add_config(parser)
 
@@ -34,13 +45,19 @@ def run_check(arguments: argparse.Namespace) -> int:
     chosen = arguments.config or (INSTALLED if INSTALLED.exists() else "all defaults")
     markets = ", ".join(f"{name} ({market.strategy})" for name, market in config.markets.items())
     print(f"{chosen}: valid; cloud: {config.cloud.kind}; markets: {markets}")
-    if arguments.offline or config.cloud.kind is not CloudKind.OPENNEBULA:
+    if arguments.offline:
         return DONE
-    return _check_cloud(config)
+    wish = _wish_of(config)
+    if config.cloud.kind is CloudKind.OPENNEBULA:
+        return _check_cloud(config, wish)
+    try:
+        return _print_findings(market_findings(_embedded_clusters(config), wish))
+    except StateError as error:
+        return print_failure("check", str(error))
 
 
-def _check_cloud(config: Config) -> int:
-    wish = AdviceInput(
+def _wish_of(config: Config) -> AdviceInput:
+    return AdviceInput(
         driver_mode=config.cloud.mode is CloudMode.DRIVER,
         simulated_hosts=config.hypervisor.kind is HypervisorKind.EMBEDDED,
         markets={
@@ -60,6 +77,27 @@ def _check_cloud(config: Config) -> int:
             for need in sorted(market.entry.needs & HOST_ATTRIBUTES.keys())
         ],
     )
+
+
+def _embedded_clusters(config: Config) -> list[ClusterFacts]:
+    """Return the clusters of the daemon's embedded cloud; before its first start it has one."""
+    state = config.state_directory / "cloud.db"
+    if not state.exists():
+        return [ClusterFacts(id=0, name=FIRST_CLUSTER, hosts=config.cloud.hosts)]
+    return [
+        ClusterFacts(
+            id=cluster.id,
+            name=cluster.name,
+            hosts=len(hosts),
+            attributes=frozenset(cluster.template.names()).union(
+                *(host.template.names() for host in hosts)
+            ),
+        )
+        for cluster, hosts in stored_clusters(state)
+    ]
+
+
+def _check_cloud(config: Config, wish: AdviceInput) -> int:
     try:
         session = config.auth_file.read_text().strip()
         limit_s, authorities = config.cloud.call_limit_s, config.authorities
@@ -69,6 +107,10 @@ def _check_cloud(config: Config) -> int:
         return print_failure("check", f"{config.endpoint}: {error}")
     except OSError as error:
         return print_failure("check", os_reason(error, error.filename or config.endpoint))
+    return _print_findings(results)
+
+
+def _print_findings(results: Sequence[Finding]) -> int:
     for finding in results:
         if finding.level is Level.ERROR:
             print_failure("check", finding.text)
@@ -81,12 +123,12 @@ CHECK = Verb(
     "check",
     summary="check a configuration and its cloud",
     description="""\
-`merkatd check`: check a configuration, and the OpenNebula server that it names.
+`merkatd check`: check a configuration, and the cloud that it names.
 
-The command reports every problem, not only the first. On the OpenNebula server it checks the
-version, the mode that fits it, other schedulers that balance there, clusters without a market,
-attributes of hosts that a market's strategy needs, and the rights of the login. Errors lead to
-exit code 1, warnings do not.
+The command reports every problem, not only the first. On every cloud it looks up the clusters that
+markets name, and the attributes of hosts that a market's strategy needs. On an OpenNebula server it
+also checks the version, the mode that fits it, other schedulers that balance there, and the rights
+of the login. Errors lead to exit code 1, warnings do not.
 """,
     add_arguments=add_check_arguments,
     run=run_check,

@@ -64,9 +64,7 @@ LIMITS_TABLE = ScreenTable(
         Column(
             "PINS", "pins", ColumnFormat.TEXT, "cores of each virtual CPU", least=6, optional=True
         ),
-        Column(
-            "NOTE", "note", ColumnFormat.TEXT, "why a limit is not set", least=12, optional=True
-        ),
+        Column("NOTE", "note", ColumnFormat.TEXT, "why a limit is not set", least=12, kept=True),
     ),
 )
 

@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from merkatd.base.quantities import LONGEST_S, SECONDS
@@ -68,6 +68,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _Paragraphs, **options})
+        self.checks: list[Callable[[argparse.Namespace], str | None]] = []
+        """Functions that return why options don't fit together, None if they do."""
 
     def actions(self) -> Sequence[argparse.Action]:
         """Return all arguments and options, in the order in which they were added."""
@@ -112,6 +114,9 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = super().parse_known_args(words, namespace)
         if unknown:
             self.error(self._unknown(unknown))
+        for check in self.checks:
+            if (problem := check(parsed)) is not None:
+                self.error(problem)
         return parsed, unknown
 
     def _unknown(self, words: Sequence[str]) -> str:
@@ -187,7 +192,7 @@ def bid(text: str) -> float:
     value = _number(text)
     if not 0 <= value <= MOST_CREDITS:
         raise argparse.ArgumentTypeError(
-            f"{shortened(text)}: expected credits a period, from 0 to {MOST_CREDITS:g}"
+            f"{shortened(text)}: expected credits a period, from 0 to {MOST_CREDITS:,.0f}"
         )
     return value
 

@@ -123,9 +123,24 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
             type=command_parser.delay,
             help="refresh every so many seconds, until Ctrl-C",
         )
+    if isinstance(parser, command_parser.Parser):
+        parser.checks.append(_contradiction)
     group.add_argument(
         "--describe", action=_Describe, nargs=0, help="describe the columns, and exit"
     )
+
+
+def _contradiction(arguments: argparse.Namespace) -> str | None:
+    """Return which two output options contradict each other, None if none do."""
+    given = vars(arguments)
+    pairs = [(one, other) for one in ("csv_del", "no_header") for other in ("json", "xml", "yaml")]
+    for one, other in (*pairs, ("columns", "listconf")):
+        if given[one] not in {None, False} and given[other] not in {None, False}:
+            return f"{_OPTIONS.get(one, f'--{one}')} can't be combined with --{other}"
+    return None
+
+
+_OPTIONS = {"csv_del": "--csv-del", "no_header": "--no-header", "columns": "--list"}
 
 
 def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Column]:

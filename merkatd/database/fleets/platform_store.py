@@ -93,6 +93,8 @@ def _doing(row: sa.Row[Any]) -> PlatformAction:
 
 OVER = ("done", "cancelled", "failed")
 """The final states."""
+NOT_STORED: Final = -1
+"""The id of a platform before the database assigns one."""
 TROUBLE: Final = "trouble"
 """The key of a report under which the controller's current failure is stored."""
 LISTED_OVER = 100
@@ -137,8 +139,8 @@ PLATFORMS = table(
 class PlatformRow:
     """A virtual platform."""
 
-    id: int = -1
-    """The platform's id; -1 before it is stored."""
+    id: int = NOT_STORED
+    """The platform's id, which is its application's; earlier platforms have ids of their own."""
     token: str
     """Token of the submission: a repeated submission creates no second platform."""
     owner: int
@@ -191,8 +193,10 @@ _IDS_IN = sa.select(PLATFORMS.c.id).where(PLATFORMS.c.id.in_(sa.bindparam("ids",
 
 
 def add(connection: sa.Connection, platform: PlatformRow) -> PlatformRow:
-    """Store a new platform, and return it with its id."""
-    row = {name: _stored(name, getattr(platform, name)) for name in _PLATFORM_NAMES if name != "id"}
+    """Store a new platform, and return it with its id: a given one, or the database's next."""
+    row = {name: _stored(name, getattr(platform, name)) for name in _PLATFORM_NAMES}
+    if platform.id == NOT_STORED:
+        del row["id"]
     result = connection.execute(sa.insert(PLATFORMS).values(**row))
     given = result.inserted_primary_key
     if given is None:

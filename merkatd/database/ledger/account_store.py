@@ -237,6 +237,11 @@ def lock_books(connection: sa.Connection) -> None:
         treasury(connection)
 
 
+def rename(connection: sa.Connection, account: int, name: str) -> None:
+    """Give an account another name, which no account of its owner and kind may have."""
+    connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == account).values(name=name))
+
+
 def add(connection: sa.Connection, column: str, changes: Mapping[int, int]) -> None:
     """Add a change to a column of each of these accounts, by id."""
     todo = [(account, change) for account, change in sorted(changes.items()) if change]

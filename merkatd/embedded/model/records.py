@@ -239,6 +239,10 @@ class UserGroup:
     admins: list[int] = field(default_factory=list)
 
 
+FIRST_CLUSTER = "default"
+"""The name of the cluster with which each cloud begins."""
+
+
 @dataclass(slots=True)
 class Cluster:
     """A cluster: hosts, datastores and networks that belong together."""

@@ -105,6 +105,14 @@ def findings(facts: ServerFacts, wish: AdviceInput) -> list[Finding]:
     ]
 
 
+def market_findings(clusters: Sequence[ClusterFacts], wish: AdviceInput) -> list[Finding]:
+    """Return the errors and warnings about markets alone, on a cloud without other schedulers."""
+    facts = ServerFacts(
+        version="", user=0, groups=frozenset(), clusters=clusters, drs_interval_s=-1.0
+    )
+    return [*_clusters(facts, wish), *_needs(facts, wish)]
+
+
 def release(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version; missing ones are 0."""
     numbers = [int(part) if part.isascii() and part.isdigit() else 0 for part in version.split(".")]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from merkatd.base.quantities import duration_text
+from merkatd.base.quantities import duration_text, exact_credits_text
 from merkatd.service.platforms import PlatformDetails, PlatformSummary, PlatformVm, SeenPlatformVm
 from merkatd.web.base.goals import OVER, of_platform
 from merkatd.web.base.responses import PageResponse
@@ -48,8 +48,12 @@ def change_form(
         request,
         f"/platforms/{row.id}/quote",
         field_of("deadline", "Deadline", "A time from now (6h), or a date (2026-05-01T09:00:00Z)."),
-        field_of("budget", "Budget", f"Credits; {row.budget:g} now."),
-        field_of("replenishment", "Replenishment", f"Credits; {row.replenishment:g} now."),
+        field_of("budget", "Budget", f"Credits; {exact_credits_text(row.budget)} now."),
+        field_of(
+            "replenishment",
+            "Replenishment",
+            f"Credits; {exact_credits_text(row.replenishment)} now.",
+        ),
         field_of("performance", "Performance", "In the unit of its controller."),
         element("p", "Empty fields are left unchanged.", class_="quiet"),
         element("button", "Show the quote", type="submit", class_="main"),
