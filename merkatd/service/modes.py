@@ -131,7 +131,7 @@ class ModeService:
         if plan is None:
             hint = "" if self._scheduler.mode is Mode.ASK else "; only the mode ask makes plans"
             raise ConflictError(f"there is no plan yet{hint}")
-        return self._shown(plan)
+        return await self._shown(plan)
 
     async def approve(
         self, caller: Caller, by: str, plan: int | None, skipped: AbstractSet[int]
@@ -222,10 +222,16 @@ class ModeService:
 
         answered = await self._scheduler.world.database.run(work)
         self._scheduler.wake()
-        return self._shown(answered)
+        return await self._shown(answered)
 
-    def _shown(self, plan: StoredPlan) -> StandingPlan:
-        """Return a plan, with the names of the hosts and VMs that the latest period saw."""
+    async def _shown(self, plan: StoredPlan) -> StandingPlan:
+        """Return a plan, with the names of the hosts and VMs that the latest period saw.
+
+        A plan can have thousands of steps, so this runs outside the reactor.
+        """
+        return await self._scheduler.world.executor.run(lambda: self._named(plan))
+
+    def _named(self, plan: StoredPlan) -> StandingPlan:
         hosts, vms = self._names()
         return StandingPlan(
             plan=plan.id,
