@@ -159,9 +159,7 @@ async def propose_plan(
     )
 
 
-def _wanted(
-    observed: Observed, decided: PeriodDecision, free: FreeDecision
-) -> list[ProposedStep]:
+def _wanted(observed: Observed, decided: PeriodDecision, free: FreeDecision) -> list[ProposedStep]:
     """Return the steps of the free decision that need an approval, and are not under way."""
     waiting = (stored.step for stored in observed.verdicts.waiting)
     under_way = {plan_store.thing_of(step) for step in (*decided.steps, *waiting)}
