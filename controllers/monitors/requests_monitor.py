@@ -7,6 +7,8 @@ Its parameters:
 - `log`: the path of nginx's access log
 - `window_s`: the time over which it measures
 - `address`, `user`, `port`: as for the monitor `steps`
+
+Guests of the embedded cloud run no proxies: there the cloud itself reports the requests.
 """
 
 import time
@@ -19,7 +21,9 @@ from controllers.monitors.guest_access import GuestAccess, home, running, site_k
 from controllers.monitors.iteration_count import Notebook, memory_of_vms
 from controllers.monitors.monitor import Monitor
 from controllers.monitors.ssh_pool import CommandResult
+from controllers.monitors.steps_monitor import has_cloud
 from controllers.monitors.traffic.access_log import AccessLogs
+from controllers.monitors.traffic.cloud_requests import RequestsThroughCloud
 from controllers.monitors.traffic.haproxy_stats import HaproxyCounters
 from controllers.monitors.traffic.request_window import RequestWindow, Traffic
 from merkatd.base.parameter_bounds import number
@@ -140,15 +144,17 @@ class Requests(Monitor):
 
     def __init__(self, *given: Any, probe: RequestProbe | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._probe = probe or self._made()
+        self._probe: RequestProbe | RequestsThroughCloud = probe or self._made()
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
         """Return the time and the measurements; None while there are none."""
         return await self._probe.look()
 
-    def _made(self) -> RequestProbe:
+    def _made(self) -> RequestProbe | RequestsThroughCloud:
         terms, reach = RequestTerms.of(self.parameters), ssh_settings(self.parameters)
         if reach is None:
+            if has_cloud(home()):
+                return RequestsThroughCloud(home(), self._hand, self.cluster.name)
             raise ValueError(
                 "no SSH address is set: set [bus] ssh_address or the monitor's parameters.address"
             )

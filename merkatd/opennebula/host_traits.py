@@ -144,7 +144,7 @@ def _topology(hosts: Sequence[HostRow], clusters: Mapping[int, str], problems: _
     are different places. Missing levels count as one place without a name.
     """
     paths = [(clusters.get(host.cluster) or str(host.cluster),) for host in hosts]
-    stated: list[_Pair] = list(paths)
+    stated, depths = list[_Pair](paths), Counter[int]()
     for row, value in _texts(hosts, _TOPOLOGY):
         path = _path_in(value)
         if path is None:
@@ -154,14 +154,17 @@ def _topology(hosts: Sequence[HostRow], clusters: Mapping[int, str], problems: _
             )
         else:
             stated[row] = path
+            depths[len(path)] += 1
     most = max(map(len, stated), default=0)
+    # With a level too many, one host is wrong, and not all the others.
+    usual = max(depths, key=lambda depth: (depths[depth], depth), default=most)
     for row, path in enumerate(stated):
-        if len(path) < most:
+        if len(path) != usual:
             problems[hosts[row].id].append(
-                f"{_TOPOLOGY} must have {most} levels, as those of other hosts (got"
+                f"{_TOPOLOGY} must have {usual} levels, as those of other hosts (got"
                 f" {_short('/'.join(path))})"
             )
-            stated[row] = path + ("",) * (most - len(path))
+        stated[row] = path + ("",) * (most - len(path))
     levels = np.zeros((len(hosts), most), dtype=np.int64)
     for level in range(most):
         places = [path[: level + 1] for path in stated]

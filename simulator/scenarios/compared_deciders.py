@@ -27,7 +27,11 @@ BASELINES: Final[Mapping[str, Callable[[], Placer]]] = {
     "ffd-sum": FfdSum,
 }
 _KNOWN: Final = tuple(dict.fromkeys([*BASELINES, *STRATEGIES]))
+_NOT_HERE: Final = "scenario files have none; `merkatd demo` runs it"
 _FILLED_BY: Final[Mapping[Need, str]] = {
+    Need.JOBS: _NOT_HERE,
+    Need.SERVICES: _NOT_HERE,
+    Need.REPLICATED: _NOT_HERE,
     Need.DOMAINS: "[domains] describes them, as in network = 4",
     Need.TOPOLOGY: "center.tree with two levels or more describes it, as in [2, 16]",
     Need.HISTORY: "center.history counts the monitorings that it gets, as in history = 10",
@@ -59,8 +63,7 @@ def read_deciders(
     names = table.need("systems", several(one_of(*_KNOWN)), ("first-fit",))
     if len(set(names)) < len(names):
         table.wrong("systems", "must not have a system twice")
-    filled = {Need.JOBS, Need.SERVICES, Need.REPLICATED}
-    filled |= {Need.DOMAINS} if center.hosts.domains else set()
+    filled = {Need.DOMAINS} if center.hosts.domains else set()
     filled |= {Need.TOPOLOGY} if center.hosts.topology.shape[1] else set()
     filled |= {Need.HISTORY} if history else set()
     for name in names:

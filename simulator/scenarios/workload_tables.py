@@ -1,6 +1,7 @@
 """The tables [[workload]] of a scenario file: drawn requests, or those of a trace."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Final
@@ -66,6 +67,7 @@ def _drawn(table: TomlTable, at: int, capacity: Floats, span_s: float) -> Draw:
         boot_s=table.take("boot", duration, 600.0),
         most_dirty_mib_s=table.take("dirty_mib_s", number, 0.0),
     )
+    more = table.take("spare", at_least_one, 0)
     for vm_type, fits in zip(types, _fits(sizes_of(types), capacity), strict=True):
         if not fits:
             size = _size(np.array([vm_type.cpu, vm_type.memory_mib]))
@@ -80,9 +82,17 @@ def _drawn(table: TomlTable, at: int, capacity: Floats, span_s: float) -> Draw:
         if at:  # another workload draws other numbers
             own_seeds = stream_of(seed, StreamPurpose.ARRIVALS, f"workload {at}")
             mine = int(own_seeds.integers(2**31))
-        return draw_requests(workload, mine)
+        requests = draw_requests(workload, mine)
+        return joined(requests, _spare(workload, more, mine)) if more else requests
 
     return draw
+
+
+def _spare(workload: MixedWorkload, count: int, seed: int) -> VmRequests:
+    """Return VMs that arrive if a strategy wishes more VMs of this workload's application."""
+    own_seeds = stream_of(seed, StreamPurpose.ARRIVALS, "spare VMs")
+    requests = draw_requests(replace(workload, count=count), int(own_seeds.integers(2**31)))
+    return replace(requests, spare=np.ones(count, dtype=bool))
 
 
 def _exponent(value: Any) -> float:

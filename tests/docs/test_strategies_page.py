@@ -1,6 +1,9 @@
 """The example in `docs/strategies.md` is the code that runs, and its tables name what there is."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,15 +18,28 @@ from merkatd.commands.programs.strategy_files import load_strategy
 from merkatd.placement import STRATEGIES, StrategyEntry
 from merkatd.placement.changes.plan_changes import OPERATIONS
 from merkatd.placement.contract import Allocation, Charge, MoveLimits, Need
+from merkatd.placement.made_up_needs import with_needs
 from merkatd.placement.setting_meanings import docs_of
-from tests.clouds import cloud, hosts_table, vms_table
+from tests.clouds import cloud, hosts_table, tangled, vms_table
 from tests.docs.pages import ROOT
 from tests.placement.conformance.all_promises import keep_all_promises
 
 PAGE = (ROOT / "docs/strategies.md").read_text(encoding="utf-8")
 
 
-EXAMPLE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+EXAMPLE, OTHER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[1:3]
+BESIDE_REGISTRY = """
+import sys
+
+import pytest
+
+from pathlib import Path
+from merkatd.commands.programs.strategy_files import load_strategy
+
+names = [load_strategy(Path(file)).name for file in sys.argv[1:]]
+words = ["-q", "-p", "no:cacheprovider", "-k", " or ".join(names)]
+sys.exit(pytest.main([*words, "tests/placement/conformance"]))
+"""
 
 
 @pytest.fixture
@@ -42,6 +58,41 @@ def test_the_example_is_a_whole_strategy_that_keeps_all_promises(file: Path) -> 
     assert STRATEGIES["busiest"] is entry
     assert docs_of(entry.settings)["most_vms"]
     keep_all_promises(entry)
+
+
+def test_both_examples_pass_the_whole_conformance_suite(tmp_path: Path) -> None:
+    """As a strategy of the registry does, in a process with their files in it."""
+    files = [tmp_path / "busiest.py", tmp_path / "lots.py"]
+    for path, text in zip(files, (EXAMPLE, OTHER), strict=True):
+        path.write_text(text, encoding="utf-8")
+    words = [sys.executable, "-c", BESIDE_REGISTRY, *map(str, files)]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    ran = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:]
+
+
+def test_the_other_example_wishes_more_vms_and_draws_hosts(tmp_path: Path) -> None:
+    """For services that are late alone; the hosts follow the random numbers."""
+    path = tmp_path / "lots.py"
+    path.write_text(OTHER, encoding="utf-8")
+    try:
+        entry = load_strategy(path)
+    finally:
+        cast("dict[str, Any]", STRATEGIES).pop("lots", None)
+    snapshot = with_needs(tangled(3), entry.needs)
+    assert not entry.decide(snapshot).wishes
+    late = replace(snapshot.services, response_s=snapshot.services.response_goal_s * 2)
+    (wish,) = entry.decide(replace(snapshot, services=late)).wishes
+    assert wish.replicas == (snapshot.vms.application == wish.application).sum() + 1
+    hosts = hosts_table(np.full((9, 2), 800.0))
+    many = cloud(hosts, vms_table([-1] * 9, np.ones((9, 2)), np.full((9, 2), 100.0)))
+    places = {
+        tuple(step.host for step in entry.decide(replace(many, period=period)).plan.of(Deploy))
+        for period in range(5)
+    }
+    assert len(places) == 5
 
 
 def test_the_example_does_what_it_says(file: Path) -> None:

@@ -150,9 +150,20 @@ def test_missing_levels_are_one_place_without_a_name() -> None:
     seen = traits(world)
     assert seen.topology.tolist() == [[0, 1, 2], [0, 1, 1], [0, 1, 1], [0, 0, 0], [1, 2, 3]]
     assert seen.problems == {
-        host: (f"MERKAT_TOPOLOGY must have 3 levels, as those of other hosts (got '{path}')",)
-        for host, path in ((1, "dc/row"), (2, "dc/row"), (3, "dc"), (4, "default"))
+        host: (f"MERKAT_TOPOLOGY must have 2 levels, as those of other hosts (got '{path}')",)
+        for host, path in ((0, "dc/row/a"), (3, "dc"), (4, "default"))
     }
+
+
+@pytest.mark.parametrize(("odd", "usual"), [("dc/row/a/b", "dc/row/a"), ("dc", "dc/row/a")])
+def test_the_host_with_an_unusual_number_of_levels_is_the_wrong_one(odd: str, usual: str) -> None:
+    """Not the hosts that agree with each other; the deepest is right among as many of each."""
+    world = in_memory(hosts=3)
+    describe(world, *[f'MERKAT_TOPOLOGY="{path}"' for path in (usual, odd, usual)])
+    assert set(traits(world).problems) == {1}
+    world.call("one.host.update", 2, 'ARCH="x86_64"', REPLACE)
+    deeper = len(odd) > len(usual)
+    assert set(traits(world).problems) == {0 if deeper else 1, 2}
 
 
 def warnings(world: World) -> list[str]:

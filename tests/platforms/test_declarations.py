@@ -240,6 +240,28 @@ def test_a_goal_that_can_not_be_reached_is_refused(
         )
 
 
+DEADLINES = (
+    ('deadline = "0s"', "", "slo.deadline: .* has passed"),
+    ("deadline = 1970-01-02T00:00:00Z", "", "slo.deadline: 1970-01-02T00:00:00Z has passed"),
+    ('deadline = "2h"', 'not_before = "2h"', "slo.deadline: must be after start.not_before"),
+    ('deadline = "1h"', 'not_before = "2h"', "slo.deadline: must be after start.not_before"),
+)
+
+
+@pytest.mark.parametrize(("slo", "start", "message"), DEADLINES)
+@pytest.mark.parametrize("application", ["", "[job]"])
+def test_a_deadline_before_the_start_is_refused(
+    site: Site, slo: str, start: str, message: str, application: str
+) -> None:
+    """Otherwise the platform would be cancelled as soon as it may start."""
+    with pytest.raises(TemplateError, match=message):
+        site.submit(
+            application=application,
+            start=f"[start]\n{start}" if start else "",
+            slo=f"[slo]\n{slo}",
+        )
+
+
 def test_a_goal_within_its_bounds_is_accepted(site: Site) -> None:
     """It may be the deadline itself."""
     platform = site.submit(

@@ -63,6 +63,18 @@ def test_a_platform_gets_the_wished_number(script: Script, site: Site) -> None:
     assert len(site.vms(platform)) == 1
 
 
+def test_a_refusal_that_lasts_is_logged_once(script: Script, site: Site) -> None:
+    """It is logged again after a period without it."""
+    platform = site.submit(controller=WITHOUT)
+    site.until(platform, "running")
+    wish(script, site, platform, 9)
+    assert [len(refusals(site)) for _ in range(4)] == [1, 0, 0, 0]
+    wish(script, site, platform, 3)
+    site.periods(2)
+    wish(script, site, platform, 9)
+    assert [len(refusals(site)) for _ in range(2)] == [1, 0]
+
+
 @pytest.mark.parametrize(("wanted", "gets"), [(0, 1), (-5, 1), (2**40, 4)])
 def test_the_tenants_bounds_hold(script: Script, site: Site, wanted: int, gets: int) -> None:
     """The reason names them."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import HostState, VmState
+from merkatd.scheduler.observation.guest_starts import FREE
 from tests.embedded.test_domains import describe
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 from tests.scheduler.test_paid_time import seconds_paid
@@ -39,6 +40,36 @@ def test_a_domain_fails_and_returns_under_the_daemon(kind: str) -> None:
     later = seconds_paid(frontend, lost)[-2:]
     assert later == [pytest.approx(INTERVAL_S if running else 0, abs=2)] * 2
     assert np.isfinite(list(frontend.balances().values())).all()
+    frontend.agree()
+    frontend.close()
+
+
+@pytest.mark.parametrize("kind", ["power", "network"])
+def test_guests_of_a_failed_host_are_not_started_repeatedly(kind: str) -> None:
+    """Neither their first starts count while they are gone, nor their return or next starts."""
+    frontend = Frontend(hosts=2, markets=(PAPER_MARKET,))
+    describe(frontend.bench, 0, **{kind: "left"})
+    describe(frontend.bench, 1, **{kind: "right"})
+    frontend.periods(1)
+    vms = [frontend.vm(CPU=0.5, VCPU=1, MEMORY=256) for _ in range(12)]
+    frontend.periods(3)
+    lost = [vm for vm in vms if frontend.host_of(vm) == 0]
+    assert len(lost) > FREE
+    frontend.bench.ok("embedded.domain.fail", kind, "left")
+    seen = [frontend.period().seen]
+    frontend.clock.advance(INTERVAL_S)
+    seen.append(frontend.period().seen)
+    frontend.bench.ok("embedded.domain.repair", kind, "left")
+    frontend.clock.advance(INTERVAL_S)
+    seen.append(frontend.period().seen)
+    for vm in lost:
+        if frontend.state(vm) == "POWEROFF":
+            frontend.bench.ok("one.vm.action", "resume", vm)
+    for _ in range(3):
+        frontend.clock.advance(INTERVAL_S)
+        seen.append(frontend.period().seen)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert [(each.restarted, each.started_often) for each in seen] == [(frozenset(),) * 2] * 6
     frontend.agree()
     frontend.close()
 

@@ -126,7 +126,7 @@ def test_each_replaced_domain_counts_as_a_start_of_its_owner() -> None:
     vms = SimpleNamespace(
         id=vm_ids, owner=np.array([5]), host=np.array([0]), state=vm_ids, held=sizes, cap=sizes
     )
-    hosts = SimpleNamespace(capacity=sizes)
+    hosts = SimpleNamespace(id=np.array([HOST]), state=np.array([0]), capacity=sizes)
     observed: Any = SimpleNamespace(
         observation=look,
         use=SimpleNamespace(vm_id=nobody, run=nobody),

@@ -110,6 +110,7 @@ def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
     if template.controller == PATIENT:
         yield from _patient_problems(template, offered)
     yield from _bidding_problems(template, offered)
+    yield from _deadline_problems(template, offered.now_s)
     if isinstance(template.application, JobTerms) and template.application.goal is not None:
         yield from _goal_problems(template, template.application.goal, offered.now_s)
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
@@ -140,21 +141,34 @@ def _bidding_problems(template: PlatformTemplate, offered: SiteOffer) -> Iterato
         )
 
 
+def _deadline_problems(template: PlatformTemplate, now_s: float) -> Iterator[str]:
+    """Yield an error for a deadline that ends the platform before it starts."""
+    if template.goal.deadline is not None:
+        yield from _too_early("slo.deadline", template.goal.deadline, template, now_s)
+
+
 def _goal_problems(template: PlatformTemplate, goal: TemplateTime, now_s: float) -> Iterator[str]:
     """Yield errors for a goal that no job of this template can reach."""
-    goal_s, not_before = goal.seconds(now_s), template.start.not_before
-    if goal_s <= now_s:
-        yield f"job.goal: {utc_text(goal_s)} has passed"
-    elif not_before is not None and goal_s <= not_before.seconds(now_s):
-        yield (
-            f"job.goal: must be after start.not_before, {utc_text(not_before.seconds(now_s))}"
-            f" (got {utc_text(goal_s)})"
-        )
-    deadline = template.goal.deadline
+    yield from _too_early("job.goal", goal, template, now_s)
+    goal_s, deadline = goal.seconds(now_s), template.goal.deadline
     if deadline is not None and goal_s > deadline.seconds(now_s):
         yield (
             f"job.goal: must be at most slo.deadline, {utc_text(deadline.seconds(now_s))}, when"
             f" the platform ends (got {utc_text(goal_s)})"
+        )
+
+
+def _too_early(
+    key: str, end: TemplateTime, template: PlatformTemplate, now_s: float
+) -> Iterator[str]:
+    """Yield an error for an end that has passed, or is not after the earliest start."""
+    end_s, not_before = end.seconds(now_s), template.start.not_before
+    if end_s <= now_s:
+        yield f"{key}: {utc_text(end_s)} has passed"
+    elif not_before is not None and end_s <= not_before.seconds(now_s):
+        yield (
+            f"{key}: must be after start.not_before, {utc_text(not_before.seconds(now_s))}"
+            f" (got {utc_text(end_s)})"
         )
 
 

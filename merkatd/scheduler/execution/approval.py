@@ -30,7 +30,7 @@ of an order are approved together (`service/modes.py`). Example: order 2 displac
 saves the VMs of order 1. After its approval, plan 6 starts those of order 2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -51,6 +51,9 @@ from merkatd.scheduler.phases.decide import FreeDecision, PeriodDecision
 from merkatd.scheduler.phases.permission import Permission
 
 _log = Logger()
+
+_MOST_LINES = 20
+"""The most steps of a plan for which the log has a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +198,9 @@ async def _over(
     postponed: AbstractSet[str],
 ) -> bool:
     """Return whether nothing more of a plan is possible; then store its end."""
-    of_plan = {plan_store.thing_of(step) for step in plan.steps}
-    sent = [step for step in decided.steps if step.id not in postponed]
-    new = {plan_store.key_of(step) for step in sent} & {step.key for step in given.steps}
-    waiting = observed.verdicts.waiting
-    under_way = any(plan_store.thing_of(stored.step) in of_plan for stored in waiting)
-    left = [step for step in given.steps if step.key not in new]
-    if left and (new or under_way):
+    why = await context.executor.run(lambda: _left(observed, plan, given, decided, postponed))
+    if why is None:
         return False
-    reverses = plan.reverses is not None
-    why = {step.key: _why_not(observed, step, decided.decision, reverses=reverses) for step in left}
 
     def store(connection: sa.Connection) -> None:
         became: dict[Key, str] = why
@@ -213,7 +209,36 @@ async def _over(
         )
 
     await context.database.run(store)
-    for step in left:
+    await context.executor.run(lambda: _log_left(plan, why))
+    return True
+
+
+def _left(
+    observed: Observed,
+    plan: StoredPlan,
+    given: Approved,
+    decided: PeriodDecision,
+    postponed: AbstractSet[str],
+) -> dict[Key, str] | None:
+    """Return why each of the other steps of a plan is not done; None if more is possible."""
+    of_plan = {plan_store.thing_of(step) for step in plan.steps}
+    sent = [step for step in decided.steps if step.id not in postponed]
+    new = {plan_store.key_of(step) for step in sent} & {step.key for step in given.steps}
+    waiting = observed.verdicts.waiting
+    under_way = any(plan_store.thing_of(stored.step) in of_plan for stored in waiting)
+    left = [step for step in given.steps if step.key not in new]
+    if left and (new or under_way):
+        return None
+    reverses = plan.reverses is not None
+    return {
+        step.key: _why_not(observed, step, decided.decision, reverses=reverses) for step in left
+    }
+
+
+def _log_left(plan: StoredPlan, why: Mapping[Key, str]) -> None:
+    """Log why steps of a plan are not done; the plan itself has the reasons of all."""
+    left = [step for step in plan.steps if step.key in why]
+    for step in left[:_MOST_LINES]:
         _log.info(
             "Plan {plan}: {kind} of {thing} {id} is not done: {why}",
             plan=plan.id,
@@ -222,7 +247,12 @@ async def _over(
             id=plan_store.thing_of(step)[1],
             why=why[step.key],
         )
-    return True
+    if len(left) > _MOST_LINES:
+        _log.info(
+            "Plan {plan}: {count} more steps are not done; `merkat plan show` has the reasons",
+            plan=plan.id,
+            count=len(left) - _MOST_LINES,
+        )
 
 
 def _why_not(

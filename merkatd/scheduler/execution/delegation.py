@@ -113,8 +113,8 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
 def _given(observed: Observed, wanted: HandoverRequest, row: int) -> Bools:
     """[hosts]: whether OpenNebula allows the VM in this row there, and has room for it."""
     vm = int(observed.snapshot.vms.id[row])
-    hosts = {host for host in wanted.hosts[vm] if _fits(observed, wanted, row, host)}
-    return np.array([host in hosts for host in observed.snapshot.hosts.id.tolist()], dtype=bool)
+    hosts = [host for host in wanted.hosts[vm] if _fits(observed, wanted, row, host)]
+    return is_one_of(observed.snapshot.hosts.id, hosts)
 
 
 def why_no_host(

@@ -21,6 +21,7 @@ from merkatd.database.scheduler.plan_store import StoredPlan
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.context import PeriodContext, all_proposals
 from merkatd.scheduler.execution.approval import (
+    Approved,
     OrderRoom,
     approved_plan,
     propose_plan,
@@ -38,7 +39,7 @@ from merkatd.scheduler.observation.failed_boots import FAILED, attempts_at, is_r
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.act import Acted, act
-from merkatd.scheduler.phases.decide import PeriodDecision, decide, decide_freely
+from merkatd.scheduler.phases.decide import FreeDecision, PeriodDecision, decide, decide_freely
 from merkatd.scheduler.phases.permission import Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 
@@ -163,16 +164,20 @@ async def decide_only(
         mode=str(leave.mode),
         steps=len(decided.limits.plan),
     )
+    await context.executor.run(lambda: _log_decided(leave.mode, decided))
+    explained = await _told_beside(context, decided, affordable.reasons, affordable.messages)
+    return PeriodResult(seen, explained, Acted(0, 0, 0))
+
+
+def _log_decided(mode: Mode, decided: PeriodDecision) -> None:
     for step in decided.limits.plan:
         _log.debug(
             "{mode}: {kind} of {target} is not done: {reason}",
-            mode=str(leave.mode),
+            mode=str(mode),
             kind=step.kind,
             target=step.target,
             reason=step.reason,
         )
-    explained = await _told_beside(context, decided, affordable.reasons, affordable.messages)
-    return PeriodResult(seen, explained, Acted(0, 0, 0))
 
 
 async def execute(
@@ -182,7 +187,10 @@ async def execute(
     seen = affordable.seen
     if leave.mode is Mode.ASK:
         return await _with_approval(context, affordable, asking)
-    scene = restricted_to_request(seen, _wanted(asking)) if context.handing else seen
+    scene = seen
+    if context.handing:
+        wanted = _wanted(asking)
+        scene = await context.executor.run(lambda: restricted_to_request(seen, wanted))
     decided = await decide(context, scene, affordable.unpaid, leave)
     decided = await _told_beside(context, decided, affordable.reasons, affordable.messages)
     return await _done(context, seen, scene, decided, asking)
@@ -194,9 +202,11 @@ async def _with_approval(
     """Carry out the approved steps, and propose a plan with the others."""
     seen, given = affordable.seen, await approved_plan(context)
     free = await decide_freely(context, seen, affordable.unpaid, Mode.ASK)
-    possible = given.possible(seen)
-    room = room_for_orders(seen, possible, free)
-    scene = room.in_scene(possible.scene(seen, _wanted(asking) if context.handing else None))
+    asked = _wanted(asking) if context.handing else None
+    # An approved plan can have thousands of steps, each with hosts of its own.
+    possible, room, scene = await context.executor.run(
+        lambda: _approved_scene(seen, given, free, asked)
+    )
     world = replace(context, proposals=all_proposals(context.proposals, room.proposals))
     decided = await decide(world, scene, possible.unpaid(affordable.unpaid), possible.leave, free)
     decided = await _told_beside(context, decided, affordable.reasons, affordable.messages)
@@ -211,6 +221,15 @@ async def _with_approval(
         return done
     waiting = await context.executor.run(lambda: waiting_messages(standing))
     return replace(done, decided=await _told_beside(context, done.decided, waiting))
+
+
+def _approved_scene(
+    seen: Observed, given: Approved, free: FreeDecision, asked: HandoverRequest | None
+) -> tuple[Approved, OrderRoom, Observed]:
+    """Return the steps that are still possible, those that make room, and the cloud with them."""
+    possible = given.possible(seen)
+    room = room_for_orders(seen, possible, free)
+    return possible, room, room.in_scene(possible.scene(seen, asked))
 
 
 async def _done(

@@ -86,15 +86,20 @@ async def starting_guests(
     if not steps and not watched:
         return StartingGuests()
     others, where = await context.executor.run(lambda: _places(observed, placed, steps, watched))
-    leaving = {
-        step.vm: step.source
-        for step in decided.steps
-        if isinstance(step, Migrate) and step.vm in placed
-    }
+    leaving = await context.executor.run(lambda: _leaving(decided, placed))
     hosts = await context.executor.run(lambda: sorted({*where.values(), *leaving.values()}))
     again = partial(_again, context, observed, decided)
     missed = await context.executor.run(lambda: _missed(observed, decided))
     return StartingGuests(steps, others, where, leaving, hosts, runs, missed, again)
+
+
+def _leaving(decided: PeriodDecision, placed: Collection[int]) -> dict[int, int]:
+    """Return the hosts that migrated VMs leave, by VM id."""
+    return {
+        step.vm: step.source
+        for step in decided.steps
+        if isinstance(step, Migrate) and step.vm in placed
+    }
 
 
 def _places(

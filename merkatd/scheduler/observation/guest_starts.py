@@ -9,9 +9,10 @@ holds 6 GiB all the time, for 4 % of the price.
 
 So starts are counted by owner, for an hour. A start does not count while its guest runs and has
 half of its memory or more. So a tenant that starts a hundred VMs, bids for their memory and lets
-them run has a count of zero. If an owner has more than three counted starts, its guests that
-started within the hour also pay for memory beyond their shares, at the price of the period. The
-amount is the mean of their memory at the period's beginning and end. Example: such a guest has
+them run has a count of zero. A guest that is lost with its host counts as running, and the next
+start of its VM is free (`LostGuests`). If an owner has more than three counted starts, its guests
+that started within the hour also pay for memory beyond their shares, at the price of the period.
+The amount is the mean of their memory at the period's beginning and end. Example: such a guest has
 8,192 MiB at the beginning, 5,900 at the end, and a share of 270. It pays for (8,192 + 5,900) / 2 -
 270 = 6,776 MiB more.
 """
@@ -27,6 +28,7 @@ import numpy as np
 from merkatd.cluster import ACTIVE, Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, is_one_of, row_of, rows_of
 from merkatd.limits.enforced_limits import MEMORY
+from merkatd.scheduler.base.guests import LostGuests, PlacedGuest
 from merkatd.scheduler.base.ports import DEVICES, NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.running_time import guests_since
@@ -68,6 +70,11 @@ class _Guests(NamedTuple):
     hidden: AbstractSet[int]
     """The ids of VMs whose last record is only known by its number."""
 
+    def by_vm(self) -> dict[int, PlacedGuest]:
+        """Return the host and the run of each guest by VM id."""
+        places = map(PlacedGuest, self.host.tolist(), self.run.tolist())
+        return dict(zip(self.vm.tolist(), places, strict=True))
+
 
 class GuestStarts:
     """The starts of guests, counted from the daemon's start."""
@@ -79,6 +86,7 @@ class GuestStarts:
         self._restarted: dict[int, float] = {}
         """By VM: the time of its last free start, apart from its first boot."""
         self._forgot_s = 0.0
+        self._lost = LostGuests()
         self.started: frozenset[int] = frozenset()
         """VMs whose guests restarted before the last observation, not because of a migration."""
         self.often: frozenset[int] = frozenset()
@@ -97,8 +105,11 @@ class GuestStarts:
         if self._before is not None:
             started = list(_started(observed, self._before, now))
             started += _only_seen(observed, replaced, Counter(vm for _, vm, _ in started))
+            hosts = observed.snapshot.hosts
+            self._lost.note(self._before.by_vm(), hosts.id, hosts.state)
+            started, counted = self._lost.counted(started, now.by_vm())
             self.started = frozenset(vm for _, vm, _ in started)
-            for owner, vm, first in started:
+            for owner, vm, first in counted:
                 free = first or self._is_first_of_the_day(vm, at_s)
                 self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
             for owner, vm in _with_devices(observed, self._before, now):
@@ -106,7 +117,7 @@ class GuestStarts:
                 self._starts.setdefault(owner, []).append(start)
         self._before = now
         self._forget(at_s)
-        run_on = set(now.vm.tolist())
+        run_on = {*now.vm.tolist(), *self._lost.vms}
         self.often = self._of_many_starts(observed, run_on, limits=True)
         return self._of_many_starts(observed, run_on - set(vms.id[_is_squeezed(observed)].tolist()))
 
@@ -161,7 +172,7 @@ def _guests(observed: Observed) -> _Guests | None:
     if use.run is None or records is None or MEMORY not in observed.snapshot.resources:
         return None
     at = rows_of(vms.id, use.vm_id)
-    host = np.append(vms.host, NO_HOST)[at]
+    host = np.append(observed.snapshot.hosts.id, NO_HOST)[np.append(vms.host, NO_HOST)[at]]
     rows = np.flatnonzero(~is_one_of(observation.vm_id, use.vm_id)).tolist()
     idle = {
         int(observation.vm_id[row]): (

@@ -132,14 +132,19 @@ def record_decision(
 def carry_out_wishes(
     connection: sa.Connection, context: PeriodContext, decision: Decision, period: int, at_s: float
 ) -> None:
-    """Scale applications as the strategies wish; what can't be done for strategies is logged."""
+    """Scale applications as the strategies wish; what can't be done for strategies is logged.
+
+    A refusal that lasts is logged once.
+    """
+    is_new = context.failed_markets.note
     for host, why in decision.left_hosts.items():
-        _log.info("The strategy's step on host {host} is not done: {why}", host=host, why=why)
+        if is_new("", f"host {host}: {why}", period):
+            _log.info("The strategy's step on host {host} is not done: {why}", host=host, why=why)
     if not decision.wishes:
         return
     refused = context.scale(connection, context.markets, decision.wishes, period, at_s)
     for wish, why in zip(decision.wishes, refused, strict=True):
-        if why:
+        if why and is_new(wish.market, f"application {wish.application}: {why}", period):
             _log.info(
                 "Market {market} wishes {replicas} VMs for application {application}: {why}",
                 market=wish.market,

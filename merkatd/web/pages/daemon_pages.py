@@ -1,6 +1,7 @@
 """The pages of administrators: the daemon's pause and mode, and the waiting plan."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -172,6 +173,8 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
         return await page_in_frame(
             request, "Plan", element("h1", "Plan"), problem, text, status=status
         )
+    # A plan can have thousands of steps.
+    steps = await request.house.world.executor.run(partial(_steps, request, standing))
     return await page_in_frame(
         request,
         "Plan",
@@ -187,7 +190,7 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
                 moment(standing.at_s),
                 f", by {standing.who}" if standing.who else "",
             ),
-            _steps(request, standing),
+            steps,
         ),
         status=status,
     )

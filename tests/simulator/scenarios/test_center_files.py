@@ -262,3 +262,25 @@ def test_a_strategy_gets_what_it_needs_or_the_file_is_refused(
     assert says in str(caught.value)
     assert read(f"{SMALL}{more}").systems == ("first-fit", "pack")
     center_scenario_of.cache_clear()
+
+
+@pytest.mark.parametrize("need", [Need.JOBS, Need.SERVICES, Need.REPLICATED])
+def test_a_strategy_of_applications_is_refused(monkeypatch: pytest.MonkeyPatch, need: Need) -> None:
+    """Scenario files declare none, so the tables would be empty."""
+    needy = replace(registry.STRATEGIES["pack"], needs=frozenset({need}))
+    monkeypatch.setitem(registry.STRATEGIES, "pack", needy)
+    center_scenario_of.cache_clear()
+    with pytest.raises(ScenarioError, match=f"pack needs {need}: scenario files have none"):
+        read(SMALL)
+    center_scenario_of.cache_clear()
+
+
+def test_a_workload_has_spare_vms_for_wishes() -> None:
+    """They change no other request, and arrive only if a strategy wishes them."""
+    plain = requests_of(read(SMALL).points[0].draws, 7)
+    text = SMALL.replace("[[workload]]", "[[workload]]\nspare = 5")
+    spare = requests_of(read(text).points[0].draws, 7)
+    assert not plain.spare.any()
+    assert spare.spare.sum() == 5
+    assert np.array_equal(spare.size[~spare.spare], plain.size)
+    assert np.array_equal(spare.arrival_s[~spare.spare], plain.arrival_s)
