@@ -25,7 +25,7 @@ class ControlQuestions:
     def __init__(self, services: DaemonServices) -> None:
         self._daemon = services.daemon
         self._modes = services.modes
-        self._executor = lambda: services.world.executor
+        self._services = services
         self._strategies_service = services.strategies
         self.known = {
             "status": self.status,
@@ -104,7 +104,7 @@ class ControlQuestions:
 
     async def _plan_row(self, plan: StandingPlan) -> Row:
         """Return a plan as plain values; one of 5,000 steps takes 0.2 s, so in a thread."""
-        return await self._executor().run(lambda: members(plan))
+        return await self._services.world.executor.run(lambda: members(plan))
 
     async def _orders(self, arguments: Arguments) -> list[Row]:
         """Return administrators' orders, newest first, by kind, host or time."""
