@@ -157,7 +157,8 @@ class _CloudsDecider:
         self.late = sum(others)
         """The number of VMs that come with the step: the last ones."""
         self._bids = np.full(len(self.cloud), OTHERS_BID)
-        self._given, self._total = np.zeros(0), np.zeros(0)
+        self._given: Floats = np.zeros(0)
+        self._total: Floats = np.zeros(0)
         self._rows = np.arange(len(self._applications))
         self.prices: list[Floats] = []
         """By period: the price of each cloud."""
@@ -174,7 +175,7 @@ class _CloudsDecider:
             return KernelOrders()
         vms = np.arange(len(self.cloud) - self.late * (moment.period <= STEP_PERIOD))
         cloud, bids = self.cloud[vms], self._bids[vms]
-        self._total = np.bincount(cloud, bids)
+        self._total = np.bincount(cloud, bids).astype(np.float64)
         self.prices.append(self._total / self._capacity)
         none, caps = np.zeros(len(vms)), np.full(len(vms), CORES)
         self._given = share(bids, none, caps, cloud, self._capacity).allocation
@@ -200,7 +201,10 @@ class _CloudsDecider:
             strict=True,
         )
         now_s = moment.state.now_s
-        slow = [application.look(*seen, now_s) for application, *seen in facts]
+        slow = [
+            application.look(left_s, allocation, keeps, now_s)
+            for application, left_s, allocation, keeps in facts
+        ]
         self._bids[rows] = [application.bid for application in self._applications]
         if moment.period > STEP_PERIOD + 1:
             self.paid.append(self.prices[-1][cloud] * given)
@@ -224,12 +228,12 @@ def run_clouds(rngs: Sequence[np.random.Generator], policy: Policy) -> list[Stab
     )
     span_s = (PERIODS + 1) * PERIOD_S
     center = DataCenter(
-        hosts=tree_of_hosts((len(clouds),), [[cloud.capacity] for cloud in clouds]),
+        hosts=tree_of_hosts((len(clouds),), np.array([[cloud.capacity] for cloud in clouds])),
         costs=OperationCosts(boot_s=0.0),
         rhythm=KernelRhythm(period_s=PERIOD_S, monitor_s=span_s),
     )
     KernelRun(center, requests, decider, span_s=span_s).run()
-    prices = np.stack(decider.prices, axis=1)
+    prices: Floats = np.stack(decider.prices, axis=1)
     paid, slow = np.stack(decider.paid), np.array(decider.slow)
     mine = [decider.cloud[:adapting] == number for number in range(len(clouds))]
     return [

@@ -4,10 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 from statistics import fmean
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.policies.batch_queue import QueueAim
+from simulator.kernel.kernel_run import UnfinishedRunError
 from simulator.market.batch_frameworks import Framework, FrameworkSetup, Job
 from simulator.market.framework_market import simulate
 from simulator.model.simulated_cloud import CORE
@@ -82,3 +84,9 @@ def test_every_job_is_done(first: list[Job], second: list[Job]) -> None:
         assert run.begun - run.lost == len(jobs)
     for sights in zip(*(framework.seen for framework in both), strict=True):
         assert sum(sight.part for sight in sights) <= 1.0 + 1e-9
+
+
+def test_a_framework_that_never_ends_is_an_error() -> None:
+    """A job that needs more workers than there are would wait for ever."""
+    with pytest.raises(UnfinishedRunError, match="had not ended"):
+        simulate([framework([Job(0.0, 2, 60.0)], fixed=1)], SETTING)

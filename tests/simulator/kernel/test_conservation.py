@@ -121,7 +121,7 @@ def volumes_add_up(run: KernelRun, asked: VmRequests) -> None:
 
 def test_random_orders_reach_every_operation() -> None:
     """The property above is about something: each kind of operation and of event takes place."""
-    seen = dict.fromkeys(EventKind, 0)
+    seen = dict.fromkeys(set(EventKind) - {EventKind.CALL}, 0)
     counts: dict[str, float] = {}
     for seed in range(12):
         run = KernelRun(

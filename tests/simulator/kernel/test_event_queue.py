@@ -53,3 +53,36 @@ def test_an_event_at_no_time_never_comes() -> None:
     assert queue.pop().rows.tolist() == [1]
     assert not queue
     assert queue.next_s == np.inf
+
+
+@given(prepared=moments, pushed=st.lists(moments, max_size=3), single=moments)
+def test_events_come_in_the_same_order_one_by_one(
+    prepared: list[tuple[float, int]],
+    pushed: list[list[tuple[float, int]]],
+    single: list[tuple[float, int]],
+) -> None:
+    """Taken one by one, the events of a moment come as in their batch."""
+
+    def filled() -> EventQueue:
+        queue = EventQueue()
+        queue.prepare(EventKind.VM_ARRIVES, *columns(prepared))
+        for pairs in pushed:
+            times, rows = columns(pairs)
+            queue.push(EventKind.VM_ENDS, times, rows, rows + 100)
+        for at_s, row in single:
+            queue.add(EventKind.CALL, at_s, row, row + 7)
+        return queue
+
+    batches, singles = filled(), filled()
+    expected = list[tuple[float, int, int, int]]()
+    while batches:
+        batch = batches.pop()
+        expected += [
+            (batch.at_s, int(batch.kind), row, turn)
+            for row, turn in zip(batch.rows.tolist(), batch.turns.tolist(), strict=True)
+        ]
+    taken = list[tuple[float, int, int, int]]()
+    while singles:
+        event = singles.take_one()
+        taken.append((event.at_s, int(event.kind), event.row, event.turn))
+    assert taken == expected
