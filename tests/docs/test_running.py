@@ -40,6 +40,8 @@ ELSEWHERE = {
     "check": "tests/opennebula/driver asks an OpenNebula; here the file alone is checked",
 }
 """Commands that these tests do not run, with the reason; all others run."""
+REVERSAL = ["plan", "reverse"]
+"""tests/modes/test_reversal.py runs it: it needs an executed plan with migrations."""
 
 _NAMES = (
     *("bid", "budget", "completion", "explain", "order", "platform", "quote", "snapshot"),
@@ -122,7 +124,7 @@ def run_here(name: str) -> Iterator[list[str]]:
     """Yield the commands of a page that no other test runs."""
     (page,) = (page for page in PAGES if page.name == name)
     for typed in commands(page):
-        elsewhere = typed[0] in ELSEWHERE and typed[1:] != ["--offline"]
+        elsewhere = (typed[0] in ELSEWHERE and typed[1:] != ["--offline"]) or typed[:2] == REVERSAL
         if not elsewhere and not typed[-1].startswith(OF_A_DEMO):
             yield typed
 
