@@ -157,7 +157,7 @@ def test_missing_levels_are_one_place_without_a_name() -> None:
 
 @pytest.mark.parametrize(("odd", "usual"), [("dc/row/a/b", "dc/row/a"), ("dc", "dc/row/a")])
 def test_the_host_with_an_unusual_number_of_levels_is_the_wrong_one(odd: str, usual: str) -> None:
-    """Not the hosts that agree with each other; the deepest is right among as many of each."""
+    """Not the hosts that agree with each other. Of as many of each, the deepest counts."""
     world = in_memory(hosts=3)
     describe(world, *[f'MERKAT_TOPOLOGY="{path}"' for path in (usual, odd, usual)])
     assert set(traits(world).problems) == {1}

@@ -1,6 +1,6 @@
 """How a price came about: capacity, floors, bids, the price rule, and the price with lower bids.
 
-Everybody may read it: it has sums over all VMs of a market, and no tenant's own numbers.
+Every user may read it: it has sums over all VMs of a market, and no tenant's own numbers.
 """
 
 from collections.abc import Sequence

@@ -69,9 +69,15 @@ class Site:
         self.command("tenant", "weight", owner, "1")
         return owner
 
-    def platform(self) -> dict[str, Any]:
-        """Return the details of the first platform."""
-        row: dict[str, Any] = json.loads(self.command("platform", "show", "1", "--json"))
+    def submit(self, template: Path, owner: str) -> str:
+        """Submit a platform and return its id."""
+        self.command("platform", "submit", str(template), "--tenant", owner)
+        (row,) = json.loads(self.command("platform", "list", "--json"))
+        return str(row["id"])
+
+    def platform(self, platform: str) -> dict[str, Any]:
+        """Return the details of a platform."""
+        row: dict[str, Any] = json.loads(self.command("platform", "show", platform, "--json"))
         return row
 
 
@@ -89,16 +95,16 @@ def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
 def test_the_tenant_reads_that_the_deadline_holds_and_it_does(site: Site) -> None:
     """Cloud, controller and monitor are real; one screen shows all."""
     ann = site.tenant("ann")
-    site.command("platform", "submit", str(TEMPLATE), "--tenant", ann)
-    until(lambda: (site.platform()["done"] or 0.0) > 0.2, "a fifth is made", tick_s=0.2)
+    heat = site.submit(TEMPLATE, ann)
+    until(lambda: (site.platform(heat)["done"] or 0.0) > 0.2, "a fifth is made", tick_s=0.2)
 
     def sure() -> bool:
-        shown = site.command("platform", "show", "1")
+        shown = site.command("platform", "show", heat)
         return "On track: expected to end" in shown and f"of {STEPS} iterations" in shown
 
     until(sure, "on track", tick_s=0.2)
     # After its deadline it would have failed.
-    until(lambda: site.platform()["state"] in {"done", "failed"}, "the end", tick_s=0.2)
-    row = site.platform()
-    assert row["state"] == "done", site.command("platform", "show", "1")
+    until(lambda: site.platform(heat)["state"] in {"done", "failed"}, "the end", tick_s=0.2)
+    row = site.platform(heat)
+    assert row["state"] == "done", site.command("platform", "show", heat)
     assert 0.0 < row["spent"] < row["budget"]
