@@ -7,7 +7,7 @@ from twisted.logger import capturedLogs
 
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.execution import approval, execute, starting_guests
-from merkatd.service.modes import ModeService
+from merkatd.service import modes
 from tests.modes.site import Site
 from tests.modes.test_ask import current_plan, placements
 from tests.scheduler.beside import Beside
@@ -62,8 +62,8 @@ def test_a_plan_is_handled_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -
     beside = Beside()
     on_the_reactor: list[str] = []
     functions: list[tuple[Any, str]] = [
-        *((approval, name) for name in ("_wanted", "_left", "_log_left")),
-        *((execute, "_approved_scene"), (ModeService, "_named"), (starting_guests, "_leaving")),
+        *((approval, name) for name in ("asked_steps", "with_effects", "_left", "_log_left")),
+        *((execute, "_approved_scene"), (modes, "standing_plan_of"), (starting_guests, "_leaving")),
     ]
     seen = set()
     for where, name in functions:
