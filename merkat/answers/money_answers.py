@@ -5,7 +5,7 @@ from typing import Any
 
 from merkat.answers.json_rows import json_row
 from merkat.answers.tenant_names import TenantNames
-from merkatd.client import Merkat, Statement, StatementVm
+from merkatd.client import Merkat, MissingError, Statement, StatementVm
 from merkatd.commands.terminal.command_parser import NotDoneError
 from merkatd.currency import MICRO
 
@@ -17,6 +17,7 @@ class MoneyAnswers:
         self._merkat = merkat
         self._names = names
         self.known: Mapping[str, Callable[..., Any]] = {
+            "account": self._account,
             "budget": self._budget,
             "budgets": self._budgets,
             "report": self._report,
@@ -28,6 +29,28 @@ class MoneyAnswers:
         budgets = self._merkat.budgets(self._names.tenant(tenant))
         rows = [_budget_row(budget) for budget in budgets]
         return rows if tenant else [row for row in rows if row["ended_s"] is None]
+
+    def _account(self) -> Any:
+        """Return the row of the login's own account, which belongs to no application, if any."""
+        try:
+            own = self._merkat.tenant()
+        except MissingError:
+            return []
+        row = {
+            "application": None,
+            "name": "own account",
+            "owner": own.id,
+            "owner_name": own.name,
+            "budget": own.entitlement,
+            "replenishment": None,
+            "balance": own.balance,
+            "reserved": own.reserved,
+            "debt": own.debt,
+            "opened_s": None,
+            "ended_s": None,
+            "micro": _micro(own.balance),
+        }
+        return [row]
 
     def _budget(
         self, application: int, amount: float | None = None, replenishment: float | None = None

@@ -10,7 +10,6 @@ configuration, the value contains the unit.
 
 import math
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,6 +95,11 @@ def duration_text(seconds: float) -> str:
 def amount_text(amount: float) -> str:
     """Return a number that is no amount of credits, with up to six significant digits."""
     return f"{amount:.6g}"
+
+
+def plain_text(bound: float) -> str:
+    """Return a bound of an input in full and without an exponent, as people would write it."""
+    return format(Decimal(repr(bound)).normalize(), "f")
 
 
 def quoted_value(value: object) -> str:
@@ -232,4 +236,4 @@ def exact_credits_text(value: float) -> str:
 
 def time_text(value: Any) -> str:
     """Return a time for people: the date, the local time, and its zone."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(bounded(value)))
+    return utc(value).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from merkatd.base.quantities import SECONDS, OutOfBoundsError, checked_duration
+from merkatd.base.quantities import SECONDS, OutOfBoundsError, checked_duration, plain_text
 
 Value = TypeVar("Value")
 MAX_NUMBER = 1e15
@@ -138,7 +138,7 @@ def flag(value: Any) -> bool:
 def number(value: Any, most: float = MAX_NUMBER) -> float:
     """Return a number from 0 to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise ValueError(f"must be a number from 0 to {most:g}")
+        raise ValueError(f"must be a number from 0 to {plain_text(most)}")
     return float(value)
 
 

@@ -86,7 +86,10 @@ def run_budget(arguments: argparse.Namespace) -> int:
         if arguments.application is None:
             if any(value is not None for value in changes.values()):
                 raise ConflictingArgumentsError("--amount and --replenishment need an APPLICATION")
-            return ask("budgets", tenant=arguments.tenant)
+            budgets = ask("budgets", tenant=arguments.tenant)
+            if arguments.door.is_own and arguments.tenant is None:
+                return [*ask("account"), *budgets]
+            return budgets
         if arguments.tenant is not None:
             raise ConflictingArgumentsError("--tenant can't be combined with an APPLICATION")
         return [
@@ -118,6 +121,7 @@ BUDGET = Verb(
 `merkatd budget`: show or change what applications may spend.
 
 Without an application, the command lists all applications that have not ended, or one tenant's.
+`merkat budget` begins with your own account; its BUDGET is the sum to which a renewal tops it up.
 A new amount sets the application's budget and balance: missing credits come from its tenant's
 account, surplus credits return there. Replenishment adds credits at an interval, up to that amount.
 """,

@@ -10,6 +10,7 @@ from math import ceil
 
 import numpy as np
 
+from merkatd.base.quantities import credits_text
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 
@@ -120,7 +121,7 @@ def _over(count: float, patience: int) -> bool:
 
 def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
     """Return the message at each running VM of the owner; `debt` is in credits."""
-    owes = f"its owner owes {debt:g} credits for earlier periods"
+    owes = f"its owner owes {credits_text(debt)} credits for earlier periods"
     if _over(count, patience):
         return (
             f"suspended: {owes}, and has not paid in full for {count:.0f} periods;"
@@ -134,7 +135,7 @@ def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
 def why_stopped(debt: float) -> str:
     """Return why a VM is stopped that is off or was started by its owner; `debt` in credits."""
     return (
-        f"leaves its host: its owner owes {debt:g} credits for earlier periods;"
+        f"leaves its host: its owner owes {credits_text(debt)} credits for earlier periods;"
         " resume it once the debt is paid, then it is placed"
     )
 
@@ -142,7 +143,7 @@ def why_stopped(debt: float) -> str:
 def refusal(debt: float) -> str:
     """Return why no new VM of the owner is placed; `debt` is in credits."""
     return (
-        f"not placed: its owner owes {debt:g} credits for earlier periods;"
+        f"not placed: its owner owes {credits_text(debt)} credits for earlier periods;"
         " new VMs are placed once the debt is paid"
     )
 

@@ -1,6 +1,7 @@
 """The connections to the cloud and to the hypervisors, built from the configuration."""
 
 import secrets
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.model.event_clock import ScaledClock
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.rpc_server import serve
-from merkatd.embedded.state_file import SqliteStore
+from merkatd.embedded.state_file import SqliteStore, StateError
 from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
 from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, LibvirtMissingError
 from merkatd.hypervisor.power_commands import PowerCommands
@@ -76,6 +77,32 @@ def client_of(
         closing.add("the connections to OpenNebula", lambda: ensureDeferred(transport.close()))
         guarded = LeaderOnlyTransport(calls.through(transport), certain)
         return _speaking(guarded, _login(config.auth_file), reactor, config), reactor, time.time
+    try:
+        cloud, clock, login = _embedded(reactor, config, make_clock)
+    except StateError as error:
+        raise StartError(str(error)) from None
+    except sqlite3.Error as error:
+        raise StartError(
+            f"{config.state_directory / 'cloud.db'}: {error}; free some space there, or name"
+            " another folder as daemon.state_directory"
+        ) from None
+    closing.add("the embedded cloud", cloud.close)
+    server = serve(cloud, reactor)
+    closing.add("the embedded cloud's server", lambda: ensureDeferred(server.stop()))
+    (config.state_directory / "one_xmlrpc").write_text(f"{server.endpoint}\n")
+    _log.info(
+        "The embedded cloud listens at {endpoint}; its login is in {auth}",
+        endpoint=server.endpoint,
+        auth=str(config.state_directory / "one_auth"),
+    )
+    client = _speaking(calls.through(MemoryTransport(cloud)), login, clock, config)
+    return client, clock, clock.seconds
+
+
+def _embedded(
+    reactor: Any, config: Config, make_clock: ClockMaker
+) -> tuple[EmbeddedCloud, Clock, Credentials]:
+    """Return the embedded cloud, its clock and its login. Raise StateError or sqlite3.Error."""
     store = SqliteStore(config.state_directory / "cloud.db")
     clock = clock_of(config.cloud.speed, store, reactor, make_clock)
     auth = config.state_directory / "one_auth"
@@ -89,7 +116,7 @@ def client_of(
         full_watts=config.cloud.host_full_watts,
     )
     plan = CloudDescription(hosts=(HostGroup(config.cloud.hosts, size),))
-    cloud: EmbeddedCloud = open_cloud(
+    cloud = open_cloud(
         clock,
         plan,
         login.session.partition(":")[2],
@@ -97,17 +124,7 @@ def client_of(
         store,
         host_start_s=config.cloud.host_start_s,
     )
-    closing.add("the embedded cloud", cloud.close)
-    server = serve(cloud, reactor)
-    closing.add("the embedded cloud's server", lambda: ensureDeferred(server.stop()))
-    (config.state_directory / "one_xmlrpc").write_text(f"{server.endpoint}\n")
-    _log.info(
-        "The embedded cloud listens at {endpoint}; its login is in {auth}",
-        endpoint=server.endpoint,
-        auth=str(auth),
-    )
-    client = _speaking(calls.through(MemoryTransport(cloud)), login, clock, config)
-    return client, clock, clock.seconds
+    return cloud, clock, login
 
 
 def _speaking(transport: Transport, login: Credentials, clock: Clock, config: Config) -> Client:

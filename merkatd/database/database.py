@@ -105,7 +105,8 @@ class Database:
             opened._stop()
             engine.dispose()
             if isinstance(error, sa.exc.DBAPIError):
-                raise UnavailableError(f"{engine.url!r}: {error.orig}") from None
+                way = "; free some space there" if "disk is full" in str(error.orig) else ""
+                raise UnavailableError(f"{engine.url!r}: {error.orig}{way}") from None
             raise
         return opened
 

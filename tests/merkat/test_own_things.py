@@ -56,6 +56,21 @@ def test_another_tenants_things_are_refused(words: str, site: Site, shell: Tenan
     assert "Not authorized" in line or "no VM of yours" in line or "no tenant of yours" in line
 
 
+def test_budgets_begin_with_the_own_account(site: Site, shell: TenantShell) -> None:
+    """It has the balance of the statement, and the applications follow."""
+    own, *applications = shell.json("budget")
+    assert (own["name"], own["owner"], own["application"]) == (
+        "own account",
+        site.users["ann"],
+        None,
+    )
+    assert own["micro"] == round(own["balance"] * 1_000_000)
+    assert own["budget"] > 0
+    assert applications == shell.json(f"budget --tenant {site.users['ann']}")
+    first = shell.ok("budget").splitlines()[1]
+    assert "own account" in first
+
+
 def test_another_tenants_steps_are_left_out(shell: TenantShell) -> None:
     """Also by id."""
     assert shell.json("log --vm 1") == []

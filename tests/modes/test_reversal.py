@@ -99,10 +99,24 @@ def test_a_vm_that_moves_after_the_proposal_stays(moved: Site) -> None:
     at = moved.host_of(vm)
     elsewhere = next(host for host in (1, 2) if host != at)
     moved.bench.ok("one.vm.migrate", vm, elsewhere, True, False, 0, 0)
+    moved.ask("drain", host=str(at), who="root")  # so host 0 would be the only one for the VM
+    moved.minutes(2)  # a VM that still migrates would stay in any case
+    assert moved.ask("standing_plan")["reverses"] == 1
     moved.ask("approve_plan", who="root")
     moved.minutes(5)
     assert moved.host_of(vm) == elsewhere
     assert all(moved.host_of(other) == 0 for other in others)
+
+
+def test_a_reversal_without_possible_steps_waits_no_longer(moved: Site) -> None:
+    """All of its VMs are elsewhere."""
+    proposed = moved.ask("reverse_plan")
+    for vm in moves(moved):
+        elsewhere = next(host for host in (1, 2) if host != moved.host_of(vm))
+        moved.bench.ok("one.vm.migrate", vm, elsewhere, True, False, 0, 0)
+    moved.minutes(4)
+    state = states(moved)[proposed["plan"] - 1]
+    assert state not in {"waiting", "approved"}
 
 
 def test_only_one_plan_stands(moved: Site) -> None:

@@ -5,6 +5,7 @@ from html import unescape
 
 import pytest
 
+from merkatd.base.quantities import credits_text
 from tests.api.xmlrpc.site import ANN, BOB, until
 from tests.web.browser import Browser
 from tests.web.site import ANNS, PageSite
@@ -163,7 +164,12 @@ class TestOrders:
             until(lambda: site.order("mode")["waiting_plan"] is not None, "a plan")
             plan = str(site.order("mode")["waiting_plan"])
             assert "waits for your approval" in admin.get("/").text
-            assert 'name="skip"' in admin.get("/plan").text
+            page = admin.get("/plan").text
+            assert 'name="skip"' in page
+            assert all(head in page for head in (">Gain<", ">Cost<"))
+            (step,) = site.order("standing_plan")["steps"]
+            assert step["cost"] > 0
+            assert f">{credits_text(step['cost'])}<" in page
             assert admin.post("/plan/approve", plan="99999").status == 422
             assert admin.post("/plan/approve", plan="x").status == 422
             assert admin.post("/plan/approve", plan=plan, skip="99").status == 422

@@ -5,6 +5,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from merkatd.base.quantities import credits_text
 from merkatd.service.base.errors import ConflictError, InvalidRequestError, TryAgainError
 from merkatd.service.proposals.standing_plans import StandingPlan, StandingStep
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
@@ -198,10 +199,10 @@ async def _plan_page(request: PageRequest, wrong: str = "") -> PageResponse:
 
 def _steps(request: PageRequest, standing: StandingPlan) -> Part:
     waits = standing.state == "waiting"
-    heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
+    heads = ("Step", "Kind", "VM", "From", "To", "Gain", "Cost", "Reason")
     rows = table(
         "The steps of the plan",
-        heads,
+        (*heads, "Skip" if waits else "Result"),
         [
             (
                 str(step.number),
@@ -209,12 +210,14 @@ def _steps(request: PageRequest, standing: StandingPlan) -> Part:
                 link("vms", step.vm, step.name or f"VM {step.vm}") if step.vm >= 0 else NONE,
                 _host(step.source),
                 _host(step.host),
+                _credits(step.gain),
+                _credits(step.cost),
                 step.reason,
                 _skip(step) if waits else _result(step),
             )
             for step in standing.steps
         ],
-        numbers=(0,),
+        numbers=(0, 5, 6),
     )
     if not waits:
         return rows
@@ -231,6 +234,10 @@ def _steps(request: PageRequest, standing: StandingPlan) -> Part:
             number,
         ),
     ]
+
+
+def _credits(value: float | None) -> Part:
+    return None if value is None else credits_text(value)
 
 
 def _host(value: Any) -> Part:

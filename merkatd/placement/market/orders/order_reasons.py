@@ -5,6 +5,7 @@ from math import inf
 
 import numpy as np
 
+from merkatd.base.quantities import credits_text
 from merkatd.cluster import Bools, Deploy, Floats, Ints, Plan, Snapshot, Step, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms
@@ -43,8 +44,8 @@ def why_waiting(
             )
         elif needed < BEYOND:
             why[at] = (
-                f"{name} waits: its limit is {limit:g} credits per period, and it would"
-                f" start with {rounded_up(needed):g}{bid_more}"
+                f"{name} waits: its limit is {credits_text(limit)} credits per period, and it would"
+                f" start with {credits_text(rounded_up(needed))}{bid_more}"
             )
         elif is_local:
             why[at] = (
