@@ -86,10 +86,8 @@ def run_budget(arguments: argparse.Namespace) -> int:
         if arguments.application is None:
             if any(value is not None for value in changes.values()):
                 raise ConflictingArgumentsError("--amount and --replenishment need an APPLICATION")
-            budgets = ask("budgets", tenant=arguments.tenant)
-            if arguments.door.is_own and arguments.tenant is None:
-                return [*ask("account"), *budgets]
-            return budgets
+            own = arguments.door.is_own and arguments.tenant is None
+            return [*(ask("account") if own else ()), *ask("budgets", tenant=arguments.tenant)]
         if arguments.tenant is not None:
             raise ConflictingArgumentsError("--tenant can't be combined with an APPLICATION")
         return [
