@@ -272,6 +272,7 @@ def test_a_deadline_is_not_moved_before_the_start(site: Site, not_before: str) -
         slo='[slo]\ndeadline = "4h"',
     )
     before = site.platform(platform).deadline_s
+    assert before is not None
     with pytest.raises(OrderError, match=r"deadline: must be after start\.not_before"):
         site.update(platform, Update(deadline=TemplateTime(after_s=3600.0)))
     assert site.platform(platform).deadline_s == before
