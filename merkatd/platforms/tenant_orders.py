@@ -15,9 +15,10 @@ from merkatd.fleets.vm_template_source import vm_template
 from merkatd.fleets.vm_template_text import Ask, TemplateError, canonical, size, template_problem
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.platforms.declarations.template_time import TemplateTime
-from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
+from merkatd.platforms.lifecycle.funds import earliest_start_s, platform_funds, terms_of
 from merkatd.platforms.lifecycle.platform_orders import reserve_of
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
+from merkatd.platforms.lifecycle.template_checks import end_problems
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import record_transition
 from merkatd.platforms.rules.lifecycle_events import (
@@ -163,8 +164,9 @@ def update(
     changes = []
     if new.deadline is not None:
         deadline_s = new.deadline.seconds(at_s)
-        if deadline_s <= at_s:
-            raise OrderError(f"deadline: {utc_text(deadline_s)} has passed")
+        earliest_s = earliest_start_s(row, parsed(row.template))
+        for problem in end_problems("deadline", deadline_s, earliest_s, at_s):
+            raise OrderError(problem)
         platform_store.change(connection, platform, deadline_s=deadline_s)
         changes.append(f"deadline {utc_text(deadline_s)}")
     if new.performance is not None:

@@ -47,17 +47,21 @@ def platform_funds(budget: BudgetRow | None, replenishment_s: float) -> Funds:
     )
 
 
+def earliest_start_s(platform: PlatformRow, template: PlatformTemplate) -> float | None:
+    """Return the time before which a waiting platform must not start; None without such a time."""
+    not_before = template.start.not_before if platform.state in WAITING else None
+    return None if not_before is None else not_before.seconds(platform.submitted_s)
+
+
 def terms_of(platform: PlatformRow, template: PlatformTemplate, purse: Funds) -> Terms:
     """Return the start terms for the rest of its work; start times count before the start only."""
     goal, start = template.goal, template.start
-    waits = platform.state in WAITING
-    not_before = start.not_before if waits else None
-    latest = start.latest if waits else None
+    latest = start.latest if platform.state in WAITING else None
     return Terms(
         deadline_s=platform.deadline_s,
         ideal_s=_work_left_s(platform, goal.ideal_s),
         give_up=goal.give_up,
-        not_before_s=None if not_before is None else not_before.seconds(platform.submitted_s),
+        not_before_s=earliest_start_s(platform, template),
         latest_s=None if latest is None else latest.seconds(platform.submitted_s),
         price_ceiling=start.price_ceiling,
         full=usable_by_all(platform, template),

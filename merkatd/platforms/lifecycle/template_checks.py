@@ -162,12 +162,18 @@ def _too_early(
     key: str, end: TemplateTime, template: PlatformTemplate, now_s: float
 ) -> Iterator[str]:
     """Yield an error for an end that has passed, or is not after the earliest start."""
-    end_s, not_before = end.seconds(now_s), template.start.not_before
+    not_before = template.start.not_before
+    start_s = None if not_before is None else not_before.seconds(now_s)
+    yield from end_problems(key, end.seconds(now_s), start_s, now_s)
+
+
+def end_problems(key: str, end_s: float, not_before_s: float | None, now_s: float) -> Iterator[str]:
+    """Yield an error for an end that has passed, or is not after this earliest start."""
     if end_s <= now_s:
         yield f"{key}: {utc_text(end_s)} has passed"
-    elif not_before is not None and end_s <= not_before.seconds(now_s):
+    elif not_before_s is not None and end_s <= not_before_s:
         yield (
-            f"{key}: must be after start.not_before, {utc_text(not_before.seconds(now_s))}"
+            f"{key}: must be after start.not_before, {utc_text(not_before_s)}"
             f" (got {utc_text(end_s)})"
         )
 

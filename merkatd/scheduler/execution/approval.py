@@ -249,7 +249,7 @@ def _log_left(plan: StoredPlan, why: Mapping[Key, str]) -> None:
         )
     if len(left) > _MOST_LINES:
         _log.info(
-            "Plan {plan}: {count} more steps are not done; `merkat plan show` has the reasons",
+            "Plan {plan}: {count} more steps are not done; `merkatd plan show` has the reasons",
             plan=plan.id,
             count=len(left) - _MOST_LINES,
         )
