@@ -23,6 +23,7 @@ from merkatd.scheduler.base.settings import MarketRules
 from tests.platforms.site import VM, Site, template
 from tests.scheduler.test_own_allocations import EQUAL
 
+UP_TO = "a number from 0 to 1000000000000"
 JOB = """[job]
 goal = "2h"
 
@@ -104,13 +105,13 @@ STAGE = "[job]\n[[job.stage]]\nwork = 1\ngreatest_speed = 100\n"
         ("[[job.stage]]\nwork = 0\ngreatest_speed = 1", "job.stage[1].work = 0: must be above 0"),
         (
             "[[job.stage]]\nwork = 1e308\ngreatest_speed = 1",
-            "job.stage[1].work = 1e+308: must be a number from 0 to 1e+12",
+            f"job.stage[1].work = 1e+308: must be {UP_TO}",
         ),
-        ("[[job.stage]]\nwork = nan\ngreatest_speed = 1", "must be a number from 0 to 1e+12"),
-        ("[[job.stage]]\nwork = -1\ngreatest_speed = 1", "must be a number from 0 to 1e+12"),
-        ("[[job.stage]]\nwork = true\ngreatest_speed = 1", "must be a number from 0 to 1e+12"),
+        ("[[job.stage]]\nwork = nan\ngreatest_speed = 1", UP_TO),
+        ("[[job.stage]]\nwork = -1\ngreatest_speed = 1", UP_TO),
+        ("[[job.stage]]\nwork = true\ngreatest_speed = 1", UP_TO),
         ("[[job.stage]]\nwork = 1\ngreatest_speed = 0", "greatest_speed = 0: must be above 0"),
-        (f"{STAGE}memory = -5", "job.stage[1].memory = -5: must be a number from 0 to 1e+12"),
+        (f"{STAGE}memory = -5", f"job.stage[1].memory = -5: must be {UP_TO}"),
         (
             f"{STAGE}least_speed = 101",
             "job.stage[1].least_speed = 101: must be at most greatest_speed (100)",
@@ -153,7 +154,7 @@ def test_errors_name_the_accepted_values(text: str, message: str) -> None:
         ("[service]", "service.response_goal: is missing"),
         (SERVICE.replace("0.25s", "0s"), "response_goal = '0s': must be above 0"),
         (f"{SERVICE}\nwork_per_request = 0", "work_per_request = 0: must be above 0"),
-        (f"{SERVICE}\nwork_per_request = -1", "must be a number from 0 to 1e+12"),
+        (f"{SERVICE}\nwork_per_request = -1", UP_TO),
         (
             f'{SERVICE}\ncluster = "second"',
             "service.cluster = 'second': must be a cluster with a monitor: nodes",

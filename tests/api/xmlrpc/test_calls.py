@@ -78,7 +78,10 @@ def stands_for(site: Site, method: Method) -> dict[str, Any]:
     known["application"] = application(site, site.users["ann"])
     known["template"] = PATIENT_PLATFORM if method.name == "merkat.platform.quote" else PLATFORM
     if "platform" in method.example:
-        known["platform"] = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
+        # The example of an update sets a deadline in six hours, which must be after the start.
+        soon = PLATFORM.replace('"30d"', '"5h"')
+        template = soon if method.name == "merkat.platform.update" else PLATFORM
+        known["platform"] = site.raw("merkat.platform.submit", ANN, template)[1]["id"]
     known["vm_template"] = "CPU=1\nMEMORY=64"
     if method.example.startswith("group"):
         asked = {"template": known["vm_template"], "rate": 1.0, "count": 1}
