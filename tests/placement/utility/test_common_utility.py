@@ -106,7 +106,7 @@ def test_the_sampled_form_stays_in_the_range_of_its_samples(
 
 
 def test_without_power_and_without_applications() -> None:
-    """Nobody gets anything, and nothing fails."""
+    """No application gets any, and nothing fails."""
     none = job_curves(*(np.zeros(0) for _ in range(4)))
     assert common_utility(none, 100.0) == LEAST_UTILITY
     assert len(divide_power(none, 100.0).power) == 0
