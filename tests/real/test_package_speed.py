@@ -13,7 +13,8 @@ from tests.real import made
 
 _SLOWEST = 1.1
 """The greatest ratio of a decision's time to that in this checkout, with numba."""
-_TRIES = 4
+_MOST_TRIES = 6
+"""After each try, the least time of a decision in all tries counts."""
 
 _DECIDE = """
 import json, sys, time
@@ -64,7 +65,9 @@ def test_its_decisions_are_those_of_the_sources(tmp_path: Path) -> None:
         files.append(tmp_path / f"{name}.npz")
         files[-1].write_bytes(to_npz(snapshot))
     python = tmp_path / "usr/lib/merkat/bin/python"
-    for _ in range(_TRIES):
+    packaged_s: dict[str, float] = {}
+    ours_s: dict[str, float] = {}
+    for _ in range(_MOST_TRIES):
         packaged = _decisions([str(python), "-IBc", _DECIDE], files)
         ours = _decisions([sys.executable, "-c", _WITHOUT_MACHINE_CODE + _DECIDE], files)
         assert (packaged.pop("numba"), packaged.pop("form")) == (
@@ -72,12 +75,19 @@ def test_its_decisions_are_those_of_the_sources(tmp_path: Path) -> None:
             "builtin_function_or_method",
         )
         assert (ours.pop("numba"), ours.pop("form")) == (True, "CPUDispatcher")
-        times, before = packaged.pop("seconds"), ours.pop("seconds")
+        _keep_least(packaged_s, packaged.pop("seconds"))
+        _keep_least(ours_s, ours.pop("seconds"))
         assert packaged == ours
-        slower = {name: times[name] / before[name] for name in times}
+        slower = {name: packaged_s[name] / ours_s[name] for name in ours_s}
         if max(slower.values()) <= _SLOWEST:
             return
-    raise AssertionError(slower)
+    raise AssertionError({name: ratio for name, ratio in slower.items() if ratio > _SLOWEST})
+
+
+def _keep_least(least: dict[str, float], times: dict[str, float]) -> None:
+    """Lower the least times to these where these are less."""
+    for name, time in times.items():
+        least[name] = min(least.get(name, time), time)
 
 
 def _decisions(words: list[str], files: list[Path]) -> dict[str, Any]:
