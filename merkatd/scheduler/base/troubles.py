@@ -1,6 +1,6 @@
-"""Failed work on single platforms, groups, tenants and markets, and refused steps: logged once each.
+"""Failed work on single platforms, groups, tenants and markets, and refused steps.
 
-The others continue.
+The others continue. The log has each failure once.
 """
 
 from collections.abc import Hashable, Mapping
