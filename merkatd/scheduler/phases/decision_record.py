@@ -156,8 +156,9 @@ def carry_out_wishes(
 
 def _refused_on_hosts(decision: Decision) -> Mapping[int, str]:
     """Return why steps on hosts are not done, by host id; "" for hosts with a step that is."""
-    switched = [*decision.plan.of(Sleep), *decision.plan.of(Wake)]
-    return {**{step.host: "" for step in switched}, **decision.left_hosts}
+    plan = decision.plan
+    done = [*(step.host for step in plan.of(Sleep)), *(step.host for step in plan.of(Wake))]
+    return {**dict.fromkeys(done, ""), **decision.left_hosts}
 
 
 def _columns_for_charge(
