@@ -4,7 +4,6 @@ It follows the announcements of periods, so a slow or failing record never delay
 not be stored is stored after a later period; a daemon that dies loses a period at most.
 """
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -57,20 +56,22 @@ class JobRecorder:
         declared: DeclaredApplications,
         context: Callable[[], PeriodContext],
         leading: Leadership | None = None,
-        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin without any record.
 
-        `context` returns the present context. `leading` knows whether this daemon may act; without
-        it, this is the only daemon. `ticks` is a clock that never jumps.
+        `context` returns the present context, whose clock never jumps. `leading` knows whether this
+        daemon may act; without it, this is the only daemon.
         """
         self._declared = declared
         self._context = context
         self._leading = leading
-        self._parts = RunParts(ticks)
+        self._parts = RunParts(self._ticks)
         self._busy = False
         self._warned: set[int] = set()
         """The platforms with a VM whose impossible number was reported."""
+
+    def _ticks(self) -> float:
+        return self._context().clock.seconds()
 
     def after_period(self, announcement: Announcement) -> None:
         """Note what jobs did in a period, and store it without making the caller wait."""

@@ -18,7 +18,7 @@ from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.lifecycle.funds import earliest_start_s, platform_funds, terms_of
 from merkatd.platforms.lifecycle.platform_orders import reserve_of
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
-from merkatd.platforms.lifecycle.template_checks import end_problems
+from merkatd.platforms.lifecycle.template_checks import new_deadline_problems
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import record_transition
 from merkatd.platforms.rules.lifecycle_events import (
@@ -164,9 +164,10 @@ def update(
     changes = []
     if new.deadline is not None:
         deadline_s = new.deadline.seconds(at_s)
-        earliest_s = earliest_start_s(row, parsed(row.template))
-        for problem in end_problems("deadline", deadline_s, earliest_s, at_s):
-            raise OrderError(problem)
+        template = parsed(row.template)
+        earliest = earliest_start_s(row, template)
+        for why in new_deadline_problems(template, deadline_s, earliest, row.submitted_s, at_s):
+            raise OrderError(why)
         platform_store.change(connection, platform, deadline_s=deadline_s)
         changes.append(f"deadline {utc_text(deadline_s)}")
     if new.performance is not None:
@@ -182,10 +183,8 @@ def update(
             who,
             at_s,
         )
-        changes.append(
-            f"budget {credits_text(changed.initial / ledger.MICRO)}, replenishment"
-            f" {credits_text(changed.replenishment / ledger.MICRO)}"
-        )
+        initial, refill = changed.initial / ledger.MICRO, changed.replenishment / ledger.MICRO
+        changes.append(f"budget {credits_text(initial)}, replenishment {credits_text(refill)}")
     if not changes:
         raise OrderError(
             "an update must change a deadline, a performance, a budget or a replenishment"

@@ -29,7 +29,7 @@ from merkatd.scheduler.base.ports import (
 )
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules, Rhythm
 from merkatd.scheduler.base.traits import FailureSettings
-from merkatd.scheduler.base.troubles import FailedMarkets, Troubles
+from merkatd.scheduler.base.troubles import FailedMarkets, LastRefusals, Troubles
 from merkatd.scheduler.observation.observed import Observed, RecentUse
 
 _SWITCHED = 16
@@ -159,6 +159,8 @@ class PeriodContext:
     recent: RecentUse = field(default_factory=RecentUse)
     troubles: Troubles = field(default_factory=Troubles)
     failed_markets: FailedMarkets = field(default_factory=FailedMarkets)
+    refusals: LastRefusals = field(default_factory=LastRefusals)
+    """The refused steps and wishes of strategies."""
     believed: BelievedTime = field(default_factory=BelievedTime)
     """The time that decides deadlines."""
     early: EarlyPeriods = field(default_factory=EarlyPeriods)

@@ -198,10 +198,13 @@ class DaemonControl:
         return await self._order_host(caller, Order.UNDRAIN, host, by)
 
     async def snapshot(self, caller: Caller) -> str:
-        """Return the snapshot and the basis of the latest decision as JSON text."""
+        """Return the snapshot and the basis of the latest decision as JSON text.
+
+        In mode ask that is the decision to propose steps, in periods without approved ones.
+        """
         require_admin(caller, "ADMIN DAEMON")
         seen, decided = self._views.latest.seen, self._views.latest.decided
-        snapshot = decided.decision.decided_from or seen.snapshot
+        snapshot = decided.proposed_from or decided.decision.decided_from or seen.snapshot
         return await self._scheduler.world.executor.run(
             lambda: dumps(snapshot, decided.basis.to_json())
         )

@@ -14,13 +14,18 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from merkatd.api.metrics.reactor_metrics import ReactorHolds
+from merkatd.api.values.plain_values import members
 from merkatd.config.loader import parse
 from merkatd.daemon.assembly import start
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.service.base.callers import LOCAL
+from merkatd.service.modes import ModeService
 from tests.daemon.large import ADMIN
 from tests.embedded.scale_probe import reactor
 from tests.machine_speed import reference_s
 
 if TYPE_CHECKING:
+    from merkatd.scheduler.period import Scheduler
     from merkatd.scheduler.phases.announce import Announcement
 
 BEAT_S = 0.002
@@ -54,8 +59,11 @@ class Heartbeat:
         return time.monotonic(), time.process_time()
 
 
-async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
-    """Return the steps of each period, and how long the reactor was held."""
+async def probe(directory: Path, endpoint: str, periods: int, mode: str) -> dict[str, Any]:
+    """Return the steps of each period, and how long the reactor was held.
+
+    In mode ask, the plan of the first period is approved.
+    """
     (directory / "one_auth").write_text(f"{ADMIN}\n")
     config = parse(
         f"""
@@ -64,6 +72,8 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
         [period]
         interval = "2s"
         settle = "1s"
+        [acting]
+        mode = "{mode}"
         [cloud]
         kind = "opennebula"
         endpoint = "{endpoint}"
@@ -91,6 +101,8 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
             }
         )
         sys.stderr.write(f"period {len(measures['periods'])} of {periods}\n")
+        if mode == Mode.ASK and len(measures["periods"]) == 1:
+            ensureDeferred(_approve(daemon.scheduler, heart, measures))
         if len(measures["periods"]) == periods:
             enough.callback(None)
 
@@ -103,7 +115,17 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
     return measures
 
 
-def main(directory: Path, endpoint: str, periods: int) -> None:
+async def _approve(scheduler: Scheduler, heart: Heartbeat, measures: dict[str, Any]) -> None:
+    """Approve the plan that waits, and turn it into an answer, as the control socket does."""
+    heart.take()
+    began_s = time.monotonic()
+    plan = await ModeService(scheduler).approve(LOCAL, "root", None, frozenset())
+    await scheduler.world.executor.run(lambda: members(plan))
+    took_s = time.monotonic() - began_s
+    measures["approval"] = {"held_s": heart.take(), "steps": len(plan.steps), "took_s": took_s}
+
+
+def main(directory: Path, endpoint: str, periods: int, mode: str = "on") -> None:
     """Print the measurements of this number of periods as JSON, and the progress to stderr."""
     outcomes: list[Any] = []
     with (directory / "log").open("w") as log:
@@ -111,7 +133,7 @@ def main(directory: Path, endpoint: str, periods: int) -> None:
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 
         def begin() -> None:
-            done = ensureDeferred(probe(directory, endpoint, periods))
+            done = ensureDeferred(probe(directory, endpoint, periods, mode))
             done.addBoth(outcomes.append).addBoth(lambda _: reactor.stop())
 
         reactor.callWhenRunning(begin)
@@ -123,4 +145,4 @@ def main(directory: Path, endpoint: str, periods: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

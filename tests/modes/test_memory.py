@@ -10,8 +10,11 @@ import pytest
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_ROW
 from merkatd.cluster.plan import Step
+from merkatd.cluster.snapshot_json import loads_with_decision
 from merkatd.database.decision_basis import STRATEGY_MEMORIES, MemoryOwner, memories
+from merkatd.database.scheduler import plan_store
 from merkatd.database.scheduler.order_store import Mode
+from merkatd.placement.markets_in_turn import basis_from_json, decide_again
 from merkatd.placement.registry import STRATEGIES
 from merkatd.scheduler.base.settings import MarketRules
 from tests.modes.site import Site
@@ -252,3 +255,27 @@ def test_groups_proposes_what_it_would_do() -> None:
     assert asked == grouped(lambda site: site.mode(Mode.DRY))
     assert set(asked[-1].values()) != {0}
     assert asked[-1] == asked[-2]
+
+
+def test_a_saved_snapshot_shows_the_plan_that_waits(large: Site) -> None:
+    """And in the period after its approval the steps that are done, to the bit."""
+
+    def replayed() -> dict[int, tuple[int, str]]:
+        snapshot, stored = loads_with_decision(str(large.ask("snapshot")))
+        again = decide_again(snapshot, basis_from_json(stored, snapshot))
+        return {step.vm: (step.host, step.reason) for step in again.plan.of(Deploy)}
+
+    large.mode(Mode.ASK)
+    vms = [large.vm() for _ in range(6)]
+    large.minutes(3)
+    plan = large.read(plan_store.newest)
+    assert plan is not None
+    wanted = {step.vm: (step.host, step.reason) for step in plan.steps}
+    assert wanted.keys() == set(vms)
+    assert replayed() == wanted
+    large.ask("approve_plan", plan=plan.id, skip=[1], who="root")
+    large.minutes(1)
+    done = replayed()
+    assert len(done) == len(vms) - 1
+    assert {vm: large.host_of(vm) for vm in done} == {vm: host for vm, (host, _) in done.items()}
+    assert done.items() <= wanted.items()

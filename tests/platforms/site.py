@@ -125,9 +125,7 @@ class Site(Frontend):
         self.notes = Notes()
         self.manager = Manager(self.scheduler.world, self.notes)
         self.declared = DeclaredApplications(self.notes.readings)
-        self.jobs = JobRecorder(
-            self.declared, lambda: self.scheduler.world, ticks=self.clock.seconds
-        )
+        self.jobs = JobRecorder(self.declared, lambda: self.scheduler.world)
         world = replace(
             self.scheduler.world,
             proposals=self.manager.proposals,

@@ -18,7 +18,6 @@ from merkatd.platforms.declarations.application_terms import (
 )
 from merkatd.platforms.declarations.template_time import TemplateTime
 from merkatd.platforms.lifecycle.template_reader import parsed, read_stored, read_template
-from merkatd.platforms.tenant_orders import OrderError, Update
 from merkatd.scheduler.base.settings import MarketRules
 from tests.platforms.site import VM, Site, template
 from tests.scheduler.test_own_allocations import EQUAL
@@ -262,23 +261,6 @@ def test_a_deadline_before_the_start_is_refused(
             start=f"[start]\n{start}" if start else "",
             slo=f"[slo]\n{slo}",
         )
-
-
-@pytest.mark.parametrize("not_before", ['"2h"', "1970-01-12T15:46:40Z"])
-def test_a_deadline_is_not_moved_before_the_start(site: Site, not_before: str) -> None:
-    """A waiting platform keeps its old one; later ones are accepted."""
-    platform = site.submit(
-        application="[job]",
-        start=f"[start]\nnot_before = {not_before}",
-        slo='[slo]\ndeadline = "4h"',
-    )
-    before = site.platform(platform).deadline_s
-    assert before is not None
-    with pytest.raises(OrderError, match=r"deadline: must be after start\.not_before"):
-        site.update(platform, Update(deadline=TemplateTime(after_s=3600.0)))
-    assert site.platform(platform).deadline_s == before
-    site.update(platform, Update(deadline=TemplateTime(after_s=3 * 3600.0)))
-    assert site.platform(platform).deadline_s == before - 3600.0
 
 
 def test_a_goal_within_its_bounds_is_accepted(site: Site) -> None:

@@ -248,6 +248,8 @@ def test_the_idle_end_is_no_stage_but_a_false_end_is() -> None:
         assert stage.work == pytest.approx(2400.0 + 60.0 * last, rel=0.001)
         (stage,) = stages_of(run_of([*work, (last, None), (0.001, None)]))
         assert stage.work == pytest.approx(2400.0 + 60.0 * last, rel=0.001)
+    (stage,) = stages_of(run_of([*work, (1.0, 0.9), *[(0.0, 0.9)] * 30]))
+    assert stage.work == pytest.approx(2460.0, rel=0.001), "its monitor saw the end late"
     claims = [(2.0, 0.1)] * 3 + [(2.0, 1.0)] * 7 + [(2.0, 0.5)] * 10 + idle
     (stage,) = stages_of(run_of(claims))
     assert stage.work == pytest.approx(2400.0, rel=0.01)

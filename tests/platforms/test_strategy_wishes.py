@@ -64,7 +64,7 @@ def test_a_platform_gets_the_wished_number(script: Script, site: Site) -> None:
 
 
 def test_a_refusal_that_lasts_is_logged_once(script: Script, site: Site) -> None:
-    """It is logged again after a period without it."""
+    """It is logged again after the wish was granted, and not after a pause."""
     platform = site.submit(controller=WITHOUT)
     site.until(platform, "running")
     wish(script, site, platform, 9)
@@ -73,6 +73,10 @@ def test_a_refusal_that_lasts_is_logged_once(script: Script, site: Site) -> None
     site.periods(2)
     wish(script, site, platform, 9)
     assert [len(refusals(site)) for _ in range(2)] == [1, 0]
+    script.wishes = lambda _snapshot: ()
+    site.periods(3)
+    wish(script, site, platform, 9)
+    assert [len(refusals(site)) for _ in range(2)] == [0, 0]
 
 
 @pytest.mark.parametrize(("wanted", "gets"), [(0, 1), (-5, 1), (2**40, 4)])

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 
 from merkatd.cluster import Sleep, Wake
 from merkatd.database.scheduler import journal
 from merkatd.embedded.model.vm_states import OneHostState
 from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.base.troubles import LastRefusals
 from tests.scheduler.scripted_strategy import Script
 from tests.scheduler.test_sleeping_hosts import Hosts, Switches, always, outcomes
 
@@ -235,3 +237,36 @@ def test_a_host_that_is_gone_costs_no_period(script: Script, site: Hosts) -> Non
     decision = site.periods(2).decided.decision
     assert decision.left_hosts == dict.fromkeys((98, 99), "there is no such host")
     assert site.state(vm) == "RUNNING"
+
+
+def lines(site: Hosts, periods: int = 1) -> list[str]:
+    """Run periods; return the reasons of steps that are logged as not done."""
+    with capturedLogs() as events:
+        site.periods(periods)
+    return [str(event["why"]) for event in events if "not done" in str(event.get("log_format"))]
+
+
+def test_a_refused_step_is_logged_once_also_after_pauses(script: Script, site: Hosts) -> None:
+    """It is logged again for another reason, and after the step was done."""
+    script.steps = always(Wake)
+    assert lines(site) == ["it does not sleep"]
+    for _ in range(3):
+        script.steps = lambda _seen: ()
+        site.periods(2)
+        script.steps = always(Wake)
+        assert lines(site) == []
+    script.steps = always(Sleep, 0)
+    assert lines(site) == ["it is drained, or no command switches it off and on"]
+    script.steps = always(Sleep)
+    assert lines(site, 4) == ["it sleeps already"]
+    script.steps = always(Wake)
+    assert lines(site, 4) == ["it does not sleep"]
+
+
+def test_remembered_refusals_are_bounded() -> None:
+    """The oldest is forgotten, so it is new once more."""
+    refusals = LastRefusals(2)
+    seen = [refusals.note(thing, "full") for thing in ("a", "b", "a", "c", "a", "b")]
+    assert seen == [True, True, False, True, False, True]
+    assert not refusals.note("a", "")
+    assert refusals.note("a", "full")

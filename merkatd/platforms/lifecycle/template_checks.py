@@ -150,11 +150,33 @@ def _deadline_problems(template: PlatformTemplate, now_s: float) -> Iterator[str
 def _goal_problems(template: PlatformTemplate, goal: TemplateTime, now_s: float) -> Iterator[str]:
     """Yield errors for a goal that no job of this template can reach."""
     yield from _too_early("job.goal", goal, template, now_s)
-    goal_s, deadline = goal.seconds(now_s), template.goal.deadline
-    if deadline is not None and goal_s > deadline.seconds(now_s):
+    deadline = template.goal.deadline
+    if deadline is not None and goal.seconds(now_s) > deadline.seconds(now_s):
         yield (
             f"job.goal: must be at most slo.deadline, {utc_text(deadline.seconds(now_s))}, when"
-            f" the platform ends (got {utc_text(goal_s)})"
+            f" the platform ends (got {utc_text(goal.seconds(now_s))})"
+        )
+
+
+def new_deadline_problems(
+    template: PlatformTemplate,
+    deadline_s: float,
+    not_before_s: float | None,
+    submitted_s: float,
+    now_s: float,
+) -> Iterator[str]:
+    """Yield an error for a new deadline of a platform that could not have been submitted with it.
+
+    `not_before_s` is its earliest start, if it still waits.
+    """
+    before_start = list(end_problems("deadline", deadline_s, not_before_s, now_s))
+    yield from before_start
+    terms = template.application
+    goal = terms.goal if isinstance(terms, JobTerms) else None
+    if goal is not None and not before_start and deadline_s < goal.seconds(submitted_s):
+        yield (
+            f"deadline: must be at least job.goal, {utc_text(goal.seconds(submitted_s))}, when the"
+            f" job should end (got {utc_text(deadline_s)})"
         )
 
 

@@ -15,7 +15,6 @@ Example: observations at 12:00 and 13:01 by the wall clock, 60 s apart in fact, 
 in 60 s, which is a speed of 75 percent of a core.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -86,7 +85,7 @@ class RunParts:
     See Note [The time of a run].
     """
 
-    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ticks: Callable[[], float]) -> None:
         """Begin without any part. `ticks` returns the time of a clock that never jumps."""
         self._ticks = ticks
         self._last: tuple[float, float] | None = None
@@ -192,7 +191,8 @@ def job_samples(totals: Sequence[JobProgress]) -> list[JobSample]:
     """Return the samples of a run from its totals at several times, oldest first.
 
     They end where the job reports its end. A job that reports less later had not ended. The end
-    lies within a sample, and VMs live on for a while: idle time in the last two samples is cut off.
+    lies within a sample, and VMs live on for a while: idle time in the last two samples is cut off,
+    and all samples after the last use of CPU.
     """
     known = [total for total, ended in zip(totals, _ended(totals), strict=True) if not ended]
     steps = [
@@ -200,6 +200,8 @@ def job_samples(totals: Sequence[JobProgress]) -> list[JobSample]:
         for before, after in pairwise([JobProgress(), *known])
         if after.ran_s > before.ran_s
     ]
+    while steps and steps[-1].cpu_s == 0.0:
+        steps.pop()
     for row in range(max(len(steps) - _IDLE, 1), len(steps)):
         usual = steps[max(len(steps) - _IDLE - 1, 0)].cores
         if steps[row].cores < usual:

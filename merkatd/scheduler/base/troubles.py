@@ -1,9 +1,9 @@
-"""Failed work on single platforms, groups, tenants and markets: logged once each.
+"""Failed work on single platforms, groups, tenants and markets, and refused steps.
 
-The others continue.
+The others continue. The log has each failure once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +12,8 @@ from twisted.python.failure import Failure
 
 _LONGEST = 500
 """The longest stored reason, in characters."""
+_MOST_REFUSALS = 20_000
+"""The most things whose last refusal is remembered."""
 
 _log = Logger()
 
@@ -79,3 +81,26 @@ class FailedMarkets:
         self._seen = {key: seen for key, seen in self._seen.items() if seen >= period - 1}
         self._seen[market, mistake] = period
         return last is None or last < period - 1
+
+
+class LastRefusals:
+    """The last refusal of each step or wish of a strategy, so that the log has each once.
+
+    A strategy may ask for the same again after any number of periods. So a refusal counts until the
+    step is done or is refused for another reason.
+    """
+
+    def __init__(self, most: int = _MOST_REFUSALS) -> None:
+        """Remember the refusals of at most so many things; the oldest is forgotten first."""
+        self._why: dict[Hashable, str] = {}
+        self._most = most
+
+    def note(self, thing: Hashable, why: str) -> bool:
+        """Note why a thing is refused, or "" if it is not; return whether the refusal is new."""
+        before = self._why.pop(thing, "")
+        if not why:
+            return False
+        self._why[thing] = why[:_LONGEST]
+        if len(self._why) > self._most:
+            del self._why[next(iter(self._why))]
+        return before != self._why[thing]

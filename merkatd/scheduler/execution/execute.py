@@ -209,6 +209,8 @@ async def _with_approval(
     )
     world = replace(context, proposals=all_proposals(context.proposals, room.proposals))
     decided = await decide(world, scene, possible.unpaid(affordable.unpaid), possible.leave, free)
+    if given.plan is None:
+        decided = replace(decided, proposed_from=free.decision.decided_from)
     decided = await _told_beside(context, decided, affordable.reasons, affordable.messages)
     # The waves of migrations, too, must take the VMs of a reversal for VMs that must leave.
     judged = OrderRoom(leaving=possible.undone).in_scene(seen)

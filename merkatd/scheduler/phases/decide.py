@@ -74,6 +74,8 @@ class PeriodDecision:
     """What it depended on besides the snapshot."""
     messages: Mapping[int, str] = field(default_factory=dict)
     """By VM id: a message for its owner that is no reason of the decision."""
+    proposed_from: Snapshot | None = None
+    """The cloud from which steps were proposed, if none was approved; None outside of mode ask."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

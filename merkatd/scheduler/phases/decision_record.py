@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import ACTIVE, Decision, Ints, Snapshot, VmState
+from merkatd.cluster import ACTIVE, Decision, Ints, Sleep, Snapshot, VmState, Wake
 from merkatd.cluster.columns import NO_HOST, is_one_of
 from merkatd.cluster.orders import with_order_terms
 from merkatd.database.ledger import account_store
@@ -134,17 +134,17 @@ def carry_out_wishes(
 ) -> None:
     """Scale applications as the strategies wish; what can't be done for strategies is logged.
 
-    A refusal that lasts is logged once.
+    A refusal is logged once, until the step or the wish is done or refused for another reason.
     """
-    is_new = context.failed_markets.note
-    for host, why in decision.left_hosts.items():
-        if is_new("", f"host {host}: {why}", period):
+    is_new = context.refusals.note
+    for host, why in _refused_on_hosts(decision).items():
+        if is_new(("host", host), why):
             _log.info("The strategy's step on host {host} is not done: {why}", host=host, why=why)
     if not decision.wishes:
         return
     refused = context.scale(connection, context.markets, decision.wishes, period, at_s)
     for wish, why in zip(decision.wishes, refused, strict=True):
-        if why and is_new(wish.market, f"application {wish.application}: {why}", period):
+        if is_new((wish.market, wish.application), why):
             _log.info(
                 "Market {market} wishes {replicas} VMs for application {application}: {why}",
                 market=wish.market,
@@ -152,6 +152,13 @@ def carry_out_wishes(
                 application=wish.application,
                 why=why,
             )
+
+
+def _refused_on_hosts(decision: Decision) -> Mapping[int, str]:
+    """Return why steps on hosts are not done, by host id; "" for hosts with a step that is."""
+    plan = decision.plan
+    done = [*(step.host for step in plan.of(Sleep)), *(step.host for step in plan.of(Wake))]
+    return {**dict.fromkeys(done, ""), **decision.left_hosts}
 
 
 def _columns_for_charge(
