@@ -261,8 +261,9 @@ Several VMs can be given, also as a list or a range: `merkatd explain 0..2`. For
 the command says how many VMs are placed before it.
 
 `merkatd explain price [RESOURCE]` shows how the price came about: capacity, floors, bids, the price
-rule, and the price with lower bids. `merkatd explain refusal` shows refused requests, with the
-reasons. Give a VM that has one of these names by its id.
+rule, and the price with lower bids. `merkatd explain refusal` shows the last 20 refused
+requests of each user, with the reasons; a restart of the daemon clears them. Give a VM that has one
+of these names by its id.
 
 The command splits the share of each resource into terms that add up to it: its bid's part of the
 capacity (BY_BID), the effect of its neighbours' caps and floors (OTHERS), the amount that its floor

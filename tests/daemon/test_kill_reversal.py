@@ -14,7 +14,7 @@ from tests.daemon.soak import KILLS_PER_SITE, SITES
 from tests.daemon.test_kill_approved import order
 
 EACH_SITE = pytest.mark.parametrize("site", SITES, indirect=True, ids=lambda seed: f"seed{seed}")
-LEAST_VMS = 4
+OF_ANN = 4
 ROUNDS = KILLS_PER_SITE // 10
 
 
@@ -30,12 +30,12 @@ def plan_of(site: Site, number: int) -> StoredPlan:
     return site.read(lambda connection: plan_store.with_results(connection, plan))
 
 
-def quiet_vms(site: Site) -> None:
-    """Create VMs that run for as long as the test, and wait until they all run."""
+def quiet_vms(site: Site) -> tuple[int, ...]:
+    """Create VMs that run for as long as the test, wait until they run, and return their ids."""
     text = 'CPU="0.25"\nVCPU="1"\nMEMORY="256"\nMERKAT_MIN_MEMORY="256"\nEMBEDDED=[WORK="1e9"]\n'
-    for _ in range(LEAST_VMS):
-        site.call("one.vm.allocate", text, session="ann:secret")
-    until(lambda: len(running(site)) >= LEAST_VMS, "running VMs")
+    vms = tuple(site.call("one.vm.allocate", text, session="ann:secret") for _ in range(OF_ANN))
+    until(lambda: {*vms} <= running(site).keys(), "running VMs")
+    return vms
 
 
 def moved_by(site: Site, number: int) -> list[ProposedStep]:
@@ -55,11 +55,11 @@ def approved_drain(site: Site) -> int | None:
     return None if answer is None else int(answer["plan"])
 
 
-def carried_out(site: Site) -> StoredPlan:
-    """Drain the first VM's host, and return the plan that emptied it."""
-    host = str(next(iter(running(site).values()))[-1])
+def carried_out(site: Site, vm: int) -> StoredPlan:
+    """Drain the VM's host, and return the plan that emptied it."""
+    host = str(running(site)[vm][-1])
     until(lambda: order(site, "drain", host=host, who="root"), "a drained host")
-    number = until(lambda: approved_drain(site), "a plan that empties it")
+    number = until(lambda: approved_drain(site), "a plan that empties it") or 0
     until(lambda: plan_of(site, number).state is PlanState.DONE, "its end")
     until(lambda: moved_by(site, number), "its migrations")
     until(lambda: order(site, "undrain", host=host, who="root"), "the host in use")
@@ -76,11 +76,11 @@ def reversal(site: Site, done: StoredPlan) -> int:
 @EACH_SITE
 def test_a_kill_during_a_reversal_moves_no_vm_twice(site: Site) -> None:
     """The next daemon goes on, and every VM is where it was before the plan."""
-    quiet_vms(site)
+    vms = quiet_vms(site)
     until(lambda: order(site, "mode", to="ask", who="root"), "mode ask")
     site.after_good_periods(2)
     for _ in range(ROUNDS):
-        done, before = carried_out(site), running(site)
+        done, before = carried_out(site, vms[0]), running(site)
         moved = moved_by(site, done.id)
         number = reversal(site, done)
         while plan_of(site, number).state is PlanState.APPROVED:
@@ -90,9 +90,9 @@ def test_a_kill_during_a_reversal_moves_no_vm_twice(site: Site) -> None:
             agree(site)
             site.start_daemon()
             until(lambda: order(site, "status"), "the next daemon")
-        until(lambda: len(running(site)) == LEAST_VMS, "all VMs run")
+        until(lambda: {*vms} <= running(site).keys(), "all VMs run")
         after, back = running(site), {step.vm: step.source for step in moved}
-        for vm, hosts in before.items():
+        for vm, hosts in ((vm, before[vm]) for vm in vms):
             assert after[vm] == (*hosts, back[vm]) if vm in back else after[vm] == hosts, vm
     until(lambda: order(site, "mode", to="on", who="root"), "mode on")
     settle(site)

@@ -113,7 +113,8 @@ def run_whatif(arguments: argparse.Namespace) -> int:
 def _whatif_text(answer: Any, cells: int | None) -> Sequence[str]:
     lines = [line for text in _head(answer) for line in wrapped(plain(text), cells, "", "  ")]
     lines.append("")
-    lines += [_price_line(price, answer["interval_s"]) for price in rows_of(answer["prices"])]
+    for price in rows_of(answer["prices"]):
+        lines += wrapped(_price_line(price, answer["interval_s"]), cells, "", "  ")
     steps = rows_of(answer["then"]["steps"])
     if steps:
         lines += ["", "Steps of the changed cloud's first period:"]
