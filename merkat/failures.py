@@ -13,6 +13,7 @@ from merkat.settings import NO_ADDRESS, DaemonAddress
 from merkatd.client import AuthenticationError, MerkatError, UnreachableError
 
 _METHOD = re.compile(r"\[merkat\.[a-z.]+\] ")
+_UNKNOWN_VM = re.compile(r"Error getting virtual machine \[(\d+)\]")
 _UNKNOWN_METHOD = -506
 _PERHAPS = "it may still carry out the command, or have done so: check before you repeat it"
 
@@ -28,7 +29,10 @@ def reason_of(error: MerkatError, address: DaemonAddress, login_file: Path) -> s
         return _unreachable(error, address)
     if error.code == _UNKNOWN_METHOD:
         return f"the daemon at {address.endpoint} is older than this command: {error}"
-    return _METHOD.sub("", str(error), count=1)
+    words = _METHOD.sub("", str(error), count=1)
+    if (unknown := _UNKNOWN_VM.search(words)) is not None:
+        return f"no VM has the id {unknown[1]}; `merkat list vms` lists your VMs"
+    return words
 
 
 def _unreachable(error: UnreachableError, address: DaemonAddress) -> str:

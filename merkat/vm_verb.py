@@ -41,12 +41,17 @@ def _run(arguments: argparse.Namespace) -> int:
         with RPC_DOOR.client(arguments) as merkat:
             vm = merkat.create_vm(**template(arguments.template), name=arguments.name, bid=bid)
     except (NotDoneError, TemplateArgumentError) as error:
-        return print_failure("vm", str(error), NOT_DONE, "merkat")
+        return print_failure("vm", f"{error}{_no_file(error)}", NOT_DONE, "merkat")
     if arguments.json:
         print(json.dumps({"id": int(vm.id), "name": str(vm.name)}, indent=2))
     else:
         print(f"ID: {int(vm.id)}")
     return DONE
+
+
+def _no_file(error: Exception) -> str:
+    """Return that no file has the name of an unknown template either."""
+    return ", and no file has this name" if "no template of yours" in str(error) else ""
 
 
 VM = Verb(

@@ -1,6 +1,7 @@
 """The verbs `list`, `show` and `watch`."""
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -15,11 +16,13 @@ from merkatd.commands.terminal.output import (
     add_output,
     chosen_columns,
     chosen_filters,
+    empty_note,
     lines_in_form,
     print_lines,
 )
 from merkatd.commands.terminal.table_columns import figure
-from onegroup.verb import add_endpoint, add_group, ask_groups, id_of
+from merkatd.commands.texts.empty_texts import NO_GROUPS
+from onegroup.verb import add_endpoint, add_group, ask_groups, id_of, program
 
 GROUPS = ScreenTable(
     "GROUP",
@@ -83,6 +86,7 @@ GROUPS = ScreenTable(
             least=10,
         ),
     ),
+    NO_GROUPS,
 )
 VMS = ScreenTable(
     "VM",
@@ -171,6 +175,9 @@ def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
             whole=single,
         )
         print_lines(lines, again=arguments.delay is not None, pager=not arguments.no_pager)
+        note = empty_note(arguments, GROUPS, filters, [answer] if single else answer, program())
+        if note:
+            print(f"{program()}: {note.format(program=program())}", file=sys.stderr)
         if arguments.delay is None:
             return DONE
         sleep(arguments.delay)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from controllers.measurements import ABSENT
 from merkatd.base.parameter_bounds import number
+from merkatd.base.quantities import duration_text
 from merkatd.policies.batch_queue import by_clock
 from merkatd.policies.deadline import Funds, Work, grace_s, least_deadline_s
 from merkatd.policies.horizontal import Prices, bids_for, others_price
@@ -193,22 +194,25 @@ def usable_s(left_s: float, interval_s: float) -> float:
 def progress_text(decision_input: DecisionInput, spare_s: float) -> str:
     """Describe the progress and the expected end."""
     work = decision_input.work
-    progress = f"{int(work.done)} of {work.steps} iterations, {decision_input.pace_s:.3g} s each"
+    pace = duration_text(decision_input.pace_s)
+    progress = f"{int(work.done)} of {work.steps} iterations, {pace} each"
     away = "" if decision_input.whole else "; not all of its VMs run"
     if isinf(spare_s):
         return f"{progress}{away}"
     if spare_s >= 0:
-        return f"{progress}: will end {spare_s:.0f} s before the deadline{away}"
+        return f"{progress}: will end {duration_text(spare_s)} before the deadline{away}"
     least_s = least_deadline_s(work, decision_input.reachable_step_s)
-    return f"{progress}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
+    return (
+        f"{progress}: {duration_text(-spare_s)} late; could end in {duration_text(least_s)}{away}"
+    )
 
 
 def why_too_late(decision_input: DecisionInput) -> str:
     """Describe why the deadline can't be met."""
     work = decision_input.work
     return (
-        f"the remaining {work.left:.0f} iterations take at least {work.ideal_s:.0f} s,"
-        f" and only {max(decision_input.left_s, 0.0):.0f} s are left until the deadline"
+        f"the remaining {work.left:.0f} iterations take at least {duration_text(work.ideal_s)},"
+        f" and only {duration_text(max(decision_input.left_s, 0.0))} are left until the deadline"
     )
 
 

@@ -30,6 +30,7 @@ from merkatd.commands.terminal.output import (
     add_output,
     chosen_columns,
     chosen_filters,
+    empty_note,
     lines_in_form,
     print_lines,
 )
@@ -198,6 +199,10 @@ def show_view(
                 arguments, table, columns, filters, answer, rows, written, whole=whole
             )
             print_lines(lines, again=arguments.delay is not None, pager=not arguments.no_pager)
+            program = arguments.door.program
+            note = empty_note(arguments, table, filters, rows(answer), program)
+            if note:
+                print(f"{program}: {note}", file=sys.stderr)
             if arguments.delay is None:
                 return DONE
             sleep(arguments.delay)

@@ -9,6 +9,7 @@ from merkatd.commands.ask_daemon import Ask, add_newest, add_view, door_of, show
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
+from merkatd.commands.texts.empty_texts import NO_ORDERS_GIVEN, NO_STEPS
 from merkatd.protocol.control_messages import KINDS, ORDER_KINDS, STATES
 
 LOG_TABLE = ScreenTable(
@@ -56,6 +57,7 @@ LOG_TABLE = ScreenTable(
             default=False,
         ),
     ),
+    NO_STEPS,
 )
 
 
@@ -75,6 +77,7 @@ ORDERS_TABLE = ScreenTable(
         ),
         Column("KIND", "kind", ColumnFormat.TEXT, "its kind, as --kind takes it", default=False),
     ),
+    NO_ORDERS_GIVEN,
 )
 
 

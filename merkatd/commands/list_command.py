@@ -3,8 +3,10 @@
 import argparse
 
 from merkatd.commands.ask_daemon import add_view, show_view
+from merkatd.commands.screens.hourly_rows import with_time_left
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable
 from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.texts.empty_texts import NO_APPLICATIONS, NO_HOSTS, NO_VMS
 
 GOODS = (("network", "network, in Mbit/s each way"), ("disk", "disks, in MiB/s"))
 """Goods that may be sold besides CPU and memory, with their description."""
@@ -124,6 +126,7 @@ HOSTS = ScreenTable(
             kept=True,
         ),
     ),
+    NO_HOSTS,
 )
 VMS = ScreenTable(
     "VM",
@@ -238,6 +241,7 @@ VMS = ScreenTable(
             kept=True,
         ),
     ),
+    NO_VMS,
 )
 APPLICATIONS = ScreenTable(
     "APPLICATION",
@@ -296,9 +300,17 @@ APPLICATIONS = ScreenTable(
             "lasts",
             ColumnFormat.NUMBER,
             "number of periods that the balance lasts at this cost",
+            default=False,
+        ),
+        Column(
+            "TIME_LEFT",
+            "lasts_s",
+            ColumnFormat.DURATION,
+            "how long the balance lasts at this cost",
             optional=True,
         ),
     ),
+    NO_APPLICATIONS,
 )
 
 
@@ -314,6 +326,10 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 def run_list(arguments: argparse.Namespace) -> int:
     """Show the hosts, VMs or applications."""
     what: str = arguments.what
+    if what == "applications":
+        return show_view(
+            "list", arguments, APPLICATIONS, lambda ask: with_time_left(ask, ask(what))
+        )
     return show_view("list", arguments, TABLES[what], lambda ask: ask(what))
 
 

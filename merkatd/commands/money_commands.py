@@ -10,6 +10,7 @@ from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command
 from merkatd.commands.terminal.command_parser import NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError
+from merkatd.commands.texts.empty_texts import NO_TENANTS
 
 BUDGET_TABLE = ScreenTable(
     "BUDGET",
@@ -45,6 +46,7 @@ BUDGET_TABLE = ScreenTable(
         ),
         Column("ENDED", "ended_s", ColumnFormat.TIME, "when the application ended", optional=True),
     ),
+    NO_TENANTS,
 )
 
 
@@ -166,6 +168,7 @@ TENANT_TABLE = ScreenTable(
             "MICRO", "micro", ColumnFormat.WHOLE, "its holdings in micro-credits", default=False
         ),
     ),
+    NO_TENANTS,
 )
 _RETIRED_SHOWN = 10
 """Maximum number of retired tenants in the list, the last ones."""
@@ -260,19 +263,12 @@ def _number(text: str | None) -> float:
 
 def _list_lines(answer: Any, cells: int | None) -> Sequence[str]:
     lines = list(to_text(TENANT_TABLE.default(), answer["tenants"], cells))
-    lines += [
-        "",
-        (
-            f"Supply: {credits_text(answer['supply'])} credits, of which"
-            f" {credits_text(answer['treasury'])} are in the treasury."
-        ),
-    ]
+    supply, treasury = (credits_text(answer[name]) for name in ("supply", "treasury"))
+    lines += ["", f"Supply: {supply} credits, of which {treasury} are in the treasury."]
     if answer["change"] is not None:
         lines.append(f"Last change, {time_text(answer['changed_s'])}: {answer['change']}")
-    newest = sorted(answer.get("retired", ()), key=lambda tenant: tenant["retired_s"])[
-        -_RETIRED_SHOWN:
-    ]
-    return lines + [_retired_line(tenant) for tenant in newest]
+    retired = sorted(answer.get("retired", ()), key=lambda tenant: tenant["retired_s"])
+    return lines + [_retired_line(tenant) for tenant in retired[-_RETIRED_SHOWN:]]
 
 
 def _retired_line(row: Any) -> str:

@@ -10,6 +10,7 @@ from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.screen_text import wrapped
+from merkatd.commands.texts.empty_texts import NO_LIMIT_ORDERS
 from merkatd.commands.texts.limit_quote_text import LIMIT_QUOTE_TABLE, limit_quote_lines
 
 ORDER_TABLE = ScreenTable(
@@ -68,6 +69,7 @@ ORDER_TABLE = ScreenTable(
             kept=True,
         ),
     ),
+    NO_LIMIT_ORDERS,
 )
 BOOK_TABLE = ScreenTable(
     "ORDER",
@@ -85,6 +87,7 @@ BOOK_TABLE = ScreenTable(
         Column("DISK", "disk", ColumnFormat.NUMBER, "its disk, in MiB/s", sometimes=True),
         Column("RUNS", "runs", ColumnFormat.TEXT, "whether its VMs run"),
     ),
+    NO_LIMIT_ORDERS,
 )
 _TABLES = {
     "set": ORDER_TABLE,

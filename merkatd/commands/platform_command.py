@@ -13,6 +13,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.platform_text import platform_lines
 from merkatd.commands.terminal.table_columns import shortened
+from merkatd.commands.texts.empty_texts import NO_PLATFORMS
 from merkatd.commands.texts.limit_quote_text import LIMIT_QUOTE_TABLE, platform_quote_lines
 
 _CHANGEABLE = ("deadline", "performance", "budget", "replenishment")
@@ -66,6 +67,7 @@ PLATFORM_TABLE = ScreenTable(
             "NEEDS", "needs", ColumnFormat.TEXT, "its missing conditions", default=False, least=10
         ),
     ),
+    NO_PLATFORMS,
 )
 VERBS = ("submit", "quote", "list", "show", "update", "suspend", "resume", "stop")
 _WITH_FILE = ("submit", "quote")

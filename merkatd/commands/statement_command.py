@@ -8,6 +8,7 @@ from merkatd.commands.ask_daemon import Ask, add_view, door_of, show_view
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.table_columns import column_text
+from merkatd.commands.texts.empty_texts import NO_CHARGES
 from merkatd.currency import MICRO
 
 
@@ -62,6 +63,7 @@ STATEMENT_TABLE = ScreenTable(
         Column("MICRO", "micro", ColumnFormat.WHOLE, "COST in micro-credits", default=False),
         Column("ACCOUNT", "account", ColumnFormat.WHOLE, "the account that paid", default=False),
     ),
+    NO_CHARGES,
 )
 
 

@@ -151,7 +151,8 @@ def frame(
 def _status(status: Mapping[str, Any], program: str) -> str:
     parts = [f"{program}  period {_or_dash(status['period'])}"]
     if status["hosts"] is not None:
-        parts.append(f"{status['hosts']} hosts, {status['vms']} VMs")
+        hosts, vms = int(status["hosts"]), int(status["vms"])
+        parts.append(f"{hosts} host{'s' * (hosts != 1)}, {vms} VM{'s' * (vms != 1)}")
     if status["outstanding_steps"] is not None:
         parts.append(f"{status['outstanding_steps']} steps under way")
     if status["failures"]:

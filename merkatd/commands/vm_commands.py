@@ -91,6 +91,12 @@ EXPLAIN_TABLE = ScreenTable(
 )
 _SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,BY_FLOOR,BY_CAP,SHARE,USED"
 _LABEL = 12
+_SOURCES = {
+    "template": "the VM's template",
+    "xmlrpc": "a command or a program",
+    "controller": "its platform's controller",
+    "default": "the market's default: the VM has no bid of its own",
+}
 _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
 """Limiting reasons against which a higher bid helps."""
 
@@ -200,7 +206,7 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     here = answer["why_here"]
     if here is not None:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
-    yield "Bid from", answer["bid_source"]
+    yield "Bid from", _SOURCES.get(answer["bid_source"], answer["bid_source"])
     if answer["limit_order"] is not None:
         yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"
     if answer["queue"] is not None:
@@ -255,8 +261,9 @@ Several VMs can be given, also as a list or a range: `merkatd explain 0..2`. For
 the command says how many VMs are placed before it.
 
 `merkatd explain price [RESOURCE]` shows how the price came about: capacity, floors, bids, the price
-rule, and the price with lower bids. `merkatd explain refusal` shows refused requests, with the
-reasons. Give a VM that has one of these names by its id.
+rule, and the price with lower bids. `merkatd explain refusal` shows the last 20 refused
+requests of each user, with the reasons; a restart of the daemon clears them. Give a VM that has one
+of these names by its id.
 
 The command splits the share of each resource into terms that add up to it: its bid's part of the
 capacity (BY_BID), the effect of its neighbours' caps and floors (OTHERS), the amount that its floor

@@ -105,8 +105,7 @@ class Database:
             opened._stop()
             engine.dispose()
             if isinstance(error, sa.exc.DBAPIError):
-                way = "; free some space there" if "disk is full" in str(error.orig) else ""
-                raise UnavailableError(f"{engine.url!r}: {error.orig}{way}") from None
+                raise UnavailableError(f"{engine.url!r}: {error.orig}") from None
             raise
         return opened
 

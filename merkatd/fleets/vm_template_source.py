@@ -112,6 +112,8 @@ async def template_id_of(name: str, ask: Ask, owner: int = CALLER) -> int:
         if len(named) == 1:
             return _own_id(named[0])
         number = max(number, len(named))
+    if not number:
+        raise LookupError(f"no template of yours in OpenNebula is named {name!r}")
     raise LookupError(f"{number} templates are named {name!r}, expected 1; give its id instead")
 
 

@@ -13,6 +13,7 @@ from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_orders import letters, octal
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.used_cpu import CPU
 from merkatd.scheduler.phases.announce import Announcement
 
@@ -80,10 +81,11 @@ class GroupDetails(GroupSummary):
 
 
 class LatestVms:
-    """VMs and users' names as of the latest period."""
+    """VMs and users' names as of the latest period; `markets` are the configured ones."""
 
-    def __init__(self, latest: Announcement | None) -> None:
+    def __init__(self, latest: Announcement | None, markets: Sequence[MarketRules] = ()) -> None:
         self._latest = latest
+        self._markets = {market.name: market for market in markets}
         if latest is not None:
             self._hosts = hosts_after(latest.seen.snapshot, latest.decided.decision.plan)
 
@@ -97,20 +99,34 @@ class LatestVms:
         names = {} if self._latest is None else self._latest.seen.observation.group_name
         return names.get(group)
 
-    def without_hosts(self, market: str) -> str:
-        """Return why no VM of this market can run, an empty text if it has a host."""
+    def remark_on(self, market: str) -> str:
+        """Return what keeps this market from its hosts; empty if all its clusters exist."""
         if self._latest is None:
             return ""
         snapshot = self._latest.seen.snapshot
         names = list(snapshot.markets.name)
         if market not in names:
             return f"market {market} is not configured: its VMs get no host"
+        missing = self._missing_clusters(market)
         if bool((snapshot.hosts.market == names.index(market)).any()):
+            return f"market {market} names {missing}" if missing else ""
+        why = f"its configuration names {missing}" if missing else "its clusters are empty"
+        return f"market {market} has no host: {why}"
+
+    def _missing_clusters(self, market: str) -> str:
+        """Return which named clusters OpenNebula does not have, an empty text for none."""
+        rules = self._markets.get(market)
+        if self._latest is None or rules is None:
             return ""
-        return (
-            f"market {market} has no host: the clusters that its configuration names are empty or"
-            " do not exist"
-        )
+        known = self._latest.seen.observation.cluster_name
+        ids = sorted((rules.clusters or frozenset()) - known.keys())
+        named = sorted((rules.cluster_names or frozenset()) - {*known.values()})
+        missing = ", ".join([*map(str, ids), *named])
+        if not missing:
+            return ""
+        if len(ids) + len(named) == 1:
+            return f"cluster {missing}, which does not exist"
+        return f"clusters {missing}, which do not exist"
 
     def use(self, vms: Sequence[int]) -> tuple[int, float]:
         """Return how many of these VMs run, and the sum of their CPU allocations."""
@@ -170,24 +186,22 @@ def summary(group: GroupRow, vms: Sequence[int], sights: LatestVms) -> GroupSumm
         cpu=cpu,
         cost_at_most=group.spending_rate * cpu / UNITS_PER_CORE,
         state="ending" if group.ending else "active",
-        why=group.why or sights.without_hosts(group.market),
+        why=group.why or sights.remark_on(group.market),
         created_s=group.created_s,
     )
 
 
 def rows(
-    connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
+    connection: sa.Connection, some: Sequence[GroupRow], sights: LatestVms
 ) -> list[GroupSummary]:
     """Return short views of these groups."""
-    sights, vms = LatestVms(latest), group_vm_store.ids(connection, [group.id for group in some])
+    vms = group_vm_store.ids(connection, [group.id for group in some])
     return [summary(group, vms[group.id], sights) for group in some]
 
 
-def group_view(
-    connection: sa.Connection, group: GroupRow, latest: Announcement | None
-) -> GroupDetails:
+def group_view(connection: sa.Connection, group: GroupRow, sights: LatestVms) -> GroupDetails:
     """Return the full view of a group."""
-    sights, living = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
+    living = GROUP_MEMBERS.living(connection, group.id)
     short = summary(group, [vm.vm for vm in living if vm.vm is not None], sights)
     known = {field.name: getattr(short, field.name) for field in fields(short)}
     return GroupDetails(

@@ -35,7 +35,7 @@ def open_application(
     tenant = account_store.find(connection, AccountKind.TENANT, owner)
     if tenant is None:
         raise NotFoundError(
-            f"user {owner} is not a tenant: the daemon knows no VM or setting of it"
+            f"user {owner} is not a tenant yet: a user becomes one with its first VM"
         )
     present(connection, owner)
     account = account_store.ensure(connection, AccountKind.APPLICATION, owner, name)

@@ -172,7 +172,7 @@ def tenant(connection: sa.Connection, owner: int) -> TenantAccount:
     own = next((each for each in accounts if each.kind is AccountKind.TENANT), None)
     if row is None or own is None:
         raise NotFoundError(
-            f"user {owner} is not a tenant: the daemon knows no VM or setting of it"
+            f"user {owner} is not a tenant yet: a user becomes one with its first VM"
         )
     entitled = 0
     if row.retired_s is None:

@@ -13,7 +13,7 @@ from merkatd.fleets.vm_template_text import TemplateError, template_problem
 from merkatd.groups import group_orders, group_views
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import Edit, GroupRight, permits, require_group
-from merkatd.groups.group_views import GroupDetails, GroupSummary
+from merkatd.groups.group_views import GroupDetails, GroupSummary, LatestVms
 from merkatd.ledger import NotFoundError
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.period import Scheduler
@@ -67,7 +67,7 @@ class GroupService:
 
     async def groups(self, caller: Caller, owner: int | None = None) -> Sequence[GroupSummary]:
         """Return the living groups that the caller may use, or only those of an owner."""
-        latest, identity = self._scheduler.latest, caller.identity
+        identity, sights = caller.identity, self._sights()
 
         def read(connection: sa.Connection) -> list[GroupSummary]:
             some = (
@@ -77,7 +77,7 @@ class GroupService:
                     connection, caller.uid, identity.groups, GroupRight.USE, owner
                 )
             )
-            return group_views.rows(connection, some, latest)
+            return group_views.rows(connection, some, sights)
 
         return await self._scheduler.world.database.read(read)
 
@@ -174,14 +174,17 @@ class GroupService:
 
     async def _shown(self, row: GroupRow) -> GroupDetails:
         """Return the view of a row as it was read or stored: the group may have ended since."""
-        latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
+        sights, troubles = self._sights(), self._scheduler.world.troubles
         details = await self._scheduler.world.database.read(
-            lambda c: group_views.group_view(c, row, latest)
+            lambda c: group_views.group_view(c, row, sights)
         )
         why = troubles.why(TroubleKind.GROUP, row.id)
         if why is None:
             return details
         return replace(details, why=f"the daemon fails to manage it: {why}")
+
+    def _sights(self) -> LatestVms:
+        return LatestVms(self._scheduler.latest, self._scheduler.world.markets)
 
     async def _changed(self, group: int, **values: int | str) -> GroupDetails:
         with ledger_errors_translated():

@@ -21,6 +21,8 @@ from merkatd.service.proposals.standing_plans import StandingPlan, standing_plan
 _log = Logger()
 _MODES = ("configured", *Mode)
 MOST_COMPARISONS = 10_000
+_MOST_NAMED = 10
+"""The most steps that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +157,11 @@ class ModeService:
         done = await database.read(lambda connection: _executed(connection, wanted))
         undone = await scheduler.world.executor.run(lambda: reversal_of(done, latest.seen))
         if not undone.steps:
-            first = f": step {undone.left_out[0].number}: {undone.left_out[0].reason}"
+            why = "; ".join(left.text for left in undone.left_out[:_MOST_NAMED])
+            more = len(undone.left_out) - _MOST_NAMED
             raise ConflictError(
-                f"no step of plan {done.id} can be reversed{first if undone.left_out else ''}"
+                f"no step of plan {done.id} can be reversed{f': {why}' if why else ''}"
+                f"{f'; and {more} more' if more > 0 else ''}"
             )
 
         def work(connection: sa.Connection) -> StoredPlan | None:

@@ -248,7 +248,7 @@ class TestDaemon:
         assert "No period has ended yet." in shell.ok("status").out
         assert "No period has ended yet." in shell.ok("top --once").out
         assert shell.ok("plan").out.startswith("Period 1, ")
-        assert shell.ok("log").out.startswith("PERIOD")
+        assert shell("log").out.startswith("PERIOD")
         for words in ("list vms", "price", "explain 0", "bid 0", "snapshot save x"):
             assert "no period has ended yet" in shell.refused(words)
         new.frontend.close()

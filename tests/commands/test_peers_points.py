@@ -81,6 +81,8 @@ POINTS = (
     Point("onevm ... 0,2", "a list of ids", "explain 0,2 --csv -l VM", r"\AVM\n0\n0\n2\n2\n"),
     Point("onevm --help", "help of all commands", "--help", r"explain +explain VMs"),
     Point("onevm", "help without a command", "", r"\Ausage: merkatd"),
+    Point("onevm", "options before the verb", "--csv list vms -l ID", r"\AID\n0\n"),
+    Point("onevm completion", "words in the shell", "completion bash", r"complete .*merkatd"),
     Point("onevm -V", "a version", "--version", r"\Amerkatd \d"),
     Point("oneshowback list", "costs of a VM in a month", "statement 0 --csv", r"\A\w+,.*COST"),
     # onehost: its list has ID NAME CLUSTER TVM ALLOCATED_CPU ALLOCATED_MEM STAT.
@@ -89,6 +91,12 @@ POINTS = (
     Point("onehost list", "allocated CPU", "list hosts", columns("CPU", "GIVEN_CPU")),
     Point("onehost list", "allocated memory", "list hosts", columns("MEMORY", "GIVEN_MEMORY")),
     Point("onehost list", "states of one word", "list hosts -l STAT", r"\ASTAT\non\non\n\Z"),
+    Point(
+        "onehost show HOST",
+        "one host with its real use",
+        "list hosts -f NAME=host000 -l ID,USED_CPU,USED_MEMORY",
+        r"\AID +USED_CPU +USED_MEMORY\n 0 +\d",
+    ),
     Point("onehost top", "a live view", "top --once", r"HOST +STAT +VMS"),
     Point("onehost disable", "a host without new VMs", "host --help", r"drain\|undrain"),
     # squeue: JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON).
@@ -103,6 +111,13 @@ POINTS = (
     Point(
         "squeue -w NODE", "rows on a host", "list vms -f HOST=host000 -l ID --csv", r"\AID\n0\n4"
     ),
+    Point(
+        "squeue -j ID",
+        "rows of an id",
+        "list vms -f ID=5 -l ID,STATE",
+        r"\AID +STATE\n 5 +PENDING\n",
+    ),
+    Point("squeue --start", "what is ahead of it", "explain big", r"\nQueue +no other VM waits\n"),
     Point("squeue -S -c", "sorted downwards", "list vms -s -CPU -l ID --csv", r"\AID\n4\n"),
     Point("squeue -h", "no header", "list vms --no-header -l NAME", r"\Aweb-0\n"),
     Point("squeue -o", "chosen fields", "list vms -l ID,STATE,TIME", r"\AID +STATE +TIME\n"),
@@ -113,12 +128,14 @@ POINTS = (
     Point("sprio", "the parts of a share", "explain 0", r"BID  BIDS  CAPACITY  BY_BID  OTHERS"),
     Point("sprio -j ID", "of several VMs", "explain 0 1 --csv -l VM,BID", r"\AVM,BID\n0,1\.0\n"),
     Point("sprio -w", "the weights", "tenant list", columns("WEIGHT")),
+    Point("sprio -o", "chosen factors", "explain 0 -l RESOURCE,BID", r"\ARESOURCE +BID\ncpu "),
     Point("sprio -l", "all factors", "explain 0 --listconf all --csv", "BIDDERS,PRICE,COST"),
     # sshare: account, user, shares, usage, fair share.
     Point(
         "sshare", "tenants with their shares", "tenant list", columns("NAME", "WEIGHT", "BALANCE")
     ),
     Point("sshare", "use and part of each tenant", "share", columns("USED", "COST")),
+    Point("sshare -u USER", "one user", "share oneadmin --csv -l USER", r"\AUSER\noneadmin\n\Z"),
     Point("sshare -A", "one account", "tenant show 0", "oneadmin"),
     Point(
         "sshare -P", "parsable", "tenant list --csv-del | -l ID,NAME", r"\AID\|NAME\n0\|oneadmin"
@@ -131,7 +148,18 @@ POINTS = (
     Point("sreport cluster", "all tenants and months", "report --csv", columns("COST")),
     Point("sreport start=", "of a month", "statement 0 --month 2020-01 --csv", r"\A\w+,"),
     Point("sreport -t", "prices for an hour", "price --csv -l RESOURCE,UNIT", r"cpu,core-hour\n"),
-    Point("sreport -P", "parsable", "statement 0 --csv-del | --no-header", r"\A"),
+    Point(
+        "sreport -P",
+        "parsable",
+        "statement 0 --csv-del | --no-header",
+        r"\Aoneadmin\|\w*\|\d+\|web",
+    ),
+    Point(
+        "sreport user top",
+        "the largest costs first",
+        "report --sort -COST --csv -l USER,COST",
+        r"\AUSER,COST\noneadmin,\d",
+    ),
     # What both families do on mistakes.
     Point(
         "sinfo", "capacity and prices now", "price", columns("MARKET", "RESOURCE", "PRICE", "UNIT")

@@ -210,7 +210,9 @@ class TestPlatformQuote:
         answer = json.loads(shell.ok(f"{words} -j").out)
         text = patient_file.read_text()
         assert answer == patient_daemon.answer("platform_quote", tenant="ann", template=text)
-        assert shell.ok("platform list").out.count("weather") == 0
+        listed = shell("platform", "list")
+        assert listed.out.count("weather") == 0
+        assert "`merkatd platform submit FILE`" in listed.err
 
     def test_what_can_not_be_quoted_is_refused(
         self, daemon: Platforms, shell: Shell, template_file: Path

@@ -1,5 +1,7 @@
 """One daemon with two clusters: Merkat's market on one, groups on the other."""
 
+from dataclasses import replace
+
 import pytest
 
 from merkatd.placement.contract import Pricing
@@ -79,12 +81,35 @@ def test_a_market_without_hosts_is_a_remark() -> None:
             return str(details.why)
 
         site.scheduler.latest = site.periods(2)
-        assert remark().startswith("market groups has no host")
+        assert remark() == (
+            "market groups has no host: its configuration names cluster groups, which does not"
+            " exist"
+        )
         cluster = site.bench.ok("one.cluster.allocate", "groups")
         site.bench.ok("one.cluster.adddatastore", cluster, 0)
         site.cloud.add_hosts(1, cluster=cluster)
         site.scheduler.latest = site.periods(4)
         assert len(site.running()) == 1
         assert remark() == ""
+    finally:
+        site.close()
+
+
+def test_a_missing_cluster_is_a_remark_also_beside_others() -> None:
+    """The group runs on the cluster that exists, and its owner learns of the other one."""
+    rules = replace(
+        MARKETS[1], cluster_names=frozenset({"groups", "gone"}), clusters=frozenset({77})
+    )
+    site = Site(hosts=1, markets=(MARKETS[0], rules))
+    try:
+        cluster = site.bench.ok("one.cluster.allocate", "groups")
+        site.bench.ok("one.cluster.adddatastore", cluster, 0)
+        site.cloud.add_hosts(1, cluster=cluster)
+        group = site.create(60.0, 1)
+        site.scheduler.latest = site.periods(3)
+        (listed,) = site.wait(groups_at(site).groups(LOCAL))
+        assert listed.id == group
+        assert listed.why == "market groups names clusters 77, gone, which do not exist"
+        assert len(site.running()) == 1
     finally:
         site.close()

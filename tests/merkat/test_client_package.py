@@ -106,9 +106,9 @@ def test_commands_work_against_a_daemon(machine: Machine, site: Site) -> None:
         "top --once",
         "budget",
         "statement",
-        "order list",
-        "platform list",
-        "group list",
+        "order list --csv",
+        "platform list --csv",
+        "group list --csv",
     ):
         assert machine(*words.split())
     vm = int(machine("vm", "create", "vm.template", "--cpu", "1").removeprefix("ID: "))

@@ -225,7 +225,7 @@ class TestNewVms:
             ),
             ("vm create -", "<VM/>", "not XML"),
             ("vm create 4711", "", "4711"),
-            ("vm create nowhere", "", "0 templates are named 'nowhere'"),
+            ("vm create nowhere", "", "is named 'nowhere', and no file has this name"),
             ("vm create ./nowhere", "", "no such file"),
             ("vm create vm.template --disk 4", "", "disk is not sold"),
         ],

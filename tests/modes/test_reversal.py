@@ -1,9 +1,11 @@
 """The reversal of an executed plan: its VMs go back, after an approval."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from merkatd.cluster import Migrate, OnHost, Step
+from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import plan_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.execution import plan_reversal
@@ -160,6 +162,33 @@ def test_a_reversal_needs_the_mode_ask_and_an_executed_plan(site: Site) -> None:
         site.ask("reverse_plan", plan=1)
     with pytest.raises(ConflictError, match="there is no plan 7"):
         site.ask("reverse_plan", plan=7)
+
+
+def test_each_step_that_stays_is_named(site: Site) -> None:
+    """A plan that only starts VMs has nothing to undo."""
+    site.mode(Mode.ASK)
+    vms = [site.vm(3.0), site.vm(3.0)]
+    site.minutes(2)
+    site.ask("approve_plan")
+    site.minutes(3)
+    with pytest.raises(ConflictError) as refused:
+        site.ask("reverse_plan")
+    for step, vm in enumerate(vms, start=1):
+        assert f"deploy of VM {vm} (step {step}): a VM that the plan started goes on" in str(
+            refused.value
+        )
+
+
+def test_all_steps_that_need_an_approval_have_a_reason_to_stay() -> None:
+    """Except for migrations, which are reversed."""
+    free = {kind.kind for kind in (Create, Terminate, Migrate, *get_args(OnHost))}
+    assert kinds_below(Step) - free == plan_reversal.STAYS.keys()
+
+
+def kinds_below(step: type[Any]) -> set[str]:
+    """Return the kinds of all steps below a class of steps."""
+    own = {step.kind} if hasattr(step, "kind") else set()
+    return own.union(*map(kinds_below, step.__subclasses__()))
 
 
 def test_results_survive_a_clock_that_is_set_back(moved: Site) -> None:

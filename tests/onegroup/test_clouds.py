@@ -107,7 +107,9 @@ def test_a_group_uses_a_template_of_opennebula(place: Managed, ann: Shell) -> No
         ann.ok(f"delete {group} -y")
     ann.login(place.session("bob"))
     assert "Not authorized" in ann.refused(f"create -t {oid} -s 5 -n 1")
-    assert "0 templates are named" in ann.refused(f"create -t {name} -s 5 -n 1")
+    assert "no template of yours in OpenNebula is named" in ann.refused(
+        f"create -t {name} -s 5 -n 1"
+    )
     assert "98765" in ann.refused("create -t 98765 -s 5 -n 1")
     ann.login(place.session("ann"))
 

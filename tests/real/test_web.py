@@ -33,6 +33,10 @@ LEAST_INK = 0.01
 _PERIOD = 9
 """The first period of the demo that the tests use."""
 _DRAWN = "document.querySelectorAll('.vmbar').length > 3 && document.querySelector('.u-over') && 1"
+_SCROLLED = """[...document.querySelectorAll('.wide')]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.getAttribute('aria-label'))"""
+"""The tables that are wider than their boxes: on a phone a row is a block, so there is none."""
 _PERIOD_SHOWN = "document.querySelector('.strip dd a').textContent"
 
 
@@ -84,6 +88,8 @@ def test_each_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
         for dark in (False, True):
             picture = take(chromium, width, height, phone=phone, dark=dark)
             assert chromium.run("document.documentElement.scrollWidth") <= width, width
+            if phone:
+                assert chromium.run(_SCROLLED) == [], screen.name
             assert ink(picture) > LEAST_INK, width
             assert serious(chromium) == [], (width, dark)
     leave_screen(chromium, shown, screen)

@@ -68,7 +68,7 @@ class TestStory:
         ("tenants", "of_all", "expected"),
         [
             ([], True, "No tenant has a running VM."),
-            ([], False, "You have no VMs."),
+            ([], False, "You have no VMs yet: create one in OpenNebula, or submit a platform."),
             (
                 [tenant("ann", 100.0)],
                 True,

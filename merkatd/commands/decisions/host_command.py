@@ -45,7 +45,7 @@ def run_host(arguments: argparse.Namespace) -> int:
 def _drained(answer: Any) -> str:
     name, vms, stay = answer["name"], int(answer["vms"]), int(answer["stay"])
     text = f"{name} is {'' if answer['changed'] else 'already '}drained: "
-    text += f"{vms} VMs will be moved away" if vms else "it has no VMs"
+    text += f"{vms} {'VM' if vms == 1 else 'VMs'} will be moved away" if vms else "it has no VMs"
     return f"{text}, {stay} of them may not be moved." if stay else f"{text}."
 
 

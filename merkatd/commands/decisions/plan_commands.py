@@ -101,10 +101,14 @@ def _reversed(plan: Any) -> list[str]:
     if left_out:
         lines.append("It leaves out:")
         lines += [
-            f"  {left['kind']} of VM {left['vm']} (step {left['number']}): {left['reason']}"
+            f"  {left['kind']}{_of_what(left)} (step {left['number']}): {left['reason']}"
             for left in left_out
         ]
     return lines
+
+
+def _of_what(left: Any) -> str:
+    return " of a host" if left["kind"] in ON_HOSTS else f" of VM {left['vm']}"
 
 
 def _of_hosts(plan: Any) -> Any:
@@ -298,8 +302,9 @@ In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` s
 plan approve` carries it out and checks each step again before it is sent, and `merkatd plan refuse`
 drops it. The plan waits until a period decides something else.
 
-`merkatd plan reverse` proposes a plan that migrates the VMs of an executed plan back. It leaves out
-VMs that are gone or elsewhere by now, and hosts that take none, and waits for your answer.
+`merkatd plan reverse` proposes a plan that migrates the VMs of an executed plan back, and waits for
+your answer. It names each step that it leaves out, with the reason: VMs that are gone or elsewhere
+by now, hosts that take none, and all steps that are no migrations.
 """,
     add_arguments=add_plan_arguments,
     run=run_plan,

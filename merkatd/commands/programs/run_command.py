@@ -33,7 +33,7 @@ from merkatd.commands.socket_door import INSTALLED, add_config, loaded, read_con
 from merkatd.commands.terminal.command_parser import CONFIGURATION, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.log_throttle import LogThrottle
-from merkatd.commands.words.ways_out import os_reason
+from merkatd.commands.words.ways_out import full_disk, os_reason
 from merkatd.config.configuration import Config
 from merkatd.config.errors import ConfigError, Problem
 from merkatd.daemon.assembly import RunningDaemon, StartError, start
@@ -204,6 +204,7 @@ class _Running:
         self._starting: Deferred[None] | None = None
         self._daemon: RunningDaemon | None = None
         self._grace_s = 0.0
+        self._folder = Path()
         self._stopping = False
         self.code = 0
 
@@ -214,7 +215,7 @@ class _Running:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._reload))
-        self._grace_s = config.period.grace_s
+        self._grace_s, self._folder = config.period.grace_s, config.state_directory
         self._starting = ensureDeferred(start(self._reactor, config, paused=paused)).addCallbacks(
             self._started, self._failed
         )
@@ -256,7 +257,7 @@ class _Running:
         elif isinstance(error, OSError):
             sys.stderr.write(f"merkatd run: {os_reason(error, error.filename or str(error))}\n")
         elif isinstance(error, _EXPECTED):
-            sys.stderr.write(f"merkatd run: {error}\n")
+            sys.stderr.write(f"merkatd run: {error}{full_disk(self._folder)}\n")
         else:
             sys.stderr.write(f"merkatd run: {failure.getTraceback()}\n")
         self.code = 1

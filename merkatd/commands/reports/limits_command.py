@@ -5,6 +5,7 @@ import argparse
 from merkatd.commands.ask_daemon import add_view, show_view
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser
 from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.texts.empty_texts import NO_LIMITS
 
 LIMITS_TABLE = ScreenTable(
     "LIMITS",
@@ -66,6 +67,7 @@ LIMITS_TABLE = ScreenTable(
         ),
         Column("NOTE", "note", ColumnFormat.TEXT, "why a limit is not set", least=12, kept=True),
     ),
+    NO_LIMITS,
 )
 
 

@@ -11,6 +11,7 @@ from merkatd.commands.screens.hourly_rows import interval_of
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, to_text
 from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.screen_text import wrapped
+from merkatd.commands.texts.empty_texts import NO_PRICES, NO_REFUSALS
 
 PRICE_REASONS = ScreenTable(
     "PRICE",
@@ -46,6 +47,7 @@ PRICE_REASONS = ScreenTable(
         Column("STRATEGY", "strategy", ColumnFormat.TEXT, "the market's strategy", default=False),
         Column("WHY", "why", ColumnFormat.TEXT, "the reason for the price", default=False),
     ),
+    NO_PRICES,
 )
 REFUSALS = ScreenTable(
     "REFUSED",
@@ -55,6 +57,7 @@ REFUSALS = ScreenTable(
         Column("REQUEST", "request", ColumnFormat.TEXT, "the request", least=10),
         Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=40, kept=True),
     ),
+    NO_REFUSALS,
 )
 
 
@@ -96,17 +99,22 @@ def _price_lines(answer: Any, cells: int | None) -> Sequence[str]:
     for row in answer["prices"]:
         price = price_text(row["price"], row["resource"], answer["interval_s"])
         less = price_text(row["price_with_less"], row["resource"], answer["interval_s"])
-        waiting = f" {row['waiting']} more VMs wait for a host." if row["waiting"] else ""
-        lines += wrapped(
-            f"{row['market']}, {row['resource']}: {price} (rule {row['rule']}, strategy"
-            f" {row['strategy']}): {row['why']}. {row['bidders']} VMs bid"
-            f" {credits_text(row['bids'])} credits a period. With bids a tenth lower: {less}."
-            f"{waiting}",
-            cells,
-            "",
-            "  ",
+        said = f"{row['market']}, {row['resource']}: {price}, because {row['why']}."
+        said += f" {_bidders(row)} With bids a tenth lower it would be {less}." * bool(
+            row["bidders"]
         )
+        said += f" {_vms(row['waiting'])} for a host." * bool(row["waiting"])
+        lines += wrapped(said, cells, "", "  ")
     return lines
+
+
+def _bidders(row: Any) -> str:
+    who = "One VM bids" if row["bidders"] == 1 else f"{row['bidders']} VMs bid"
+    return f"{who} {credits_text(row['bids'])} credits a period for it."
+
+
+def _vms(waiting: int) -> str:
+    return "One more VM waits" if waiting == 1 else f"{waiting} more VMs wait"
 
 
 def explain_refusal(arguments: argparse.Namespace) -> int:

@@ -6,10 +6,12 @@ from typing import Any
 
 from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import add_view, show_view
+from merkatd.commands.screens.hourly_rows import with_time_left
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.table_columns import column_text
+from merkatd.commands.texts.empty_texts import NO_TENANTS
 from merkatd.currency import MICRO
 
 _TENANT = (
@@ -118,7 +120,9 @@ def run_report(arguments: argparse.Namespace) -> int:
 def _report_text(answer: Any, cells: int | None) -> Sequence[str]:
     rows = rows_of(answer)
     if not rows:
-        return ["Nothing was used, paid or received in this time."]
+        return [
+            "Nothing was used, paid or received in this time: see `merkatd report --months 12`."
+        ]
     lines = list(to_text(column_text(REPORT_TABLE.default(), rows), rows, cells))
     lines.append("")
     for month in dict.fromkeys(row["month"] for row in rows):
@@ -199,9 +203,17 @@ SHARE_TABLE = ScreenTable(
             "lasts",
             ColumnFormat.NUMBER,
             "the periods for which its credits last at this cost",
+            default=False,
+        ),
+        Column(
+            "TIME_LEFT",
+            "lasts_s",
+            ColumnFormat.DURATION,
+            "how long its credits last at this cost",
             optional=True,
         ),
     ),
+    NO_TENANTS,
 )
 
 
@@ -217,7 +229,7 @@ def run_share(arguments: argparse.Namespace) -> int:
         "share",
         arguments,
         SHARE_TABLE,
-        lambda ask: ask("shares", tenant=arguments.tenant),
+        lambda ask: with_time_left(ask, ask("shares", tenant=arguments.tenant)),
         text=_share_text,
     )
 
@@ -240,7 +252,7 @@ SHARE = Verb(
 
 ENTITLED is the part of all credits that its weight gives it. PART_CPU and PART_MEMORY are its parts
 of the capacity of all hosts that can be reached. A tenant whose part of the cloud is above its
-entitled part spends faster than its account fills; LASTS says for how many periods.
+entitled part spends faster than its account fills; TIME_LEFT says for how long.
 """,
     add_arguments=add_share_arguments,
     run=run_share,

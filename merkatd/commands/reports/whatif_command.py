@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from merkatd.base.quantities import amount_text
+from merkatd.base.hourly_prices import price_text
 from merkatd.commands.ask_daemon import add_view, show_view
+from merkatd.commands.screens.hourly_rows import interval_of
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
@@ -94,12 +95,15 @@ def run_whatif(arguments: argparse.Namespace) -> int:
         "whatif",
         arguments,
         WHATIF_TABLE,
-        lambda ask: ask(
-            "what_if",
-            without=arguments.without,
-            more=arguments.more,
-            budgets=dict(arguments.budget),
-        ),
+        lambda ask: {
+            **ask(
+                "what_if",
+                without=arguments.without,
+                more=arguments.more,
+                budgets=dict(arguments.budget),
+            ),
+            "interval_s": interval_of(ask),
+        },
         rows=lambda answer: answer["vms"],
         text=_whatif_text,
         whole=True,
@@ -109,7 +113,8 @@ def run_whatif(arguments: argparse.Namespace) -> int:
 def _whatif_text(answer: Any, cells: int | None) -> Sequence[str]:
     lines = [line for text in _head(answer) for line in wrapped(plain(text), cells, "", "  ")]
     lines.append("")
-    lines += [_price_line(price) for price in rows_of(answer["prices"])]
+    for price in rows_of(answer["prices"]):
+        lines += wrapped(_price_line(price, answer["interval_s"]), cells, "", "  ")
     steps = rows_of(answer["then"]["steps"])
     if steps:
         lines += ["", "Steps of the changed cloud's first period:"]
@@ -144,13 +149,10 @@ def _placed(vms: Sequence[Mapping[str, Any]], moment: str) -> int:
     return sum(vm[f"host_{moment}"] is None for vm in vms)
 
 
-def _price_line(price: Mapping[str, Any]) -> str:
+def _price_line(price: Mapping[str, Any], interval_s: float) -> str:
     what = plain(f"Price of {price['resource']} in market {price['market']}")
-    return f"{what}: {_amount(price['now'])} now, {_amount(price['then'])} then{_change(price)}"
-
-
-def _amount(price: float | None) -> str:
-    return "none clears" if price is None else amount_text(price)
+    now, then = (price_text(price[when], price["resource"], interval_s) for when in ("now", "then"))
+    return f"{what}: {now} now, {then} then{_change(price)}"
 
 
 def _change(price: Mapping[str, Any]) -> str:

@@ -13,6 +13,15 @@ def interval_of(ask: Ask) -> float:
     return float(ask("status")["interval_s"])
 
 
+def with_time_left(ask: Ask, answer: Any) -> list[Mapping[str, Any]]:
+    """Return the rows with the time that their `lasts` periods take."""
+    interval_s = interval_of(ask)
+    return [
+        {**row, "lasts_s": None if row["lasts"] is None else row["lasts"] * interval_s}
+        for row in rows_of(answer)
+    ]
+
+
 def hourly_rows(answer: Any, interval_s: float) -> list[Mapping[str, Any]]:
     """Return present prices, with their trend, for an hour."""
     return [_now(row, interval_s) for row in rows_of(answer)]

@@ -1,6 +1,7 @@
 """The tables of present and past prices."""
 
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable
+from merkatd.commands.texts.empty_texts import NO_PRICES
 
 NOW = ScreenTable(
     "PRICE",
@@ -48,6 +49,7 @@ NOW = ScreenTable(
         Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period", default=False),
         Column("TIME", "at_s", ColumnFormat.TIME, "when the price was announced", default=False),
     ),
+    NO_PRICES,
 )
 HISTORY = ScreenTable(
     "PRICE",
@@ -74,4 +76,5 @@ HISTORY = ScreenTable(
             sometimes=True,
         ),
     ),
+    NO_PRICES,
 )

@@ -233,6 +233,24 @@ def _in_form(
     return to_text(columns, rows, cells, header=header, fixed=fixed)
 
 
+def empty_note(
+    arguments: argparse.Namespace,
+    table: ScreenTable,
+    filters: Sequence[Filter],
+    rows: Any,
+    program: str,
+) -> str:
+    """Return what people read instead of rows; empty for rows, and for output for programs."""
+    formats = (arguments.csv, arguments.csv_del, arguments.json, arguments.xml, arguments.yaml)
+    if any(formats) or arguments.no_header or not isinstance(rows, list):
+        return ""
+    if not rows:
+        return table.nothing.replace("`merkatd ", f"`{program} ")
+    if any(all(condition.meets(row) for condition in filters) for row in rows):
+        return ""
+    return "no row meets the filter"
+
+
 def print_lines(lines: Sequence[str], *, again: bool, pager: bool = False) -> None:
     """Print the lines, in a pager if they may; with `again`, clear the terminal first."""
     if pager and not again and paged(lines):

@@ -92,6 +92,8 @@ class ScreenTable:
     what: str
     """The XML element of a row; with _POOL appended, the element around all rows."""
     columns: Sequence[Column]
+    nothing: str = ""
+    """What people read below a table without rows, and what to do next."""
 
     def names(self) -> list[str]:
         """Return the names of all columns, in order."""

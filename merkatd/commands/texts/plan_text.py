@@ -118,12 +118,12 @@ def _vm_lines(plan: Any, rows: int, cells: int | None) -> list[str]:
     ]
     for name in plan["resources"]:
         columns += [
-            Column(f"{name.upper()} FIRST", f"first {name}", ColumnFormat.NUMBER, ""),
-            Column("SHARE", f"share {name}", ColumnFormat.NUMBER, ""),
+            Column(f"FIRST_{name.upper()}", f"first {name}", ColumnFormat.NUMBER, ""),
+            Column(name.upper(), f"share {name}", ColumnFormat.NUMBER, ""),
         ]
     columns += [
         Column("ERROR", "error", ColumnFormat.PART, ""),
-        Column("BEFORE", "error_before", ColumnFormat.PART, ""),
+        Column("ERROR_BEFORE", "error_before", ColumnFormat.PART, ""),
     ]
     lines = to_text(columns, [_flat(vm) for vm in order], cells)
     if len(vms) > len(order):

@@ -1,7 +1,9 @@
 """Errors of the environment in one line: what failed, why, and what to do about it."""
 
 import errno
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 _WAYS_OUT: Mapping[int, str] = {
     errno.ENOSPC: "free some space there, or name another place",
@@ -29,3 +31,21 @@ def os_reason(error: OSError, subject: object = None) -> str:
     why = error.strerror or str(error)
     way = _WAYS_OUT.get(error.errno or 0)
     return f"{what}: {why}" if way is None else f"{what}: {why}; {way}"
+
+
+_LEAST_BYTES = 1 << 20
+"""With less than this a database can't be opened: its schema alone needs more."""
+
+
+def full_disk(folder: Path) -> str:
+    """Return the way out, to be added to an error, if the folder's disk is full; else "".
+
+    SQLite reports a full disk as "disk I/O error" while it opens a file, so its message is no help.
+    """
+    try:
+        left = shutil.disk_usage(folder).free
+    except OSError:
+        return ""
+    if left >= _LEAST_BYTES:
+        return ""
+    return f"; the disk of {folder} is full ({left // 1024} KiB are left): free some space there"

@@ -1,7 +1,9 @@
 """The reversal of an executed plan: a plan that migrates its VMs back.
 
-Only migrations have a reverse. A VM that the plan started goes on, a suspended one resumes when its
-owner pays, and strategies decide on hosts that sleep. A VM that is elsewhere by now stays there.
+Only migrations have a reverse. A VM that the plan started goes on. A VM that it suspended or
+stopped was not paid for, so a period after its return would suspend it again. Strategies decide on
+hosts that sleep. A VM that is elsewhere by now stays there. The answer names each step that is left
+out, with its reason.
 
 # Note [Steps back are no gain]
 
@@ -20,10 +22,12 @@ from merkatd.database.scheduler.plan_store import ProposedStep, StoredPlan
 from merkatd.database.scheduler.step_store import StepState
 from merkatd.scheduler.observation.observed import Observed
 
-_STAYS = {
-    "deploy": "a VM that the plan started is not ended",
-    "suspend": "its owner resumes it by paying",
-    "stop": "its limit order decides when it runs",
+STAYS = {
+    "deploy": "a VM that the plan started goes on; its owner ends it",
+    "suspend": "its owner could not pay, so it would be suspended again; an owner with credits"
+    " resumes it in OpenNebula",
+    "resume": "its limit order decides when it runs",
+    "stop": "its limit order decides when it runs; without one, its owner resumes it in OpenNebula",
     "sleep": "strategies decide which hosts sleep",
     "wake": "strategies decide which hosts sleep",
 }
@@ -37,7 +41,14 @@ class LeftOutStep:
     number: int
     kind: str
     vm: int
+    """-1 for a step on a host."""
     reason: str
+
+    @property
+    def text(self) -> str:
+        """Return the step and the reason in words."""
+        whose = f" of VM {self.vm}" if self.vm >= 0 else " of a host"
+        return f"{self.kind}{whose} (step {self.number}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ class _Scene:
     def obstacle(self, step: ProposedStep) -> str | None:
         """Return why a step is not reversed; None if it can be."""
         if step.kind != Migrate.kind:
-            return _STAYS.get(step.kind, f"a step {step.kind} has no reverse")
+            return STAYS.get(step.kind, f"a step {step.kind} has no reverse")
         if not (step.became or "").startswith(StepState.CONFIRMED):
             return f"it was not done ({step.became or 'not sent'})"
         at = self._host.get(step.vm)

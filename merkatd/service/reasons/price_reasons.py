@@ -139,8 +139,10 @@ def _why(reason: PriceReason) -> str:
         return "the floors of the VMs take the whole capacity, so no price clears the market"
     if reason.price <= reason.reserve * (1 + _CLOSE):
         if reason.wanted <= reason.capacity:
-            return "the VMs together can't use the capacity, so it costs the reserve price"
-        return "the bids buy no more at the reserve price, the least price"
+            return (
+                "the hosts have more than the VMs can use, and the reserve price is the least price"
+            )
+        return "the bids buy less than the capacity at the reserve price, which is the least price"
     if reason.rule == PriceRule.CLEARING:
         return (
             "the VMs want more than the capacity; the bids that are not satisfied divide what the"

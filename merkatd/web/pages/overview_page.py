@@ -83,7 +83,7 @@ def _largest_share(tenants: Sequence[Row]) -> str:
 def _own_share(tenants: Sequence[Row]) -> str:
     own = next(iter(tenants), None)
     if own is None or not own["vms"]:
-        return "You have no VMs."
+        return "You have no VMs yet: create one in OpenNebula, or submit a platform."
     text = (
         f"You get {_cores(own['cpu'])} and {amount('memory', own['memory'])} for"
         f" {credits_text(own['cost'])} credits a period"

@@ -177,6 +177,7 @@ async def prices_(request: PageRequest) -> PageResponse:
                     for row in reversed(rows)
                 ],
                 numbers=(0, *range(3, 3 + len(resources))),
+                nothing="There are no prices yet: the first period that ends announces them.",
             ),
         ),
     )
@@ -199,8 +200,13 @@ async def period(request: PageRequest) -> PageResponse:
         _neighbour_links(request),
         panel("Prices", facts(_facts(request, past))),
         None if moment_ is None else await _allocations(request, moment_),
-        panel("Decisions", steps_table(decided, visible_rows.host_ids(request))),
+        panel("Decisions", _steps_of_period(request, decided)),
     )
+
+
+def _steps_of_period(request: PageRequest, decided: Sequence[StepRow]) -> Markup:
+    nothing = "The period placed, moved and limited no VM that you may see."
+    return steps_table(decided, visible_rows.host_ids(request), nothing=nothing)
 
 
 def _neighbour_links(request: PageRequest) -> Markup:

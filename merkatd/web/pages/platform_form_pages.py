@@ -93,7 +93,7 @@ async def quote_new(request: PageRequest) -> PageResponse:
         " ",
         element("button", "Change it", type="submit", formaction=VIEW, name="to", value="form"),
     )
-    return await _quote(request, f"Quote for {row.name}", row, again, confirm)
+    return await _quote(request, f"Quote for {row.name}", row, again, confirm, new=True)
 
 
 @route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
@@ -249,7 +249,7 @@ def _confirm(request: PageRequest, action: str, values: Mapping[str, str], words
 
 
 async def _quote(
-    request: PageRequest, title: str, row: PlatformDetails, *parts: Part
+    request: PageRequest, title: str, row: PlatformDetails, *parts: Part, new: bool = False
 ) -> PageResponse:
     names = request.now.owner_names
     return await page_in_frame(
@@ -259,7 +259,7 @@ async def _quote(
         panel(
             "Effect",
             element("p", "At present prices. Nothing is changed yet.", class_="quiet"),
-            facts(progress_facts(request, row, names)),
+            facts(progress_facts(request, row, names, new=new)),
             *parts,
         ),
     )

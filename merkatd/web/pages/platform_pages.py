@@ -184,19 +184,22 @@ def _lead(row: PlatformDetails) -> str:
 
 
 def progress_facts(
-    request: PageRequest, row: PlatformDetails, names: Mapping[int, str]
+    request: PageRequest, row: PlatformDetails, names: Mapping[int, str], *, new: bool = False
 ) -> list[tuple[str, Part]]:
-    """Return the facts about a platform."""
+    """Return the facts about a platform; a `new` one is not submitted yet and has no progress."""
     now_s = request.house.world.now()
     goal = of_platform(row)
     slack_s = row.slack_s
-    return [
-        ("Tenant", tenant(row.owner, names)),
+    under_way: list[tuple[str, Part]] = [
         ("State", [row.state, f", {row.needs}" if row.needs else ""]),
         ("Done", progress(goal, now_s)),
-        ("Deadline", deadline(row.deadline_s, now_s)),
         ("In time?", verdict(goal)),
         ("Expected end", NONE if slack_s is None else _slack(slack_s)),
+    ]
+    return [
+        ("Tenant", tenant(row.owner, names)),
+        ("Deadline", deadline(row.deadline_s, now_s)),
+        *([] if new else under_way),
         (
             "Budget",
             f"{credits_text(row.budget)}, + {credits_text(row.replenishment)} a renewal",

@@ -93,7 +93,10 @@ async def _statement(request: PageRequest) -> Statement:
 
 def _movements(statement: Statement) -> Markup:
     rows: list[tuple[str, Part]] = [("Opening", credits_text(statement.opening / MICRO))]
-    rows += [(kind, credits_text(moved / MICRO)) for kind, moved in statement.movements.items()]
+    rows += [
+        (kind.capitalize(), credits_text(moved / MICRO))
+        for kind, moved in statement.movements.items()
+    ]
     rows.append(("Now", credits_text(statement.closing / MICRO)))
     return facts(rows)
 

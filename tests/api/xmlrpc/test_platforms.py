@@ -110,7 +110,11 @@ class TestOpenNebulasTemplates:
             for source, session, message in (
                 (f"template_id = {template}", bobs, "Not authorized to perform USE TEMPLATE"),
                 ("template_id = 4711", merkat, "template [4711]"),
-                ('template_name = "none"', merkat, "0 templates are named 'none'"),
+                (
+                    'template_name = "none"',
+                    merkat,
+                    "no template of yours in OpenNebula is named 'none'",
+                ),
                 (f"template_id = {its}", merkat, "RAW is for administrators to set"),
             ):
                 with pytest.raises(BadCallError, match=re.escape(message)):

@@ -110,7 +110,7 @@ def test_the_tenant_reads_that_a_vm_is_away() -> None:
     assert "not all of its VMs run" not in platform.requests(ProgressReport)[-1].text
     platform.pass_a_period(0, "pending")
     text = platform.requests(ProgressReport)[-1].text
-    assert text.startswith("15 of 100 iterations, 60 s each")
+    assert text.startswith("15 of 100 iterations, 1 min each")
     assert text.endswith("; not all of its VMs run")
 
 

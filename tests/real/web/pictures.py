@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[3] / "docs" / "pictures"
 PICTURES = (
     ("overview", 1280, False),
     ("vm", 1280, False),
-    ("vm", 390, True),
+    ("vm", 375, True),
     ("platform", 1280, False),
     ("bid-quote", 800, False),
     ("plan", 1280, False),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tests.real.web.chromium import Chromium
 from tests.real.web.sites import Shown
 
-WIDTHS = ((1280, 900, False), (800, 900, False), (390, 844, True))
+WIDTHS = ((1280, 900, False), (800, 900, False), (375, 812, True))
 """By width: the height, and whether it is a phone."""
 TENANT = "ana:demo"
 _FORM = "form:not(.button) button"
@@ -46,6 +46,11 @@ def _quote_bid(chromium: Chromium, _: Shown) -> None:
 def _wrong_bid(chromium: Chromium, _: Shown) -> None:
     chromium.fill("#field-cpu", "a lot")
     chromium.click(_FORM)
+
+
+def _open_order(chromium: Chromium, _: Shown) -> None:
+    link = "document.querySelector(\"main a[href^='/limit-orders/']\")"
+    chromium.go(chromium.until(f"{link}?.href", "a limit order"))
 
 
 def _quote_platform(chromium: Chromium, _: Shown) -> None:
@@ -151,6 +156,8 @@ SCREENS = (
     Screen("new-template", "platforms/new?view=toml", login=TENANT),
     Screen("new-template-wrong", "platforms/new?view=toml", _wrong_template, login=TENANT),
     Screen("limit-orders", "limit-orders", login=TENANT),
+    Screen("limit-order", "limit-orders", _open_order),
+    Screen("strategies", "strategies"),
     Screen("vms-sorted", "vms?q=a&sort=-pays"),
     Screen("prices-day", "prices?range=day"),
     Screen("plan", "plan", _await_plan, _go_on),
