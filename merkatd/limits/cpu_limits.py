@@ -102,6 +102,18 @@ def quotas_in_force(in_force: EnforcedLimits, vcpus: Ints, settings: CpuSettings
     return np.where((now.vcpu_us > 0) | (now.global_us > 0), units, np.nan)
 
 
+def least_units(vcpus: Ints, settings: CpuSettings) -> Floats:
+    """Return [vms]: the least quota that a host accepts, in percent of a core."""
+    units: Floats = vcpus * (LEAST_QUOTA_US * UNITS_PER_CORE / settings.quota_period_us)
+    return units
+
+
+def unchanged_units(quota: Floats, settings: CpuSettings) -> Floats:
+    """Return [vms]: the difference of a quota that needs no step, in percent of a core."""
+    band: Floats = np.maximum(settings.band_units, settings.band_part * quota)
+    return band
+
+
 def _with_helpers(whole_us: Ints, period_us: int) -> Ints:
     """Return the quotas of whole VMs: the sum over their virtual CPUs plus the helpers' part."""
     with_helpers: Ints = whole_us + np.maximum(whole_us // HELPERS_PART, period_us // HELPERS_LEAST)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import Delays, HostSize
 from merkatd.placement import strategy_named
 from merkatd.placement.changes.migration_waves import migration_waves
@@ -180,4 +181,30 @@ def test_a_vm_that_migrates_to_a_host_without_an_answer_keeps_its_quota() -> Non
         assert quota(frontend, moved) == pytest.approx(CORES / 2, rel=0.02)
         assert quota(frontend, moved) + quota(frontend, stays) <= CORES * ROUNDING
         frontend.clock.advance(30)
+    frontend.close()
+
+
+def test_vms_that_leave_one_after_another_exceed_no_host() -> None:
+    """A drain takes several periods, and each transfer too: who stays gets no room in advance.
+
+    The first VMs leave, and the others get their room. These leave only with lower quotas.
+    """
+    frontend = Frontend(hosts=2)
+    world = frontend.cloud.world
+    frontend.bench.ok("one.host.status", 1, 1)
+    vms = [frontend.vm(cpu_bid=5.0, VCPU=4, MEMORY=512) for _ in range(8)]
+    frontend.periods(4)
+    world.settings = replace(world.settings, delays=Delays(memory_mib_s=2.0))
+    frontend.bench.ok("one.host.status", 1, 0)
+    frontend.order(Order.DRAIN, 0)
+    for _ in range(12):
+        latest = frontend.period()
+        sent = {step.vm for step in latest.decided.steps if isinstance(step, Migrate)}
+        for host in (0, 1):
+            there = {guest.vm for guest in frontend.cloud.guests.on_host(host)} - sent
+            assert sum(quota(frontend, vm) for vm in there) <= CORES * ROUNDING
+        frontend.clock.advance(60)
+    assert {frontend.host_of(vm) for vm in vms} == {1}
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    frontend.agree()
     frontend.close()

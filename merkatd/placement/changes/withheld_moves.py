@@ -16,6 +16,11 @@ VM 1 with a quota of 200 %, which is being migrated, and VM 2. VM 2 gets 200 %, 
 has left. Before, in the period that sends the migration, its neighbours have their new quotas
 already: a transfer rarely takes longer than some seconds. Floors are never lowered.
 
+If the transfer takes longer, these quotas are too large, and the next period lowers them. It can't
+lower that of a VM which leaves too. So such a VM stays until its quota fits beside the others.
+Example: 8 VMs have 50 % each on a host that is drained. 5 leave, and the other 3 get 133 % each. In
+the next period the 5 still run there. The 3 get 50 % again, and leave in the period after that.
+
 The same holds for a VM whose target host does not answer: it counts on its source, but it can't get
 another quota there.
 """
@@ -134,6 +139,35 @@ def allocations_beside_leaving(
         )
         amounts[view.vms[beside], cpu] = given[beside, cpu]
     return amounts
+
+
+def vms_with_advance_quotas(
+    snapshot: Snapshot, quota: Floats, least: Floats, band: Floats, plan: Plan
+) -> frozenset[int]:
+    """Return the ids of VMs that a plan moves away with quotas too large for their hosts.
+
+    Only on hosts that other VMs are leaving. `quota`, `least` and `band` are [vms], in percent of a
+    core: the quota now, the least possible one, and the difference that needs no new one. See Note
+    [Quotas during a migration].
+    """
+    vms = snapshot.vms
+    if _CPU not in snapshot.resources or not (vms.source != NO_HOST).any():
+        return frozenset()
+    cpu = snapshot.resources.index(_CPU)
+    at = np.where(vms.source != NO_HOST, vms.source, vms.host)
+    known = np.flatnonzero((at != NO_HOST) & (vms.market != NO_MARKET) & (quota > 0))
+    leaving = known[vms.source[known] != NO_HOST]
+    # The capacity is without the floors of VMs that leave, which are in the sum as well.
+    room = snapshot.hosts.capacity[:, cpu].copy()
+    np.add.at(room, at[leaving], vms.floor[leaving, cpu])
+    total, allowed = np.zeros_like(room), np.zeros_like(room)
+    np.add.at(total, at[known], quota[known])
+    np.add.at(allowed, at[known], band[known])
+    over = (total > room + allowed) & is_one_of(np.arange(len(room)), at[leaving])
+    moves = np.array([snapshot.vm_row(step.vm) for step in plan.of(Migrate)], dtype=np.int64)
+    lowest = np.maximum(vms.floor[:, cpu], least) + band
+    too_large = over[at[moves]] & (quota[moves] > lowest[moves])
+    return frozenset(vms.id[moves[too_large]].tolist())
 
 
 def _begun(plan: Plan, later: AbstractSet[int]) -> Plan:

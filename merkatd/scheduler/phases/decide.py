@@ -17,11 +17,17 @@ from merkatd.database.scheduler.journal import Recorded
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.limits import LimitPlan
 from merkatd.limits import plan_limits as decide_limits
-from merkatd.limits.cpu_limits import quotas_in_force
+from merkatd.limits.cpu_limits import (
+    UNITS_PER_CORE,
+    least_units,
+    quotas_in_force,
+    unchanged_units,
+)
 from merkatd.placement.changes.plan_changes import without_hosts
 from merkatd.placement.changes.withheld_moves import (
     allocations_beside_leaving,
     allocations_until_moved,
+    vms_with_advance_quotas,
     withheld_vms,
 )
 from merkatd.placement.markets_in_turn import DecisionBasis, with_possible_steps
@@ -236,11 +242,19 @@ def _with_possible_steps(
 
 
 def _must_stay(context: PeriodContext, observed: Observed, plan: Plan) -> AbstractSet[int]:
-    """Return the ids of VMs that would lose their claims by the plan's migrations."""
+    """Return the ids of VMs that would lose claims by the plan, or leave with large quotas."""
+    snapshot, settings = observed.snapshot, context.limits.cpu
+    vcpus, there = snapshot.vms.vcpus, observed.in_force
+    quota = quotas_in_force(there, vcpus, settings)
+    # A guest that has just started has no quota yet, and can use its full size.
+    starts = np.isnan(quota) & ~np.isnan(there.used_mib)
+    quota[starts] = UNITS_PER_CORE * vcpus[starts]
+    least, band = least_units(vcpus, settings), unchanged_units(quota, settings)
+    advance = vms_with_advance_quotas(snapshot, quota, least, band, plan)
     claims = observed.claims
     if claims is None:
-        return frozenset()
-    return vms_with_lost_claims(context, observed.snapshot, claims.kept, plan)
+        return advance
+    return advance | vms_with_lost_claims(context, snapshot, claims.kept, plan)
 
 
 def without_moving_proposed(observed: Observed, proposed: Sequence[Step]) -> Observed:
