@@ -37,10 +37,9 @@ def _queue_s(jobs: Sequence[SwfJob]) -> float:
     queue = EventQueue()
     arrivals = np.array([job.submit_s for job in jobs], dtype=float)
     queue.prepare(EventKind.VM_ARRIVES, arrivals, np.arange(len(jobs)))
-    while queue:
-        event = queue.take_one()
-        if event.kind == EventKind.VM_ARRIVES:
-            queue.add(EventKind.VM_ENDS, event.at_s + jobs[event.row].run_s, event.row)
+    for at_s, kind, row, _ in queue.one_by_one():
+        if kind == EventKind.VM_ARRIVES:
+            queue.add(EventKind.VM_ENDS, at_s + jobs[row].run_s, row)
     return time.process_time() - begin_s
 
 

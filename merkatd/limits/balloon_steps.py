@@ -9,10 +9,10 @@ does not come yet. The shrinking goes on, and the next period decides again.
 
 Example: a host has 100 MiB free, and the balloons A and B free 200 and 300 MiB. VM 1 takes 250: 100
 free MiB and 150 of A, so it comes after A. VM 2 takes 150: the last 50 of A and 100 of B, so it
-comes after A and B. 200 MiB are left, and a VM that needs 250 waits. See `MemoryPool`; used by
-`limit_plan.py`.
+comes after A and B. 200 MiB are left: a VM that needs 250 waits. See `MemoryPool`, `limit_plan.py`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -127,7 +127,7 @@ def memory_steps(
     settings: MemorySettings,
 ) -> MemoryPlan:
     """Return steps that shrink balloons, bring VMs that fit, and grow balloons with the rest."""
-    giving = _Giving(snapshot, occupancy, stock)
+    giving = _Giving(snapshot, plan, occupancy, stock)
     shrinking = giving.shrink()
     kept: list[Step] = []
     postponed: dict[int, str] = {}
@@ -190,10 +190,11 @@ class _Left:
 class _Giving:
     """The hosts' memory pools while they are filled and emptied."""
 
-    def __init__(self, snapshot: Snapshot, occupancy: Occupancy, stock: MemoryHoldings) -> None:
-        self._snapshot = snapshot
-        self._scene = occupancy
-        self._stock = stock
+    def __init__(
+        self, snapshot: Snapshot, plan: Plan, occupancy: Occupancy, stock: MemoryHoldings
+    ) -> None:
+        self._snapshot, self._scene, self._stock = snapshot, occupancy, stock
+        self._followers = Counter(earlier for step in plan for earlier in step.after)
         self._pools: dict[int, MemoryPool] = {}
         self._shrinks: dict[int, str] = {}
         self._freed: dict[int, int] = {}
@@ -242,14 +243,15 @@ class _Giving:
         """Return the step after those that make room for its VM, or why the VM can't come yet.
 
         A VM that starts needs its floor. A migrating VM needs what it holds after its own balloon
-        has shrunk. VMs that leave the host in a step that this step waits for also make room.
+        has shrunk. Departures before this step also make room, those with few followers first.
         """
         row = self.arrivals[step.id]
         host = self._goes_to[row]
         starts = self._scene.now[row] == NO_HOST
         amount = int(self._stock.least[row]) if starts else self._leaves(row)
         pool = self._pool(host)
-        leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
+        earlier = sorted(step.after, key=self._followers.__getitem__)
+        leaving = [left for left in map(self._left.get, earlier) if left and left.host == host]
         missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
         if amount > 0 and missing > 0:
             self._missing[row] = MissingMemory(host, amount - pool.left_mib)

@@ -1,9 +1,9 @@
 """Events by time: batches of rows to which the same happens at the same moment."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -74,13 +74,13 @@ class _Prepared:
             self.at += 1
         return self.rows[begin : self.at]
 
-    def take_one(self) -> int:
-        """Return the next row, and go on to the one after."""
-        self.at += 1
-        return self.rows[self.at - 1]
 
-
-_Entry = tuple[float, int, int, "Sequence[int] | _Prepared", "Sequence[int]"]
+_Entry = tuple[float, int, int, Any, Any]
+"""Time, kind, serial number, and a row with its turn or several rows with theirs."""
+_KnownEntry = tuple[float, int, int, Any]
+"""The time and kind of the next of some prepared events, a serial number, and the events."""
+_FIRST: Final = -(2**62)
+"""Of the same moment and kind, events that are known before the run come first."""
 
 
 class EventQueue:
@@ -88,46 +88,60 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._heap: list[_Entry] = []
+        self._prepared: list[_KnownEntry] = []
+        """The next events of those that are known before the run, as a heap."""
         self._serial = 0
 
     def __bool__(self) -> bool:
-        return bool(self._heap)
+        return bool(self._heap or self._prepared)
 
     @property
     def next_s(self) -> float:
         """Return the time of the next event; infinite without any."""
-        return self._heap[0][0] if self._heap else np.inf
+        next_s = self._heap[0][0] if self._heap else np.inf
+        if self._prepared and self._prepared[0][0] < next_s:
+            return self._prepared[0][0]
+        return next_s
 
     def prepare(self, kind: EventKind, times: Floats, rows: Ints) -> None:
         """Add many events of a kind at once, in any order; none of them can be taken back."""
         if len(times):
-            self._put(kind, _Prepared(times, rows))
+            prepared = _Prepared(times, rows)
+            self._serial += 1
+            serial = self._serial + _FIRST
+            heapq.heappush(self._prepared, (prepared.next_s, int(kind), serial, prepared))
 
     def push(self, kind: EventKind, times: Floats, rows: Ints, turns: Ints) -> None:
         """Add an event for each row. Those at infinite times never happen."""
         at: list[float] = times.tolist()
         if not at:
             return
-        if at[0] == at[-1] and (len(at) == 1 or (times == times[0]).all()):
+        if len(at) > 1 and at[0] == at[-1] and (times == times[0]).all():
             if at[0] != np.inf:
                 self._push(at[0], kind, rows.tolist(), turns.tolist())
             return
         for time_s, row, turn in zip(at, rows.tolist(), turns.tolist(), strict=True):
             if time_s != np.inf:
-                self._push(time_s, kind, (row,), (turn,))
+                self._push(time_s, kind, row, turn)
 
     def pop(self) -> EventBatch:
         """Take all events of the next moment and kind; raise IndexError without any."""
-        at_s, kind = self._heap[0][:2]
+        heap, prepared = self._heap, self._prepared
+        first = prepared[0] if prepared and (not heap or prepared[0] < heap[0]) else heap[0]
+        at_s, kind = first[0], first[1]
         rows, turns = list[int](), list[int]()
-        while self._heap and self._heap[0][0] == at_s and self._heap[0][1] == kind:
-            _, _, _, entry, expected = heapq.heappop(self._heap)
-            if isinstance(entry, _Prepared):
-                taken = entry.take()
-                rows += taken
-                turns += [0] * len(taken)
-                if not entry.over:
-                    self._put(EventKind(kind), entry)
+        while prepared and prepared[0][0] == at_s and prepared[0][1] == kind:
+            _, _, serial, events = heapq.heappop(prepared)
+            taken = events.take()
+            rows += taken
+            turns += [0] * len(taken)
+            if not events.over:
+                heapq.heappush(prepared, (events.next_s, kind, serial, events))
+        while heap and heap[0][0] == at_s and heap[0][1] == kind:
+            _, _, _, entry, expected = heapq.heappop(heap)
+            if isinstance(entry, int):
+                rows.append(entry)
+                turns.append(expected)
             else:
                 rows += entry
                 turns += expected
@@ -138,32 +152,49 @@ class EventQueue:
             np.array(turns, dtype=np.int64),
         )
 
-    def add(self, kind: EventKind, at_s: float, row: int, turn: int = 0) -> None:
+    def add(self, kind: int, at_s: float, row: int, turn: int = 0) -> None:
         """Add an event for one row."""
-        self._serial += 1
-        heapq.heappush(self._heap, (at_s, kind, self._serial, (row,), (turn,)))
+        self._serial = serial = self._serial + 1
+        heapq.heappush(self._heap, (at_s, kind, serial, row, turn))
 
     def take_one(self) -> SingleEvent:
-        """Take the next event of one row; raise IndexError without any.
+        """Take the next event of one row; raise IndexError without any."""
+        for event in self.one_by_one():
+            return SingleEvent(*event)
+        raise IndexError("no events are left")
 
-        Code that handles row after row needs no arrays, and so less time for each event.
+    def one_by_one(self) -> Iterator[tuple[float, int, int, int]]:
+        """Take the events one by one until there are none, each as the fields of `SingleEvent`.
+
+        Events may be added meanwhile. Code that handles row after row needs no arrays, and so less
+        time for each event.
         """
-        at_s, kind, serial, entry, turns = heapq.heappop(self._heap)
-        if isinstance(entry, _Prepared):
-            row = entry.take_one()
-            if not entry.over:
-                heapq.heappush(self._heap, (entry.next_s, kind, serial, entry, ()))
-            return SingleEvent(at_s, kind, row, 0)
-        if len(entry) > 1:
-            heapq.heappush(self._heap, (at_s, kind, serial, entry[1:], turns[1:]))
-        return SingleEvent(at_s, kind, entry[0], turns[0])
-
-    def _put(self, kind: EventKind, prepared: _Prepared) -> None:
-        self._serial += 1
-        heapq.heappush(self._heap, (prepared.next_s, int(kind), self._serial, prepared, ()))
+        heap, prepared = self._heap, self._prepared
+        while heap or prepared:
+            if prepared and (not heap or prepared[0] < heap[0]):
+                at_s, kind, serial, events = prepared[0]
+                at = events.at
+                events.at = after = at + 1
+                if after < len(events.times):
+                    heapq.heapreplace(prepared, (events.times[after], kind, serial, events))
+                else:
+                    heapq.heappop(prepared)
+                yield at_s, kind, events.rows[at], 0
+                continue
+            at_s, kind, serial, entry, turns = heapq.heappop(heap)
+            if isinstance(entry, int):
+                yield at_s, kind, entry, turns
+                continue
+            if len(entry) > 1:
+                heapq.heappush(heap, (at_s, kind, serial, entry[1:], turns[1:]))
+            yield at_s, kind, entry[0], turns[0]
 
     def _push(
-        self, at_s: float, kind: EventKind, rows: Sequence[int], turns: Sequence[int]
+        self,
+        at_s: float,
+        kind: EventKind,
+        rows: int | list[int],
+        turns: int | list[int],
     ) -> None:
         self._serial += 1
         heapq.heappush(self._heap, (at_s, int(kind), self._serial, rows, turns))

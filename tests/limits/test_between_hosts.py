@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.cluster import Balloon, Deploy, Snapshot, VmState
+from merkatd.cluster import Balloon, Deploy, Migrate, Snapshot, VmState
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import limits_of, make_decision, measured
 
@@ -91,3 +91,18 @@ def test_a_migrating_vm_outside_of_markets_reserves_its_size_once(holds: float) 
     hosts = hosts_table(capacity)
     limits = on_host_0(cloud(hosts, snapshot.vms))
     assert balloon_targets(limits) == {STAYS: 4096}
+
+
+def test_arrivals_leave_each_other_the_room_of_vms_that_leave() -> None:
+    """VM 2 comes after both departures, VM 3 only after the larger one, which leaves it half."""
+    held = np.array([[100.0, 2048.0], [100.0, 1024.0], [100.0, 2048.0], [100.0, 2048.0]])
+    hosts = hosts_table(np.array([[400.0, 65536.0], [400.0, 4096.0], [400.0, 65536.0]]))
+    snapshot = cloud(hosts, vms_table([1, 1, 0, 0], np.ones((4, 2)), held, held=held))
+    large, small = (Migrate(period=1, vm=vm, source=1, host=2, reason="") for vm in (0, 1))
+    moves = [
+        Migrate(period=1, vm=vm, source=0, host=1, reason="", after=after)
+        for vm, after in ((2, (large.id, small.id)), (3, (large.id,)))
+    ]
+    decision = make_decision(snapshot, held, large, small, *moves)
+    limits = limits_of(snapshot, decision, measured(snapshot, held[:, 1].tolist()))
+    assert {step.vm for step in limits.plan.of(Migrate)} == {0, 1, 2, 3}

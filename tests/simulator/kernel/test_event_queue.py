@@ -73,7 +73,7 @@ def test_events_come_in_the_same_order_one_by_one(
             queue.add(EventKind.CALL, at_s, row, row + 7)
         return queue
 
-    batches, singles = filled(), filled()
+    batches, singles, loop = filled(), filled(), filled()
     expected = list[tuple[float, int, int, int]]()
     while batches:
         batch = batches.pop()
@@ -86,3 +86,30 @@ def test_events_come_in_the_same_order_one_by_one(
         event = singles.take_one()
         taken.append((event.at_s, int(event.kind), event.row, event.turn))
     assert taken == expected
+    assert list(loop.one_by_one()) == expected
+
+
+def test_events_are_added_while_they_are_taken_one_by_one() -> None:
+    """An event that is added for the present moment comes in it, and later ones in their order."""
+    queue = EventQueue()
+    queue.prepare(EventKind.VM_ARRIVES, np.array([0.0, 2.0]), np.array([5, 6]))
+    taken = []
+    for at_s, kind, row, turn in queue.one_by_one():
+        taken.append((at_s, kind, row, turn))
+        if kind == EventKind.VM_ARRIVES:
+            queue.add(EventKind.VM_ENDS, at_s, row, 1)
+            queue.add(EventKind.VM_ENDS, at_s + 3.0, row, 2)
+    arrives, ends = int(EventKind.VM_ARRIVES), int(EventKind.VM_ENDS)
+    assert taken == [
+        *((0.0, arrives, 5, 0), (0.0, ends, 5, 1), (2.0, arrives, 6, 0)),
+        *((2.0, ends, 6, 1), (3.0, ends, 5, 2), (5.0, ends, 6, 2)),
+    ]
+
+
+def test_known_events_come_first_in_their_moment() -> None:
+    """Also if they were made known later."""
+    for take in (lambda queue: queue.pop().rows.tolist(), lambda queue: [queue.take_one().row]):
+        queue = EventQueue()
+        queue.add(EventKind.VM_ARRIVES, 1.0, 8)
+        queue.prepare(EventKind.VM_ARRIVES, np.array([1.0]), np.array([5]))
+        assert take(queue)[0] == 5

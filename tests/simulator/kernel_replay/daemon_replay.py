@@ -62,8 +62,8 @@ class DaemonReplay(Frontend):
             world.settings, delays=delays, monitor_interval_s=center.rhythm.monitor_s
         )
 
-    def replay(self, events: Sequence[RecordedEvent]) -> None:
-        """Let the events happen, each at its time, and run the periods."""
+    def replay(self, events: Sequence[RecordedEvent], span_s: float) -> None:
+        """Let the events happen, each at its time, and run the periods until the span is over."""
         for event in events:
             run_until(self.clock, START_S + event.at_s)
             if event.kind is EventKind.PERIOD:
@@ -80,6 +80,7 @@ class DaemonReplay(Frontend):
             else:
                 for host in event.rows:
                     self.bench.ok("embedded.host.up", host)
+        run_until(self.clock, START_S + span_s)
         self.agree()
 
     def _create(self, row: int) -> int:

@@ -77,7 +77,7 @@ def both(
     run = record_run(center, asked, STRATEGIES[strategy], pricing, SPAN_S, seed)
     replay = DaemonReplay(center, asked, strategy, pricing, seed)
     try:
-        replay.replay(run.events)
+        replay.replay(run.events, SPAN_S)
     finally:
         replay.close()
     return run, replay
@@ -158,9 +158,12 @@ def test_used_cpu_has_the_same_price_in_both(seed: int) -> None:
     assert count(run, "Deploy") >= 8
 
 
+@pytest.mark.parametrize("strategy", ["paper", "tabu"])
 @pytest.mark.parametrize("seed", range(1, shorten(4, 2)))
-def test_neighbours_keep_their_shares_until_withheld_migrations_begin(seed: int) -> None:
+def test_neighbours_keep_their_shares_until_withheld_migrations_begin(
+    strategy: str, seed: int
+) -> None:
     """Where memory is used up, migrations wait for each other; hosts are divided without them."""
-    run, replay = both("paper", PAPER, four_hosts(SCARCE_MIB), seed, 60)
+    run, replay = both(strategy, PAPER, four_hosts(SCARCE_MIB), seed, 60)
     require_equal(run, replay)
     assert sum(period.withheld for period in run.periods) > 0
