@@ -13,7 +13,6 @@ from merkatd.cluster.columns import NO_HOST, rows_of
 from merkatd.placement.contract import Need
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.utility.common_utility import divide_power
-from merkatd.placement.utility.job_progress import JobStages, done_after
 from merkatd.placement.utility.power_curves import job_curves, service_curves
 from simulator.baselines.job_deciders import EdfJobs, FcfsJobs
 from simulator.experiments.utility.paper_jobs import CYCLE_S, PaperJobs
@@ -30,6 +29,7 @@ from simulator.kernel.vm_operations import OperationTotals
 from simulator.workloads.declared_work import DeclaredWork
 from simulator.workloads.vm_requests import VmRequests
 
+_ROUNDING = 1e-6
 UTILITY, EDF, FCFS = "utility", "edf", "fcfs"
 
 
@@ -49,6 +49,8 @@ class WatchedDecider:
 
     def __init__(self, decider: KernelDecider) -> None:
         self._decider, self.history_samples = decider, decider.history_samples
+        self.totals = OperationTotals()
+        """Those of the run, until its present decision."""
         self.cycles: list[Mapping[str, float]] = []
 
     def decide(self, moment: KernelMoment) -> KernelOrders:
@@ -61,7 +63,14 @@ class WatchedDecider:
         )
         took_s = process_time() - begin_s
         snapshot = make(np.full(len(moment.state.resources), np.nan))
-        self.cycles.append({"at_s": snapshot.now_s, "took_s": took_s} | _measured(snapshot, orders))
+        its = self.totals
+        begun = {
+            "at_s": snapshot.now_s,
+            "took_s": took_s,
+            "given_way": float(its.suspensions + its.stops),
+            "moved": float(its.live_migrations + its.cold_migrations),
+        }
+        self.cycles.append(begun | _measured(snapshot, orders))
         return orders
 
 
@@ -74,14 +83,16 @@ def _measured(snapshot: Snapshot, orders: KernelOrders) -> dict[str, float]:
         return measured
     power = orders.given.amounts[:, 0]
     mine = of_job >= 0
+    placed = mine & (power > 0)
     powers: Floats = np.zeros(len(jobs))
     np.add.at(powers, of_job[mine], power[mine])
     utilities = hypothetical_utilities(snapshot, powers, CYCLE_S)
     measured |= {
         "placed": float((powers > 0).sum()),
-        "hypothetical": float(utilities.mean()) if len(jobs) else np.nan,
-        "lowest": float(utilities.min()) if len(jobs) else np.nan,
+        "hypothetical": _mean(utilities),
+        "hypothetical_waiting": _mean(utilities[powers <= 0]),
         "job_power": float(powers.sum()),
+        "placed_power_part": _part(power[placed].sum(), vms.cap[placed, 0].sum()),
         "job_demand": float(vms.cap[mine, 0].sum()),
     }
     services = snapshot.services
@@ -103,31 +114,33 @@ def _measured(snapshot: Snapshot, orders: KernelOrders) -> dict[str, float]:
     return measured
 
 
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+def _part(value: Any, of: Any) -> float:
+    return float(value / of) if of > 0 else 1.0
+
+
 def hypothetical_utilities(snapshot: Snapshot, powers: Floats, cycle_s: float) -> Floats:
     """Return [jobs]: their utilities at the end of the cycle if all share the present power.
 
-    Section 4.4 of the paper. A job that ends in the cycle has the utility of its end.
+    Section 4.4 of the paper, for jobs of one stage. A job that ends in the cycle has the utility of
+    its end.
     """
     jobs, stages = snapshot.jobs, snapshot.stages
     span_s = jobs.goal_s - jobs.submitted_s
-    left, best_s, ends_s = (np.zeros(len(jobs)) for _ in range(3))
-    for row in range(len(jobs)):
-        own = np.flatnonzero(stages.job == row)
-        profile = JobStages(
-            *(stages.work[own], stages.least_speed[own]),
-            *(stages.greatest_speed[own], stages.memory_mib[own]),
-        )
-        done = done_after(profile, float(jobs.work_done[row]), float(powers[row]), cycle_s)
-        left[row], best_s[row] = profile.left(done).sum(), profile.best_s(done)
-        work = profile.left(float(jobs.work_done[row])).sum()
-        ends_s[row] = work / powers[row] if powers[row] > 0 else np.inf
-    goes_on = (left > 0) & (best_s > 0)
-    goal_in_s = jobs.goal_s - snapshot.now_s - cycle_s
+    speeds = np.minimum(powers, stages.greatest_speed)
+    before = stages.work - jobs.work_done
+    left = before - speeds * cycle_s
+    goes_on = left > _ROUNDING
+    goal_in_s, best_s = jobs.goal_s - snapshot.now_s - cycle_s, left / stages.greatest_speed
     curves = job_curves(left[goes_on], best_s[goes_on], goal_in_s[goes_on], span_s[goes_on])
-    ended = ~goes_on
     utilities = np.zeros(len(jobs))
     utilities[goes_on] = divide_power(curves, float(powers.sum())).utility
-    utilities[ended] = (jobs.goal_s - snapshot.now_s - ends_s)[ended] / span_s[ended]
+    ended = ~goes_on
+    ends_s = snapshot.now_s + before[ended] / np.maximum(speeds[ended], _ROUNDING)
+    utilities[ended] = (jobs.goal_s[ended] - ends_s) / span_s[ended]
     return utilities
 
 
@@ -176,6 +189,7 @@ def run_jobs(
     vms = np.flatnonzero(np.isin(requests.owner, jobs.declared.jobs.application))
     last_s = float(jobs.declared.jobs.submitted_s[-1])
     run = KernelRun(center, requests, watched, span_s=last_s + 1e7, seed=seed, declared=declared)
+    watched.totals = run.operations.totals
     run.run_until(
         lambda: stop(run) or int((run.state.phase[vms] == GuestPhase.ENDED).sum()) >= most_ended
     )
