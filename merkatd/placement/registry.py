@@ -18,7 +18,14 @@ from merkatd.placement.baselines.first_fit_market import first_fit
 from merkatd.placement.baselines.random_fit_market import random_fit
 from merkatd.placement.baselines.size_fitting import Baseline, BaselineSettings, baseline
 from merkatd.placement.baselines.worst_fit_market import worst_fit
-from merkatd.placement.contract import UNLIMITED_MOVES, Charge, MoveLimits, StrategyEntry
+from merkatd.placement.contract import (
+    UNLIMITED_MOVES,
+    Allocation,
+    Charge,
+    MoveLimits,
+    Need,
+    StrategyEntry,
+)
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.cpu_use import limited_to_use, with_leftovers
 from merkatd.placement.made_up_needs import with_needs
@@ -26,6 +33,7 @@ from merkatd.placement.market.orders.order_clearing import clearing_orders
 from merkatd.placement.pack.pack import PackSettings, pack
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
+from merkatd.placement.utility.utility_strategy import UtilitySettings, utility
 
 DEFAULT = "tabu"
 
@@ -87,6 +95,20 @@ _ENTRIES = {
             moves=MoveLimits(
                 most=lambda settings, _vms: settings.m_max, settings=frozenset({"m_max"})
             ),
+        ),
+        StrategyEntry(
+            "utility",
+            "jobs and services about equally satisfied, by their goals, without bids",
+            UtilitySettings,
+            utility,
+            moves=MoveLimits(
+                most=lambda settings, _vms: settings.most_moves,
+                hold_s=lambda settings: settings.hold_s,
+                settings=frozenset({"most_moves", "hold_s"}),
+            ),
+            allocates=Allocation.OWN,
+            charges=Charge.NONE,
+            needs=frozenset({Need.JOBS, Need.SERVICES}),
         ),
         *(
             StrategyEntry(

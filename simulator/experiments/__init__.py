@@ -1,4 +1,4 @@
-"""The paper's evaluation: a module for each figure or table."""
+"""The papers' evaluations: a module for each figure, table or experiment."""
 
 from collections.abc import Mapping
 
@@ -14,6 +14,12 @@ from simulator.experiments import (
     table_2,
 )
 from simulator.experiments.experiment import Experiment, ExperimentOptions
+from simulator.experiments.utility import (
+    identical_jobs,
+    jobs_and_service,
+    mixed_jobs,
+    three_goals,
+)
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     experiment.name: experiment
@@ -27,6 +33,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         table_2.EXPERIMENT,
         honesty.EXPERIMENT,
         price_stability.EXPERIMENT,
+        identical_jobs.EXPERIMENT,
+        three_goals.EXPERIMENT,
+        mixed_jobs.EXPERIMENT,
+        jobs_and_service.EXPERIMENT,
     )
 }
 

@@ -41,6 +41,9 @@ class KernelRhythm:
     monitor_s: float = 60.0
     decide_at_events: bool = False
     """Whether a decision also follows each moment at which VMs arrive or room becomes free."""
+    whole_plans: bool = False
+    """Whether a step that must come after an operation begins as soon as that has ended, instead of
+    in the next period, which decides again."""
     patience_s: float = np.inf
     """The time after which a request that never got a host is rejected."""
 

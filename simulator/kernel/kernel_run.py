@@ -6,6 +6,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from simulator.kernel.data_center import DataCenter
+from simulator.kernel.declared.declared_load import DeclaredLoad
 from simulator.kernel.event_queue import EventBatch, EventKind, EventQueue
 from simulator.kernel.kernel_deciders import KernelDecider, KernelMoment
 from simulator.kernel.kernel_snapshot import KernelSnapshots
@@ -15,6 +16,7 @@ from simulator.kernel.plan_steps import PlanSteps
 from simulator.kernel.unit_outages import Outages, draw_outages
 from simulator.kernel.use_monitoring import UseMonitoring
 from simulator.kernel.vm_operations import VmOperations
+from simulator.workloads.declared_work import NO_WORK, DeclaredWork
 from simulator.workloads.random_streams import StreamPurpose, stream_of
 from simulator.workloads.vm_requests import VmRequests
 
@@ -38,6 +40,7 @@ class KernelRun:
         *,
         span_s: float,
         seed: int = 0,
+        declared: DeclaredWork = NO_WORK,
     ) -> None:
         if center.hosts.capacity.shape[1] != len(requests.resources):
             raise ValueError(
@@ -50,13 +53,18 @@ class KernelRun:
         self._seed, self._decider = seed, decider
         self.state = KernelState(center.hosts, requests)
         self.queue = EventQueue()
-        self.operations = VmOperations(center, requests, self.state, self.queue)
-        self.monitoring = UseMonitoring(center, requests, self.state, decider.history_samples)
+        self.load = DeclaredLoad(declared, requests, self.state)
+        self.operations = VmOperations(center, requests, self.state, self.queue, self.load)
+        self.monitoring = UseMonitoring(
+            center, requests, self.state, decider.history_samples, self.load
+        )
         self.outcome = OutcomeColumns(center, requests)
         self.outages = Outages(center.hosts)
         self.periods = 0
-        self._snapshots = KernelSnapshots(center, requests, self.state, self.monitoring)
-        self._steps = PlanSteps(self.operations, center.hosts, self.state, requests)
+        self._snapshots = KernelSnapshots(center, requests, self.state, self.monitoring, self.load)
+        self._steps = PlanSteps(
+            self.operations, center.hosts, self.state, requests, whole=center.rhythm.whole_plans
+        )
         self._fits = fits_somewhere(self.state.floor, self.state.capacity[self.state.takes_vms])
         self._is_due = False
         self._handlers: Mapping[EventKind, Callable[[Ints], object]] = {
@@ -134,6 +142,7 @@ class KernelRun:
             rows = rows[self.state.turn[rows] == batch.turns]
         if len(rows):
             self._handlers[batch.kind](rows)
+            self._steps.go_on()
             self._is_due |= batch.kind < EventKind.MONITORING
         if self._is_due and self.center.rhythm.decide_at_events and self.queue.next_s > batch.at_s:
             self._decide(rows)
@@ -155,7 +164,7 @@ class KernelRun:
     def _end(self, vms: Ints) -> None:
         # OpenNebula ends no VM during its migration; it ends on arrival.
         ends = vms[self.state.phase[vms] != GuestPhase.MIGRATING]
-        self.operations.end(ends)
+        self.operations.end_or_go_on(ends)
 
     def _wake(self, hosts: Ints) -> None:
         self.state.is_waking[hosts], self.state.changed[hosts] = False, True

@@ -9,6 +9,7 @@ from merkatd.cluster import Floats, Hosts, HostState, Ints, Markets, Snapshot, V
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.cluster.hosts import kept_from, less
 from simulator.kernel.data_center import DataCenter
+from simulator.kernel.declared.declared_load import DeclaredLoad
 from simulator.kernel.kernel_state import COMPUTES, GRAINS, KernelState
 from simulator.kernel.use_monitoring import UseMonitoring
 from simulator.model.simulated_cloud import CORE
@@ -36,9 +37,10 @@ class KernelSnapshots:
         requests: VmRequests,
         state: KernelState,
         monitoring: UseMonitoring,
+        load: DeclaredLoad,
     ) -> None:
         self._center, self._requests = center, requests
-        self._state, self._monitoring = state, monitoring
+        self._state, self._monitoring, self._load = state, monitoring, load
         self._vcpus: Ints = np.ones(len(requests), dtype=np.int64)
         """[vms]: as many virtual CPUs as the VM has cores, or parts of one."""
         if CPU in requests.resources:
@@ -56,6 +58,7 @@ class KernelSnapshots:
         held = self._monitoring.held[vms]
         if CPU in asked.resources:
             held[:, asked.resources.index(CPU)] = np.nan  # the daemon observes memory alone
+        its = self._load.tables(vms)
         return Snapshot(
             state.now_s,
             period,
@@ -89,6 +92,9 @@ class KernelSnapshots:
                 disk_mib=asked.disk_mib[vms],
                 shared_disk=asked.disk_mib[vms] == 0,
             ),
+            jobs=its.jobs,
+            stages=its.stages,
+            services=its.services,
             failure_rates=self._center.rates,
             history=self._monitoring.history(vms),
         )

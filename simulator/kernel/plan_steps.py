@@ -28,22 +28,37 @@ from simulator.kernel.vm_operations import VmOperations
 from simulator.workloads.vm_requests import VmRequests
 
 _OVER = (GuestPhase.AWAITED, GuestPhase.ENDED, GuestPhase.REJECTED)
+_NO_VM = -1
+_IN_OPERATION = [
+    *(int(GuestPhase.STARTING), int(GuestPhase.MIGRATING), int(GuestPhase.RELOCATING)),
+    *(int(GuestPhase.SUSPENDING), int(GuestPhase.STOPPING)),
+]
 _LIVING = [int(phase) for phase in GuestPhase if phase not in _OVER]
 
 
 class PlanSteps:
     """Begins the steps of plans, as the daemon sends them.
 
-    A step that must come after an operation is postponed: the next period decides again. Limits,
+    A step that must come after an operation is postponed: the next period decides again. With
+    `whole`, it begins as soon as the operation has ended, but not after the next period. Limits,
     pins and balloons of guests are done at once and have no effect here. The kernel refuses steps
     that it does not simulate: new VMs of platforms, and moves of VMs that do not run.
     """
 
     def __init__(
-        self, operations: VmOperations, hosts: Hosts, state: KernelState, requests: VmRequests
+        self,
+        operations: VmOperations,
+        hosts: Hosts,
+        state: KernelState,
+        requests: VmRequests,
+        *,
+        whole: bool = False,
     ) -> None:
         self._operations, self._hosts = operations, hosts
-        self._state, self._requests = state, requests
+        self._state, self._requests, self._whole = state, requests, whole
+        self._waiting: list[Step] = []
+        self._begun: dict[str, int] = {}
+        """The VM of each step of the present plan that was begun, or done at once."""
         self._do: Mapping[type[Step], Callable[[Any], bool]] = {
             Deploy: self._deploy,
             Migrate: self._migrate,
@@ -67,13 +82,31 @@ class PlanSteps:
             done.update(new)
         ready, _ = ready_steps(plan, done, set())
         totals = self._operations.totals
-        totals.postponed += len(plan) - len(on_hosts) - len(ready)
+        late = [step for step in plan if step.id not in on_hosts and step.id not in ready]
+        totals.postponed += len(self._waiting) if self._whole else len(late)
+        self._waiting = late if self._whole else []
+        self._begun = dict.fromkeys(done, _NO_VM)
         for step in ready.values():
-            act = self._do.get(type(step))
-            if act is None:
-                totals.refused += 1
-            else:
-                act(step)
+            self._do_step(step)
+
+    def _do_step(self, step: Step) -> None:
+        act = self._do.get(type(step))
+        if act is None:
+            self._operations.totals.refused += 1
+        elif act(step):
+            self._begun[step.id] = step.vm
+
+    def go_on(self) -> None:
+        """Begin the waiting steps of the present plan whose operations have ended."""
+        if not self._waiting:
+            return
+        busy = np.isin(self._state.phase, _IN_OPERATION)
+        over = {step for step, vm in self._begun.items() if vm == _NO_VM or not busy[vm]}
+        ready = [step for step in self._waiting if over.issuperset(step.after)]
+        if ready:
+            self._waiting = [step for step in self._waiting if not over.issuperset(step.after)]
+            for step in ready:
+                self._do_step(step)
 
     def scale(self, wishes: Sequence[Scale]) -> Ints:
         """End the newest VMs of applications that have more than the wished numbers.

@@ -11,7 +11,9 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, UsageHistory
 from merkatd.cluster.columns import NO_HOST
 from simulator.kernel.data_center import DataCenter
+from simulator.kernel.declared.declared_load import DeclaredLoad
 from simulator.kernel.kernel_state import COMPUTES, KernelState
+from simulator.workloads.declared_work import NO_WORK
 from simulator.workloads.vm_requests import VmRequests
 
 TOLERANCE: Final = 1.0 + 1e-9
@@ -22,10 +24,16 @@ class UseMonitoring:
     """The use of VMs and hosts at the last monitoring."""
 
     def __init__(
-        self, center: DataCenter, requests: VmRequests, state: KernelState, samples: int = 0
+        self,
+        center: DataCenter,
+        requests: VmRequests,
+        state: KernelState,
+        samples: int = 0,
+        load: DeclaredLoad | None = None,
     ) -> None:
         """Remember the last `samples` monitorings."""
-        self._center, self._requests, self._state = center, requests, state
+        self._center, self._state = center, state
+        self._load = load or DeclaredLoad(NO_WORK, requests, state)
         self._capacity = center.hosts.capacity
         count, width = len(requests), len(requests.resources)
         self.held: Floats = np.full((count, width), np.nan)
@@ -52,7 +60,7 @@ class UseMonitoring:
         rows = np.flatnonzero(COMPUTES[state.phase])
         # A guest runs on the source of its migration until it has arrived.
         host = np.where(state.source[rows] != NO_HOST, state.source[rows], state.host[rows])
-        wanted = self._requests.demand(rows, state.now_s)
+        wanted = self._load.demand(rows, state.now_s)
         demand = np.minimum(wanted, state.given[rows])
         self.held[self._seen] = np.nan
         self.held[rows], self._seen = demand, rows

@@ -10,9 +10,11 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 from simulator.kernel.data_center import DataCenter, distances
+from simulator.kernel.declared.declared_load import DeclaredLoad
 from simulator.kernel.event_queue import EventKind, EventQueue
 from simulator.kernel.kernel_state import GuestPhase, KernelState, rows_array
 from simulator.kernel.migration_volume import MIB_S_PER_MBPS, live_volume
+from simulator.workloads.declared_work import NO_WORK
 from simulator.workloads.vm_requests import VmRequests
 
 CPU, MEMORY = "cpu", "memory"
@@ -27,6 +29,8 @@ class OperationTotals:
     cold_migrations: int = 0
     suspensions: int = 0
     resumptions: int = 0
+    continuations: int = 0
+    """Deploys of VMs that were stopped: they continue from their saved memory."""
     stops: int = 0
     terminations: int = 0
     sleeps: int = 0
@@ -46,7 +50,12 @@ class VmOperations:
     """Everything that a decision can do."""
 
     def __init__(
-        self, center: DataCenter, requests: VmRequests, state: KernelState, queue: EventQueue
+        self,
+        center: DataCenter,
+        requests: VmRequests,
+        state: KernelState,
+        queue: EventQueue,
+        load: DeclaredLoad | None = None,
     ) -> None:
         self._center, self._state, self._queue = center, state, queue
         self.totals = OperationTotals()
@@ -55,8 +64,7 @@ class VmOperations:
         memory = requests.resources.index(MEMORY) if MEMORY in requests.resources else None
         count = len(requests)
         self.memory_mib: Floats = np.zeros(count) if memory is None else requests.size[:, memory]
-        self._requests = requests
-        self._cpu = requests.resources.index(CPU) if CPU in requests.resources else None
+        self._load = load or DeclaredLoad(NO_WORK, requests, state)
         self._dirty_mib_s, self._disk_mib = requests.dirty_mib_s, requests.disk_mib
         link = center.hosts.link_mbps * MIB_S_PER_MBPS * center.migrating_part
         self._link_mib_s: Floats = link
@@ -68,22 +76,9 @@ class VmOperations:
 
     def _run(self, vms: Ints, phase: GuestPhase = GuestPhase.RUNNING, speed: float = 1.0) -> None:
         """Let guests compute until their ends, no faster than their allocations allow."""
-        self._state.enter(vms, phase, speed * self._paces(vms))
-        ends = self._state.end_times(vms)
+        self._state.enter(vms, phase, speed * self._load.paces(vms))
+        ends = self._load.end_times(vms)
         self._queue.push(EventKind.VM_ENDS, ends, vms, self._state.turn[vms])
-
-    def _paces(self, vms: Ints) -> Floats:
-        """Return [vms]: the part of their CPU demand that guests get."""
-        paces = np.ones(len(vms))
-        if self._cpu is None:
-            return paces
-        given = self._state.given[vms, self._cpu]
-        bound = np.flatnonzero(np.isfinite(given))
-        if len(bound):
-            demand = self._requests.demand(vms[bound], self._state.now_s)[:, self._cpu]
-            lacks = given[bound] < demand
-            paces[bound[lacks]] = given[bound[lacks]] / demand[lacks]
-        return paces
 
     # -- orders -------------------------------------------------------------------------------
 
@@ -96,7 +91,7 @@ class VmOperations:
         state = self._state
         state.given[vms] = amounts
         runs = vms[state.phase[vms] == GuestPhase.RUNNING]
-        changed = runs[self._paces(runs) != state.speed[runs]]
+        changed = runs[self._load.paces(runs) != state.speed[runs]]
         if len(changed):
             self._run(changed)
 
@@ -118,6 +113,7 @@ class VmOperations:
         costs = self._center.costs
         resume_s = costs.resume_s_per_mib * self.memory_mib[vms]
         self.totals.deploys += len(vms)
+        self.totals.continuations += int(state.saved[vms].sum())
         self._until(vms, np.where(state.saved[vms], resume_s, costs.boot_s))
         return vms
 
@@ -266,6 +262,13 @@ class VmOperations:
             there = vms[column[vms] != NO_HOST]
             state.release(there, column[there])
             column[there] = NO_HOST
+
+    def end_or_go_on(self, vms: Ints) -> None:
+        """End VMs, but let jobs with more stages go on."""
+        more = self._load.go_on(vms)
+        if len(more):
+            self._run(more)
+        self.end(vms if not len(more) else np.setdiff1d(vms, more))
 
     def finish(self, vms: Ints) -> None:
         """Let VMs whose operations end now go on."""

@@ -18,6 +18,7 @@ class StreamPurpose(StrEnum):
     LIFETIMES = "lifetimes"
     TYPES = "types"
     DEMANDS = "demands"
+    GOALS = "goals"
     DIRTY_RATES = "dirty rates"
     FAILURES = "failures"
     REPAIRS = "repairs"

@@ -1,0 +1,1 @@
+"""The division of hosts among jobs and services: compiled functions, and the amounts of VMs."""

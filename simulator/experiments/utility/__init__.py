@@ -1,0 +1,1 @@
+"""The evaluation of the utility-placement paper: jobs, and a service beside them."""

@@ -1,0 +1,1 @@
+"""Applications on the kernel: what jobs have done, and how services answer."""
