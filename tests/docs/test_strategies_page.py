@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -27,7 +28,7 @@ from tests.placement.conformance.all_promises import keep_all_promises
 PAGE = (ROOT / "docs/strategies.md").read_text(encoding="utf-8")
 
 
-EXAMPLE, OTHER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[1:3]
+EXAMPLE, OTHER, JOBS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[1:4]
 BESIDE_REGISTRY = """
 import sys
 
@@ -93,6 +94,19 @@ def test_the_other_example_wishes_more_vms_and_draws_hosts(tmp_path: Path) -> No
         for period in range(5)
     }
     assert len(places) == 5
+
+
+def test_the_lines_about_jobs_find_the_speed_that_each_needs() -> None:
+    """From the rest of the work of all its stages, and the time until its goal."""
+    snapshot = with_needs(tangled(3), frozenset({Need.JOBS}))
+    found: dict[str, Any] = {"np": np, "snapshot": snapshot}
+    exec(dedent(JOBS), found)  # noqa: S102 - the page is ours
+    jobs, stages = snapshot.jobs, snapshot.stages
+    assert len(jobs)
+    for row, speed in enumerate(found["needed_speed"].tolist()):
+        rest = sum(stages.work[stages.job == row]) - jobs.work_done[row]
+        left_s = max(jobs.goal_s[row] - snapshot.now_s, 1.0)
+        assert speed == pytest.approx(max(rest, 0.0) / left_s, nan_ok=True)
 
 
 def test_the_example_does_what_it_says(file: Path) -> None:
