@@ -21,6 +21,7 @@ from merkatd.commands.terminal.command_parser import NOT_DONE, NotDoneError, pri
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.screen_text import plain, wrapped
 from merkatd.commands.terminal.table_columns import figure
+from merkatd.protocol.control_messages import BID_SOURCES
 
 EXPLAIN_TABLE = ScreenTable(
     "SHARE",
@@ -91,12 +92,6 @@ EXPLAIN_TABLE = ScreenTable(
 )
 _SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,BY_FLOOR,BY_CAP,SHARE,USED"
 _LABEL = 12
-_SOURCES = {
-    "template": "the VM's template",
-    "xmlrpc": "a command or a program",
-    "controller": "its platform's controller",
-    "default": "the market's default: the VM has no bid of its own",
-}
 _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
 """Limiting reasons against which a higher bid helps."""
 
@@ -206,7 +201,7 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     here = answer["why_here"]
     if here is not None:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
-    yield "Bid from", _SOURCES.get(answer["bid_source"], answer["bid_source"])
+    yield "Bid from", BID_SOURCES.get(answer["bid_source"], answer["bid_source"])
     if answer["limit_order"] is not None:
         yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"
     if answer["queue"] is not None:

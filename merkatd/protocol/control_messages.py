@@ -1,4 +1,6 @@
-"""The kinds and states of steps, by which commands can query them without heavy imports."""
+"""The kinds and states of steps, and the sources of bids, for commands without heavy imports."""
+
+from collections.abc import Mapping
 
 KINDS = (
     "create",
@@ -21,3 +23,10 @@ ORDER_KINDS = ("pause", "resume", "drain", "undrain", "mode", ANY_ORDER)
 ON_HOSTS = ("sleep", "wake")
 """The kinds of steps on hosts instead of VMs."""
 STATES = ("planned", "sent", "confirmed", "refused", "expired")
+BID_SOURCES: Mapping[str, str] = {
+    "template": "the VM's template",
+    "xmlrpc": "a command or a program",
+    "controller": "its platform's controller",
+    "default": "the market's default: the VM has no bid of its own",
+}
+"""What people read of the source of a bid."""

@@ -61,6 +61,7 @@ def test_a_full_disk_is_one_line(program: str, words: str) -> None:
         ("embedded --state {config}", "file is not a database; the state must be"),
         ("embedded --listen 127.0.0.1:{port}", "Address already in use; end the program"),
         ("driver /proc/none --config {config}", "/proc/none: No such file or directory; check"),
+        ("check --config {away}", "Connection refused; check that OpenNebula runs there"),
         ("status --config {config}", "start it (systemctl start merkatd, or merkatd run)"),
     ],
 )
@@ -68,11 +69,16 @@ def test_wrong_files_and_places_are_one_line(
     words: str, message: str, tmp_path: Path, shell: Shell
 ) -> None:
     """Each says what is accepted, or what to do."""
-    places = {name: tmp_path / name for name in ("snapshot", "packed", "config")}
+    places = {name: tmp_path / name for name in ("snapshot", "packed", "config", "away")}
     places["snapshot"].write_text('{"hosts": []}')
     places["packed"].write_bytes(b"PK\x03\x04\xff\xfe")
     state = json.dumps(str(tmp_path / "state"))
     places["config"].write_text(f"[daemon]\nstate_directory = {state}\n")
+    (tmp_path / "one_auth").write_text("merkat:secret\n")
+    places["away"].write_text(
+        f"[daemon]\nstate_directory = {state}\n[cloud]\nkind = 'opennebula'\n"
+        f"endpoint = 'http://127.0.0.1:1/RPC2'\nauth_file = '{tmp_path}/one_auth'\n"
+    )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -15,6 +15,8 @@ from tests.daemon.test_kill_approved import order
 
 EACH_SITE = pytest.mark.parametrize("site", SITES, indirect=True, ids=lambda seed: f"seed{seed}")
 OF_ANN = 4
+MOST_KILLS = 60
+"""The most kills until a reversal ends; a few are usual."""
 ROUNDS = KILLS_PER_SITE // 10
 
 
@@ -83,7 +85,10 @@ def test_a_kill_during_a_reversal_moves_no_vm_twice(site: Site) -> None:
         done, before = carried_out(site, vms[0]), running(site)
         moved = moved_by(site, done.id)
         number = reversal(site, done)
+        kills = 0
         while plan_of(site, number).state is PlanState.APPROVED:
+            kills += 1
+            assert kills <= MOST_KILLS, plan_of(site, number)
             time.sleep(float(site.rng.uniform(0.0, 3 * INTERVAL_S)))
             site.kill_daemon()
             site.heal()

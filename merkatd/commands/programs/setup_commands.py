@@ -106,8 +106,14 @@ def _check_cloud(config: Config, wish: AdviceInput) -> int:
     except CallRefusedError as error:
         return print_failure("check", f"{config.endpoint}: {error}")
     except OSError as error:
-        return print_failure("check", os_reason(error, error.filename or config.endpoint))
+        way = "" if error.filename else _NO_SERVER
+        return print_failure("check", os_reason(error, error.filename or config.endpoint) + way)
     return _print_findings(results)
+
+
+_NO_SERVER = (
+    "; check that OpenNebula runs there (systemctl status opennebula), and `cloud.endpoint`"
+)
 
 
 def _print_findings(results: Sequence[Finding]) -> int:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 import numpy as np
 
 from merkatd.cluster.columns import NO_HOST, NO_OWNER
+from merkatd.protocol.control_messages import BID_SOURCES
 from merkatd.service.base.errors import InvalidRequestError, UnknownObjectError
 from merkatd.service.base.order_limits import SMALL
 from merkatd.service.base.period_view import PeriodView
@@ -245,7 +246,7 @@ def _facts(
         ("Host", link("hosts", hosts.get(explained.host or ""), explained.host)),
         ("Pays", f"{credits_text(explained.cost)} credits a period"),
         *([("Balance", f"{credits_text(explained.balance)} credits")] if mine else ()),
-        ("Source of the bid", explained.bid_source),
+        ("Source of the bid", BID_SOURCES.get(explained.bid_source, explained.bid_source)),
     ]
     if why is not None:
         period = link("periods", why.period, f"period {why.period}")
