@@ -39,6 +39,8 @@ _TRIED = 4
 """The most VMs that are tried on a host one after the other."""
 _VAIN = 48
 """The search ends after so many hosts in turn without a gain."""
+_VAIN_BRINGS = 24
+"""No more VMs are brought to idle hosts after so many in turn without a gain."""
 _ROUNDS = 3
 _ENOUGH = 0.5
 """The part of the power that a job can use from which it starts on idle power."""
@@ -96,6 +98,7 @@ class PlacementSearch:
         market = trial.market
         self._new: Bools = (market.view.place == NO_HOST) & ~market.plain
         self._goes: Bools = market.can_move | self._new
+        self._vain_brings = 0
         self._ends: Bools = market.can_stop | (self._new & (trial.table.job != NO_ROW))
 
     def run(self) -> None:
@@ -135,27 +138,17 @@ class PlacementSearch:
         brought = self._bring(host)
         return self._exchange(host) or added or brought
 
-    def _fitting(self, host: int) -> list[int]:
-        """Return the first VMs that wait and fit on the host, the least satisfied first."""
-        floor = self.trial.market.view.floor
-        waiting = self.trial.waiting(self.now.utility)
-        roomy = (floor[waiting] <= self.trial.free[host] * (1 + 1e-9)).all(axis=1)
-        fitting: list[int] = []
-        for vm in np.array(waiting, dtype=np.int64)[roomy].tolist():
-            if self.trial.fits(vm, host):
-                fitting.append(vm)
-            if len(fitting) == _TRIED:
-                break
-        return fitting
-
     def _add(self, host: int) -> bool:
         """Try to start VMs that wait on the host, beside those that are there."""
-        changed = False
-        for vm in self._fitting(host):
-            if not self.trial.fits(vm, host):
-                continue
-            self.trial.move(vm, host)
-            after = self.trial.judged(self._terms.cycle_s)
+        trial, changed = self.trial, False
+        waiting = trial.waiting(self.now.utility)
+        for _try in range(_TRIED):
+            vm = trial.first_fitting(waiting, host)
+            if vm == NO_ROW:
+                break
+            waiting = waiting[waiting != vm]
+            trial.move(vm, host)
+            after = trial.judged(self._terms.cycle_s)
             changed |= self._keep(after, [(vm, NO_HOST)], harmless=True)
         return changed
 
@@ -173,7 +166,7 @@ class PlacementSearch:
     def _bring(self, host: int) -> bool:
         """Try to bring VMs that lack power on their hosts here."""
         trial, changed = self.trial, False
-        if trial.idle[host] <= 0:
+        if trial.idle[host] <= 0 or self._vain_brings >= _VAIN_BRINGS:
             return False
         own = np.flatnonzero(self._goes & (trial.place != NO_HOST) & (trial.place != host))
         lack = trial.table.low[own] + trial.table.room[own] - self.now.power[own]
@@ -185,7 +178,9 @@ class PlacementSearch:
                 undo = [(vm, int(trial.place[vm]))]
                 trial.move(vm, host)
                 after = trial.judged(self._terms.cycle_s)
-                changed |= self._keep(after, undo, harmless=bool(self._new[vm]))
+                kept = self._keep(after, undo, harmless=bool(self._new[vm]))
+                self._vain_brings = 0 if kept else self._vain_brings + 1
+                changed |= kept
         return changed
 
     def _may_move(self, vm: int) -> bool:
@@ -199,19 +194,18 @@ class PlacementSearch:
     def _exchange(self, host: int) -> bool:
         """Take VMs off the host, one more each time, and keep the best exchange for others."""
         trial, waiting = self.trial, self.trial.waiting(self.now.utility)
-        if not waiting:
+        if not len(waiting):
             return False
         origin, best, most = trial.place.copy(), None, self._least
         for vm in self._most_satisfied(host):
-            if not self._gives_way(vm, waiting[0]):
+            if not self._gives_way(vm, int(waiting[0])):
                 break
             trial.move(vm, idle_host(trial, vm) if self._may_move(vm) else NO_HOST)
             if trial.place[vm] == host or (trial.place[vm] == NO_HOST and not self._ends[vm]):
                 trial.move(vm, host)
                 continue
             kept = trial.place.copy()
-            came = [each for each in waiting if trial.place[each] == NO_HOST and each != vm]
-            gain = self._gain_with(host, came, origin)
+            gain = self._gain_with(host, waiting)
             if gain >= most:
                 best, most = trial.place.copy(), gain * (1 + 1e-9)
             self._restore(kept)
@@ -222,28 +216,23 @@ class PlacementSearch:
         self.now = trial.judged(self._terms.cycle_s)
         return True
 
-    def _gain_with(self, host: int, waiting: list[int], origin: Ints) -> float:
+    def _gain_with(self, host: int, waiting: Ints) -> float:
         """Put VMs that wait on the host, as many as fit; return what the exchange gains."""
         trial, came = self.trial, list[int]()
-        floor = trial.market.view.floor
-        roomy = (floor[waiting] <= trial.free[host] * (1 + 1e-9)).all(axis=1)
-        for vm in np.array(waiting, dtype=np.int64)[roomy].tolist():
-            if trial.fits(vm, host):
-                trial.move(vm, host)
-                came.append(vm)
-            if len(came) == _TRIED:
+        for _try in range(_TRIED):
+            vm = trial.first_fitting(waiting, host)
+            if vm == NO_ROW:
                 break
-        if not came:
-            return -np.inf
+            trial.move(vm, host)
+            came.append(vm)
+            waiting = waiting[waiting != vm]
         horizon = self._horizon(came)
-        if horizon <= self._terms.cycle_s:
+        if not came or horizon <= self._terms.cycle_s:
             return -np.inf
+        before = trial.later(self.now.power, horizon)
         trial.starts[came] = self._terms.cycle_s
-        after, tried = trial.judged(horizon), trial.place.copy()
+        after = trial.judged(horizon)
         trial.starts[came] = 0.0
-        self._restore(origin)
-        before = trial.judged(horizon)
-        self._restore(tried)
         return gain_of(before.utility, after.utility, trial.late, self._least)
 
     def _horizon(self, came: list[int]) -> float:
