@@ -12,10 +12,11 @@ idle power, if there is one, or else is saved. Each such placement is judged (No
 a placement]); the best one stays if it raises the lowest utility of all that it affects by
 `least_gain`.
 
-A place that is made free is used one cycle later: the VM there must have left. And a VM that waits
-gets the next place that becomes free in any case. So exchanges are judged at the time when the
-first running job ends at its speed, or when the VM that comes would end: in one cycle each has
-little to lose, and no exchange would ever be worth it. Identical jobs never take turns.
+A place that is made free is used `exchange_s` later: the VM there must have left. And a VM that
+waits gets the next place that becomes free in any case. So exchanges are judged at the time when
+the first running job ends at its speed, or when the VM that comes would end: in one short cycle
+each has little to lose, and no exchange would ever be worth it. Meanwhile the job that goes must
+lose much less than the one that comes would. So identical jobs never take turns.
 
 Example: a host with room for one VM runs a job with ten hours left and much time to its goal. A job
 of one hour waits; its goal is two hours away. In a cycle of a minute it loses 0.01. Until the place
@@ -42,6 +43,9 @@ _VAIN = 48
 _VAIN_BRINGS = 24
 """No more VMs are brought to idle hosts after so many in turn without a gain."""
 _ROUNDS = 3
+_LOSS_RATIO = 1.5
+"""The utility that a job would lose by waiting, at least by this factor above the loss of the job
+that gives way for it."""
 _ENOUGH = 0.5
 """The part of the power that a job can use from which it starts on idle power."""
 
@@ -51,14 +55,19 @@ class SearchTerms:
     """The settings of a search."""
 
     cycle_s: float
+    exchange_s: float
     least_gain: float
     most_moves: int
 
 
-def start_on_idle(trial: PlacementTrial) -> None:
-    """Start each VM that waits where power is idle, the least satisfied first."""
-    jobs = trial.market.demands.jobs.greatest_utility
-    utility = np.concatenate([jobs, np.full(len(trial.table.base), -np.inf)])
+def start_on_idle(trial: PlacementTrial, cycle_s: float) -> None:
+    """Start each VM that waits where power is idle, the least satisfied first.
+
+    That is the one with the lowest utility if it started in the next cycle instead.
+    """
+    table = trial.table
+    later = (table.reach - cycle_s - table.best) / table.span
+    utility = np.concatenate([later, np.full(len(table.base), -np.inf)])
     for vm in trial.waiting(utility):
         host = idle_host(trial, vm, trial.table.service[vm] != NO_ROW)
         if host != NO_HOST:
@@ -99,6 +108,7 @@ class PlacementSearch:
         self._new: Bools = (market.view.place == NO_HOST) & ~market.plain
         self._goes: Bools = market.can_move | self._new
         self._vain_brings = 0
+        self._origin: Ints = trial.place.copy()
         self._ends: Bools = market.can_stop | (self._new & (trial.table.job != NO_ROW))
 
     def run(self) -> None:
@@ -197,6 +207,7 @@ class PlacementSearch:
         if not len(waiting):
             return False
         origin, best, most = trial.place.copy(), None, self._least
+        self._origin = origin
         for vm in self._most_satisfied(host):
             if not self._gives_way(vm, int(waiting[0])):
                 break
@@ -212,7 +223,7 @@ class PlacementSearch:
         self._restore(origin if best is None else best)
         if best is None:
             return False
-        trial.starts[(origin == NO_HOST) & (best != NO_HOST)] = self._terms.cycle_s
+        trial.starts[(origin == NO_HOST) & (best != NO_HOST)] = self._terms.exchange_s
         self.now = trial.judged(self._terms.cycle_s)
         return True
 
@@ -227,25 +238,44 @@ class PlacementSearch:
             came.append(vm)
             waiting = waiting[waiting != vm]
         horizon = self._horizon(came)
-        if not came or horizon <= self._terms.cycle_s:
+        if not came or not self._loses_less(came, horizon):
             return -np.inf
         before = trial.later(self.now.power, horizon)
-        trial.starts[came] = self._terms.cycle_s
+        trial.starts[came] = self._terms.exchange_s
         after = trial.judged(horizon)
         trial.starts[came] = 0.0
         return gain_of(before.utility, after.utility, trial.late, self._least)
 
-    def _horizon(self, came: list[int]) -> float:
-        """Return the time after which an exchange is judged."""
-        trial, now = self.trial, self.now
-        jobs = trial.table.job[came]
-        jobs = jobs[jobs != NO_ROW]
-        own = trial.table.order
-        speed = np.bincount(trial.table.job[own], now.power[own], len(trial.table.left))
+    def _first_end(self) -> float:
+        """Return the time until the first job ends, at least a cycle."""
+        trial, own = self.trial, self.trial.table.order
+        speed = np.bincount(trial.table.job[own], self.now.power[own], len(trial.table.left))
         runs = speed > 0
         first = (trial.table.left[runs] / speed[runs]).min() if runs.any() else np.inf
-        ends = trial.table.best[jobs].min() if len(jobs) else 0.0
-        return max(self._terms.cycle_s, float(min(first, ends)))
+        return max(self._terms.cycle_s, float(first))
+
+    def _jobs_of(self, vms: list[int]) -> Ints:
+        """Return the jobs of these VMs."""
+        rows = self.trial.table.job[vms]
+        jobs: Ints = rows[rows != NO_ROW]
+        return jobs
+
+    def _horizon(self, came: list[int]) -> float:
+        """Return the time after which an exchange is judged."""
+        jobs = self._jobs_of(came)
+        ends = float(self.trial.table.best[jobs].min()) if len(jobs) else 0.0
+        return max(self._terms.cycle_s, min(self._first_end(), ends))
+
+    def _loses_less(self, came: list[int], horizon: float) -> bool:
+        """Return whether those that go lose much less than those that come would by waiting."""
+        trial, table = self.trial, self.trial.table
+        gone = np.flatnonzero((self._origin != NO_HOST) & (trial.place == NO_HOST))
+        comes, goes = self._jobs_of(came), self._jobs_of(gone.tolist())
+        goes = goes[~table.late[goes]]
+        if not len(comes) or not len(goes):
+            return True
+        waits = self._first_end() / float(table.span[comes].max())
+        return waits > _LOSS_RATIO * horizon / float(table.span[goes].min())
 
     def _most_satisfied(self, host: int) -> list[int]:
         """Return the VMs of the host that may leave it, late ones and then the most satisfied."""

@@ -125,7 +125,8 @@ def are_served(flow: ServiceFlow) -> bool:
     if power >= flow.cap[jobs] * (1.0 - _NEAR):
         return True
     needed = power_of_jobs(flow.table, flow.most, False, flow.levels[jobs]) - flow.low[jobs]
-    return power >= min(needed, flow.cap[jobs]) * (1.0 - _NEAR) - _NEAR
+    enough = min(needed, flow.cap[jobs]) * (1.0 - _NEAR) - _NEAR
+    return bool(power >= enough)
 
 
 @compiled
