@@ -22,7 +22,6 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_ROW, rows_of
 from merkatd.market.market_view import MarketView
-from merkatd.placement.utility.job_progress import CycleNeeds, JobStages, cycle_needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,63 +98,86 @@ def read_demands(
 def _jobs(
     snapshot: Snapshot, known: Ints, count: Ints, cycle_s: float, unclear: dict[int, str]
 ) -> CycleJobs:
-    table, stages = snapshot.jobs, snapshot.stages
-    first = np.searchsorted(stages.job, np.arange(len(table) + 1))
-    rows: list[tuple[float, ...]] = []
-    numbers: list[int] = []
-    vms = dict(zip(known.tolist(), count.tolist(), strict=True))
-    for row in np.flatnonzero(np.isin(table.application, known)).tolist():
-        number = int(table.application[row])
-        part = slice(first[row], first[row + 1])
-        own = JobStages(
-            work=stages.work[part],
-            least_speed=stages.least_speed[part],
-            greatest_speed=stages.greatest_speed[part],
-            memory_mib=stages.memory_mib[part],
-        )
-        done = float(np.nan_to_num(table.work_done[row]))
-        left, best_s = float(own.left(done).sum()), own.best_s(done)
-        goal_in_s = float(table.goal_s[row]) - snapshot.now_s
-        span_s = float(table.goal_s[row] - table.submitted_s[row])
-        why = _why_unclear_job(own, left, best_s, span_s)
-        if why:
+    """Return the jobs with a utility. `count` is the number of VMs of each known application.
+
+    This does for all jobs together what `job_progress.py` does for one.
+    """
+    table = snapshot.jobs
+    each = _stages_of_jobs(snapshot, cycle_s)
+    span_s = table.goal_s - table.submitted_s
+    goal_in_s = table.goal_s - snapshot.now_s
+    clear = np.isin(table.application, known)
+    for why, wrong in (
+        ("its work is unknown", each.stages == 0),
+        ("it has no goal after its start", ~(span_s > 0)),
+        ("it has reported all of its work", each.left <= 0),
+        ("a stage of it may use no CPU", ~np.isfinite(each.best_s)),
+    ):
+        for number in table.application[clear & wrong].tolist():
             unclear[number] = why
-            continue
-        needs = cycle_needs(own, done, cycle_s)
-        numbers.append(number)
-        rows.append((left, best_s, goal_in_s, span_s, *_of_vm(needs, vms[number])))
-    columns = np.array(rows, dtype=float).reshape(-1, 7).T
-    order = np.argsort(np.array(numbers, dtype=np.int64), kind="stable")
-    left, best, goal, span, least, greatest, memory = np.ascontiguousarray(columns[:, order])
+        clear &= ~wrong
+    rows = np.flatnonzero(clear)
+    rows = rows[np.argsort(table.application[rows], kind="stable")]
+    vms = count[np.searchsorted(known, table.application[rows])]
     return CycleJobs(
-        number=np.array(numbers, dtype=np.int64)[order],
-        left=left,
-        best_s=best,
-        goal_in_s=goal,
-        span_s=span,
-        least_speed=least,
-        greatest_speed=greatest,
-        memory_mib=memory,
-        greatest_utility=(goal - best) / span,
+        number=table.application[rows],
+        left=each.left[rows],
+        best_s=each.best_s[rows],
+        goal_in_s=goal_in_s[rows],
+        span_s=span_s[rows],
+        least_speed=each.least_speed[rows] / vms,
+        greatest_speed=each.greatest_speed[rows] / vms,
+        memory_mib=each.memory_mib[rows] / vms,
+        greatest_utility=(goal_in_s[rows] - each.best_s[rows]) / span_s[rows],
     )
 
 
-def _of_vm(needs: CycleNeeds, vms: int) -> tuple[float, float, float]:
-    """Return the even part of a job's needs for each of its VMs."""
-    return needs.least_speed / vms, needs.greatest_speed / vms, needs.memory_mib / vms
+@dataclass(frozen=True, slots=True, eq=False)
+class _StageSums:
+    """What the stages of each job need; all columns are [jobs]."""
+
+    stages: Ints
+    left: Floats
+    best_s: Floats
+    least_speed: Floats
+    greatest_speed: Floats
+    memory_mib: Floats
 
 
-def _why_unclear_job(own: JobStages, left: float, best_s: float, span_s: float) -> str:
-    """Return why the job has no utility, or ""."""
-    if not len(own.work):
-        return "its work is unknown"
-    if not span_s > 0:
-        return "it has no goal after its start"
-    if left <= 0:
-        return "it has reported all of its work"
-    if not np.isfinite(best_s):
-        return "a stage of it may use no CPU"
-    return ""
+def _stages_of_jobs(snapshot: Snapshot, cycle_s: float) -> _StageSums:
+    """Return the rest of each job's work, and its needs in a cycle (Eq. 3 to 6)."""
+    jobs, stages, count = snapshot.jobs, snapshot.stages, len(snapshot.jobs)
+    own = np.flatnonzero(stages.job != NO_ROW)
+    job, work, greatest = stages.job[own], stages.work[own], stages.greatest_speed[own]
+    done = np.maximum(np.nan_to_num(jobs.work_done), 0.0)
+    left = np.clip(_sums_so_far(work, job) - done[job], 0.0, work)
+    times = np.full(len(left), np.inf)
+    np.divide(left, greatest, out=times, where=greatest > 0)
+    times[left == 0] = 0.0
+    with np.errstate(invalid="ignore"):
+        begins = _sums_so_far(times, job) - times
+    inside = (left > 0) & ~(begins >= cycle_s)
+    least = np.minimum(stages.least_speed[own], greatest)
+    needs = []
+    for column in (least, greatest, stages.memory_mib[own]):
+        most = np.zeros(count)
+        np.maximum.at(most, job[inside], column[inside])
+        needs.append(most)
+    total = np.zeros((2, count))
+    np.add.at(total[0], job, left)
+    np.add.at(total[1], job, times)
+    return _StageSums(np.bincount(job, minlength=count), *total, *needs)
+
+
+def _sums_so_far(values: Floats, group: Ints) -> Floats:
+    """Return the sum of each value and those before it in its group; groups are adjacent."""
+    sums = np.zeros(len(values))
+    position = np.arange(len(group))
+    first = np.searchsorted(group, group)
+    for depth in range(int((position - first).max(initial=0)) + 1):
+        later = position - first >= depth
+        sums[later] += values[(position - depth)[later]]
+    return sums
 
 
 def _services(

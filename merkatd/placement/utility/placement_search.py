@@ -12,10 +12,11 @@ idle power, if there is one, or else is saved. Each such placement is judged (No
 a placement]); the best one stays if it raises the lowest utility of all that it affects by
 `least_gain`.
 
-A place that is made free is used one cycle later: the VM there must have left. And a VM that waits
-gets the next place that becomes free in any case. So exchanges are judged at the time when the
-first running job ends at its speed, or when the VM that comes would end: in one cycle each has
-little to lose, and no exchange would ever be worth it. Identical jobs never take turns.
+A place that is made free is used `exchange_s` later: the VM there must have left. And a VM that
+waits gets the next place that becomes free in any case. So exchanges are judged at the time when
+the first running job ends at its speed, or when the VM that comes would end: in one short cycle
+each has little to lose, and no exchange would ever be worth it. Meanwhile the job that goes must
+lose much less than the one that comes would. So identical jobs never take turns.
 
 Example: a host with room for one VM runs a job with ten hours left and much time to its goal. A job
 of one hour waits; its goal is two hours away. In a cycle of a minute it loses 0.01. Until the place
@@ -39,7 +40,12 @@ _TRIED = 4
 """The most VMs that are tried on a host one after the other."""
 _VAIN = 48
 """The search ends after so many hosts in turn without a gain."""
+_VAIN_BRINGS = 24
+"""No more VMs are brought to idle hosts after so many in turn without a gain."""
 _ROUNDS = 3
+_LOSS_RATIO = 1.5
+"""The utility that a job would lose by waiting, at least by this factor above the loss of the job
+that gives way for it."""
 _ENOUGH = 0.5
 """The part of the power that a job can use from which it starts on idle power."""
 
@@ -49,14 +55,19 @@ class SearchTerms:
     """The settings of a search."""
 
     cycle_s: float
+    exchange_s: float
     least_gain: float
     most_moves: int
 
 
-def start_on_idle(trial: PlacementTrial) -> None:
-    """Start each VM that waits where power is idle, the least satisfied first."""
-    jobs = trial.market.demands.jobs.greatest_utility
-    utility = np.concatenate([jobs, np.full(len(trial.table.base), -np.inf)])
+def start_on_idle(trial: PlacementTrial, cycle_s: float) -> None:
+    """Start each VM that waits where power is idle, the least satisfied first.
+
+    That is the one with the lowest utility if it started in the next cycle instead.
+    """
+    table = trial.table
+    later = (table.reach - cycle_s - table.best) / table.span
+    utility = np.concatenate([later, np.full(len(table.base), -np.inf)])
     for vm in trial.waiting(utility):
         host = idle_host(trial, vm, trial.table.service[vm] != NO_ROW)
         if host != NO_HOST:
@@ -96,6 +107,8 @@ class PlacementSearch:
         market = trial.market
         self._new: Bools = (market.view.place == NO_HOST) & ~market.plain
         self._goes: Bools = market.can_move | self._new
+        self._vain_brings = 0
+        self._origin: Ints = trial.place.copy()
         self._ends: Bools = market.can_stop | (self._new & (trial.table.job != NO_ROW))
 
     def run(self) -> None:
@@ -135,27 +148,17 @@ class PlacementSearch:
         brought = self._bring(host)
         return self._exchange(host) or added or brought
 
-    def _fitting(self, host: int) -> list[int]:
-        """Return the first VMs that wait and fit on the host, the least satisfied first."""
-        floor = self.trial.market.view.floor
-        waiting = self.trial.waiting(self.now.utility)
-        roomy = (floor[waiting] <= self.trial.free[host] * (1 + 1e-9)).all(axis=1)
-        fitting: list[int] = []
-        for vm in np.array(waiting, dtype=np.int64)[roomy].tolist():
-            if self.trial.fits(vm, host):
-                fitting.append(vm)
-            if len(fitting) == _TRIED:
-                break
-        return fitting
-
     def _add(self, host: int) -> bool:
         """Try to start VMs that wait on the host, beside those that are there."""
-        changed = False
-        for vm in self._fitting(host):
-            if not self.trial.fits(vm, host):
-                continue
-            self.trial.move(vm, host)
-            after = self.trial.judged(self._terms.cycle_s)
+        trial, changed = self.trial, False
+        waiting = trial.waiting(self.now.utility)
+        for _try in range(_TRIED):
+            vm = trial.first_fitting(waiting, host)
+            if vm == NO_ROW:
+                break
+            waiting = waiting[waiting != vm]
+            trial.move(vm, host)
+            after = trial.judged(self._terms.cycle_s)
             changed |= self._keep(after, [(vm, NO_HOST)], harmless=True)
         return changed
 
@@ -173,7 +176,7 @@ class PlacementSearch:
     def _bring(self, host: int) -> bool:
         """Try to bring VMs that lack power on their hosts here."""
         trial, changed = self.trial, False
-        if trial.idle[host] <= 0:
+        if trial.idle[host] <= 0 or self._vain_brings >= _VAIN_BRINGS:
             return False
         own = np.flatnonzero(self._goes & (trial.place != NO_HOST) & (trial.place != host))
         lack = trial.table.low[own] + trial.table.room[own] - self.now.power[own]
@@ -185,7 +188,9 @@ class PlacementSearch:
                 undo = [(vm, int(trial.place[vm]))]
                 trial.move(vm, host)
                 after = trial.judged(self._terms.cycle_s)
-                changed |= self._keep(after, undo, harmless=bool(self._new[vm]))
+                kept = self._keep(after, undo, harmless=bool(self._new[vm]))
+                self._vain_brings = 0 if kept else self._vain_brings + 1
+                changed |= kept
         return changed
 
     def _may_move(self, vm: int) -> bool:
@@ -199,64 +204,78 @@ class PlacementSearch:
     def _exchange(self, host: int) -> bool:
         """Take VMs off the host, one more each time, and keep the best exchange for others."""
         trial, waiting = self.trial, self.trial.waiting(self.now.utility)
-        if not waiting:
+        if not len(waiting):
             return False
         origin, best, most = trial.place.copy(), None, self._least
+        self._origin = origin
         for vm in self._most_satisfied(host):
-            if not self._gives_way(vm, waiting[0]):
+            if not self._gives_way(vm, int(waiting[0])):
                 break
             trial.move(vm, idle_host(trial, vm) if self._may_move(vm) else NO_HOST)
             if trial.place[vm] == host or (trial.place[vm] == NO_HOST and not self._ends[vm]):
                 trial.move(vm, host)
                 continue
             kept = trial.place.copy()
-            came = [each for each in waiting if trial.place[each] == NO_HOST and each != vm]
-            gain = self._gain_with(host, came, origin)
+            gain = self._gain_with(host, waiting)
             if gain >= most:
                 best, most = trial.place.copy(), gain * (1 + 1e-9)
             self._restore(kept)
         self._restore(origin if best is None else best)
         if best is None:
             return False
-        trial.starts[(origin == NO_HOST) & (best != NO_HOST)] = self._terms.cycle_s
+        trial.starts[(origin == NO_HOST) & (best != NO_HOST)] = self._terms.exchange_s
         self.now = trial.judged(self._terms.cycle_s)
         return True
 
-    def _gain_with(self, host: int, waiting: list[int], origin: Ints) -> float:
+    def _gain_with(self, host: int, waiting: Ints) -> float:
         """Put VMs that wait on the host, as many as fit; return what the exchange gains."""
         trial, came = self.trial, list[int]()
-        floor = trial.market.view.floor
-        roomy = (floor[waiting] <= trial.free[host] * (1 + 1e-9)).all(axis=1)
-        for vm in np.array(waiting, dtype=np.int64)[roomy].tolist():
-            if trial.fits(vm, host):
-                trial.move(vm, host)
-                came.append(vm)
-            if len(came) == _TRIED:
+        for _try in range(_TRIED):
+            vm = trial.first_fitting(waiting, host)
+            if vm == NO_ROW:
                 break
-        if not came:
-            return -np.inf
+            trial.move(vm, host)
+            came.append(vm)
+            waiting = waiting[waiting != vm]
         horizon = self._horizon(came)
-        if horizon <= self._terms.cycle_s:
+        if not came or not self._loses_less(came, horizon):
             return -np.inf
-        trial.starts[came] = self._terms.cycle_s
-        after, tried = trial.judged(horizon), trial.place.copy()
+        before = trial.later(self.now.power, horizon)
+        trial.starts[came] = self._terms.exchange_s
+        after = trial.judged(horizon)
         trial.starts[came] = 0.0
-        self._restore(origin)
-        before = trial.judged(horizon)
-        self._restore(tried)
         return gain_of(before.utility, after.utility, trial.late, self._least)
+
+    def _first_end(self) -> float:
+        """Return the time until the first job ends, at least a cycle."""
+        trial, own = self.trial, self.trial.table.order
+        speed = np.bincount(trial.table.job[own], self.now.power[own], len(trial.table.left))
+        runs = speed > 0
+        first = (trial.table.left[runs] / speed[runs]).min() if runs.any() else np.inf
+        return max(self._terms.cycle_s, float(first))
+
+    def _jobs_of(self, vms: list[int]) -> Ints:
+        """Return the jobs of these VMs."""
+        rows = self.trial.table.job[vms]
+        jobs: Ints = rows[rows != NO_ROW]
+        return jobs
 
     def _horizon(self, came: list[int]) -> float:
         """Return the time after which an exchange is judged."""
-        trial, now = self.trial, self.now
-        jobs = trial.table.job[came]
-        jobs = jobs[jobs != NO_ROW]
-        own = trial.table.order
-        speed = np.bincount(trial.table.job[own], now.power[own], len(trial.table.left))
-        runs = speed > 0
-        first = (trial.table.left[runs] / speed[runs]).min() if runs.any() else np.inf
-        ends = trial.table.best[jobs].min() if len(jobs) else 0.0
-        return max(self._terms.cycle_s, float(min(first, ends)))
+        jobs = self._jobs_of(came)
+        ends = float(self.trial.table.best[jobs].min()) if len(jobs) else 0.0
+        return max(self._terms.cycle_s, min(self._first_end(), ends))
+
+    def _loses_less(self, came: list[int], horizon: float) -> bool:
+        """Return whether those that go lose much less than those that come would by waiting."""
+        trial, table = self.trial, self.trial.table
+        gone = np.flatnonzero((self._origin != NO_HOST) & (trial.place == NO_HOST))
+        comes, goes = self._jobs_of(came), self._jobs_of(gone.tolist())
+        goes = goes[~table.late[goes]]
+        if not len(comes) or not len(goes):
+            return True
+        waits = self._first_end() / float(table.span[comes].max())
+        return waits > _LOSS_RATIO * horizon / float(table.span[goes].min())
 
     def _most_satisfied(self, host: int) -> list[int]:
         """Return the VMs of the host that may leave it, late ones and then the most satisfied."""

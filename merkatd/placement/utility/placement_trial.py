@@ -7,7 +7,11 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.utility.powers.job_levels import Demands
-from merkatd.placement.utility.powers.power_division import judge_placement
+from merkatd.placement.utility.powers.power_division import (
+    judge_placement,
+    utilities_of_jobs,
+    utilities_of_services,
+)
 from merkatd.placement.utility.utility_market import UtilityMarket
 
 
@@ -60,19 +64,20 @@ class PlacementTrial:
 
     def fits(self, vm: int, host: int) -> bool:
         """Return whether the host may take the VM, and its floors fit there."""
-        room = self.free[host] >= self.market.view.floor[vm] - self._slack(host)
-        return bool(room.all()) and bool(self.allowed(vm)[host])
+        roomy = self.roomy(np.array([vm]), host)
+        return bool(roomy[0]) and bool(self.allowed(vm)[host])
+
+    def roomy(self, vms: Ints, host: int) -> Bools:
+        """Return [vms]: whether the floors of each alone fit on the host."""
+        room = self.free[host] + 1e-9 * self.market.view.capacity[host]
+        roomy: Bools = (self.market.view.floor[vms] <= room).all(axis=1)
+        return roomy
 
     def hosts_for(self, vm: int) -> Ints:
         """Return the hosts that may take the VM, and where its floors fit."""
         slack = 1e-9 * self.market.view.capacity
         roomy = (self.free >= self.market.view.floor[vm] - slack).all(axis=1)
         return np.flatnonzero(roomy & self.allowed(vm)) if roomy.any() else np.flatnonzero(roomy)
-
-    def _slack(self, host: int) -> Floats:
-        """Return what rounding may hide of the host's room."""
-        slack: Floats = 1e-9 * self.market.view.capacity[host]
-        return slack
 
     def allowed(self, vm: int) -> Bools:
         """Return [hosts]: where the VM may be beside the other VMs."""
@@ -98,13 +103,26 @@ class PlacementTrial:
         )
         return Judgment(power, utility)
 
-    def waiting(self, utility: Floats) -> list[int]:
+    def later(self, power: Floats, horizon_s: float) -> Judgment:
+        """Return the utilities at the horizon with these powers, without a new division."""
+        utility, jobs = np.zeros(len(self.late)), len(self.table.left)
+        utilities_of_jobs(self.table, power, self.starts, float(horizon_s), utility[:jobs])
+        utilities_of_services(self.table, power, utility[jobs:])
+        return Judgment(power, utility)
+
+    def waiting(self, utility: Floats) -> Ints:
         """Return the VMs of applications that have no host, the lowest utility first."""
         rows = np.flatnonzero((self.place == NO_HOST) & ~self.market.plain)
         own = self.applications(rows)
-        ordered = rows[np.lexsort((rows, utility[own], self.late[own]))]
-        vms: list[int] = ordered.tolist()
-        return vms
+        ordered: Ints = rows[np.lexsort((rows, utility[own], self.late[own]))]
+        return ordered
+
+    def first_fitting(self, vms: Ints, host: int) -> int:
+        """Return the first of the VMs that fits on the host; NO_ROW if none does."""
+        for vm in vms[self.roomy(vms, host)].tolist():
+            if self.allowed(vm)[host]:
+                return int(vm)
+        return NO_ROW
 
     def applications(self, vms: Ints) -> Ints:
         """Return the row of each VM's utility."""

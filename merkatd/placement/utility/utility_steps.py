@@ -111,8 +111,13 @@ def reasons_of(market: UtilityMarket, orderly: OrderedMoves) -> dict[int, str]:
     running = [vm for vm in orderly.stuck if view.place[vm] != NO_HOST]
     reasons = {problem.vm_id(vm): said(why_stuck, problem, vm, orderly) for vm in running}
     fits = "waits: a start would take more from other applications than it gains"
+    alike: dict[tuple[int, bytes], str] = {}
     for vm in np.flatnonzero((orderly.place == NO_HOST) & (view.place == NO_HOST)).tolist():
-        reasons.setdefault(problem.vm_id(vm), said(why_pending, problem, vm, board, fits))
+        # Of thousands of VMs that wait most are alike, and the reason takes long to find.
+        kind = (int(problem.rules.requirement[vm]), view.floor[vm].tobytes())
+        if problem.rules.bound[vm] or kind not in alike:
+            alike[kind] = said(why_pending, problem, vm, board, fits)
+        reasons.setdefault(problem.vm_id(vm), alike[kind])
     for vm in np.flatnonzero(must_leave(problem) & (orderly.place == view.place)).tolist():
         reasons.setdefault(problem.vm_id(vm), said(why_stays, problem, vm, board))
     return reasons

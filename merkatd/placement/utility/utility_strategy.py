@@ -44,6 +44,8 @@ class UtilitySettings:
 
     cycle_s: float = parameter(60.0, unit="seconds", least=0.1, most=86_400.0, tunable=False)
     """The time until the next decision. State the period of the daemon."""
+    exchange_s: float = parameter(60.0, unit="seconds", most=86_400.0)
+    """The time after which a VM runs on a place that another one leaves for it."""
     least_gain: float = parameter(0.02, unit="of utility", most=10.0)
     """The least gain of a change that costs other applications something."""
     late_last: bool = True
@@ -114,8 +116,10 @@ def decide_market(
     )
     place = _settled_places(seen, settings.most_moves)
     trial = PlacementTrial(seen, place, seen.spare(place, settings.plain_part))
-    start_on_idle(trial)
-    terms = SearchTerms(settings.cycle_s, settings.least_gain, settings.most_moves)
+    start_on_idle(trial, settings.cycle_s)
+    terms = SearchTerms(
+        settings.cycle_s, settings.exchange_s, settings.least_gain, settings.most_moves
+    )
     search = PlacementSearch(trial, terms)
     search.run()
     orderly = feasible_moves(seen, trial.place)

@@ -102,30 +102,31 @@ def serve_all(flow: ServiceFlow, rest: Floats) -> float:
 
 
 @compiled
-def set_wanted(flow: ServiceFlow) -> float:
-    """Set what services want above their least powers; return what jobs need above theirs."""
-    count = len(flow.wanted)
-    for service in range(count):
+def set_wanted(flow: ServiceFlow) -> None:
+    """Set what services want above their least powers."""
+    for service in range(len(flow.wanted)):
         power, level = np.inf, flow.levels[service]
         if level < 1.0:
             time = flow.table.goal[service] * (1.0 - level)
             power = flow.table.base[service] + flow.table.work[service] / time
         flow.wanted[service] = min(max(power - flow.low[service], 0.0), flow.cap[service])
-    needed = power_of_jobs(flow.table, flow.most, False, flow.levels[count]) - flow.low[count]
-    above: float = min(max(needed, 0.0), flow.cap[count])
-    return above
 
 
 @compiled
 def are_served(flow: ServiceFlow) -> bool:
     """Return whether all reach their levels."""
-    needed = set_wanted(flow)
-    rest = flow.rest.copy()
-    lack = serve_all(flow, rest)
-    power, total = 0.0, needed + float(flow.wanted.sum())
+    set_wanted(flow)
+    rest, jobs = flow.rest.copy(), len(flow.wanted)
+    if serve_all(flow, rest) > _NEAR * (1.0 + float(flow.wanted.sum())):
+        return False
+    power = 0.0
     for host in range(len(rest)):
         power += min(flow.jobs[host], max(rest[host], 0.0))
-    return lack <= _NEAR * (1.0 + total) and power >= needed - _NEAR * (1.0 + total)
+    if power >= flow.cap[jobs] * (1.0 - _NEAR):
+        return True
+    needed = power_of_jobs(flow.table, flow.most, False, flow.levels[jobs]) - flow.low[jobs]
+    enough = min(needed, flow.cap[jobs]) * (1.0 - _NEAR) - _NEAR
+    return bool(power >= enough)
 
 
 @compiled
