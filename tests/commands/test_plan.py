@@ -48,6 +48,30 @@ def test_the_plan_is_the_strategys(
     assert printed["took_ms"] > 0
 
 
+def test_a_strategy_from_a_file_decides(
+    snapshot_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file without a strategy is refused in a line."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import replace\n"
+        "from merkatd.placement import STRATEGIES\n"
+        'STRATEGY = replace(STRATEGIES["worst-fit"], name="mine")\n'
+    )
+    words = ["plan", "--snapshot", str(snapshot_file), "--json", "--strategy"]
+    try:
+        assert main([*words, str(file)]) == 0
+    finally:
+        cast("dict[str, Any]", STRATEGIES).pop("mine", None)
+    printed = json.loads(capsys.readouterr().out)
+    decision = strategy_named("worst-fit").decide(crowded(8, 1))
+    assert printed["strategy"] == "mine"
+    assert [step["id"] for step in printed["steps"]] == [step.id for step in decision.plan]
+    file.write_text("STRATEGY = 3")
+    assert main([*words, str(file)]) == 1
+    assert "STRATEGY must be a StrategyEntry" in capsys.readouterr().err
+
+
 @pytest.fixture
 def with_needy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register a strategy that reads every part of the snapshot that may be missing."""

@@ -42,11 +42,11 @@ def test_reserved_capacity_is_not_sold(endpoint: Endpoint, merkat: Merkat) -> No
         say(endpoint, host, f'RESERVED_MEM="{6000 * 1024}"')
     assert merkat.places(MOST_OF_A_HOST, "") == [2, 0]
     assert merkat.why(MOST_OF_A_HOST).startswith(
-        f"needs {HOST_MIB - 5000:,} memory as its floor; of 1 hosts that may take it"
+        f"needs {HOST_MIB - 5000:,} MiB of memory as its floor; of 1 hosts that may take it"
     )
     for host in range(3):
         say(endpoint, host, f'RESERVED_CPU="{HOST_CPU - 100}"')
-    assert "needs 200 cpu as its floor" in merkat.why(
+    assert "needs 200 % of CPU as its floor" in merkat.why(
         'VCPU="2"\nMERKAT_MIN_CPU="200"\nMERKAT_BID_CPU="100"\n'
     )
 

@@ -48,7 +48,7 @@ def test_pinned_vms_get_their_full_size(endpoint: Endpoint, merkat: Merkat) -> N
         'TOPOLOGY=[PIN_POLICY="CORE"]\n'
     )
     assert merkat.places(pinned) == [1]
-    assert merkat.why(pinned).startswith("needs 7,000 memory as its floor; ")
+    assert merkat.why(pinned).startswith("needs 7,000 MiB of memory as its floor; ")
 
 
 def network(endpoint: Endpoint, addresses: int, cluster: int = -1) -> tuple[int, str]:

@@ -102,7 +102,7 @@ def test_floors_of_8200_on_a_host_of_8192_are_relieved(name: str) -> None:
     if name != "groups":
         [step] = plan
         assert (step.vm, step.source, step.host) == (2, 0, 1)
-        assert step.reason == "the floors on host0 exceed its memory by 8"
+        assert step.reason == "the floors on host0 exceed its capacity by 8 MiB of memory"
 
 
 @pytest.mark.parametrize("name", ["paper", "tabu"])

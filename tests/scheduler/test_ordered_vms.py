@@ -124,7 +124,7 @@ def test_a_gang_without_room_waits_whole_and_says_so(site: Site) -> None:
     order = site.state_order(vms, 50.0)
     announcement = site.periods(2)
     assert site.states(vms) == ["PENDING"] * 5
-    why = f"limit order {order} waits: floors leave less than 500 cpu, 5,120 memory"
+    why = f"limit order {order} waits: floors leave less than 500 % of CPU and 5,120 MiB of memory"
     assert set(announcement.decided.decision.reasons.values()) == {why}
     assert site.limit_order(order).why == why
 

@@ -264,7 +264,7 @@ def test_the_reason_of_a_move_tells_nothing_of_anothers_vm(same: bool) -> None:
     asked.periods(3)
     answer, _ = asked.call(ANN, "merkat.vm.explain", moved)
     reason = answer["why_here"]["reason"]
-    own = f"makes room on host000: VM {gains} gets 400 cpu instead of 300"
+    own = f"makes room on host000: VM {gains} gets 400 % of CPU instead of 300"
     assert reason == (own if same else "makes room on host000 for a VM of another owner")
     assert unescape(reason) in text_of(asked, ANN, "/decisions")
     frontend.close()

@@ -7,6 +7,11 @@ from typing import Any
 from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import Ask, add_view, ask_daemon, show_view, user
 from merkatd.commands.decisions.saved_snapshots import decided_again
+from merkatd.commands.programs.strategy_files import (
+    StrategyFileError,
+    names_or_files,
+    strategy_of,
+)
 from merkatd.commands.screens.hourly_rows import interval_of
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError
@@ -240,9 +245,9 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--strategy",
-        metavar="NAME",
-        choices=tuple(STRATEGIES),
-        help="with --snapshot, this strategy in all markets: "
+        metavar="NAME|FILE.py",
+        choices=names_or_files(),
+        help="with --snapshot, this strategy in all markets: a file of Python with a new one, or "
         + "; ".join(f"{entry.name}: {entry.summary}" for entry in STRATEGIES.values()),
     )
     parser.add_argument(
@@ -283,7 +288,11 @@ def _plan(ask: Ask, arguments: argparse.Namespace) -> Any:
                 "--strategy can be used only with --snapshot; the daemon's is configured"
             )
         return {**ask("plan"), "interval_s": interval_of(ask)}
-    return decided_again(arguments.snapshot, arguments.strategy)
+    try:
+        strategy = None if arguments.strategy is None else strategy_of(arguments.strategy)
+    except StrategyFileError as error:
+        raise NotDoneError(str(error)) from None
+    return decided_again(arguments.snapshot, strategy)
 
 
 PLAN = Verb(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from merkatd.base.clock import asyncio_reactor
 from merkatd.commands.programs.strategy_files import (
     StrategyFileError,
-    strategy_argument,
+    names_or_files,
     strategy_of,
 )
 from merkatd.commands.terminal.command_verb import Verb
@@ -59,7 +59,7 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--strategy",
-        type=strategy_argument,
+        choices=names_or_files(),
         default=usual.strategy,
         metavar="NAME|FILE.py",
         help=f"the strategy that places the VMs: one of {', '.join(STRATEGIES)}, or a file of"

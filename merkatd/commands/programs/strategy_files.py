@@ -1,7 +1,6 @@
 """Strategies from files: a Python file whose `STRATEGY` is the entry of a new strategy."""
 
 import sys
-from argparse import ArgumentTypeError
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -39,14 +38,19 @@ def load_strategy(path: Path) -> StrategyEntry:
     return entry
 
 
-def strategy_argument(text: str) -> str:
-    """Return the name of a strategy, or of a file. Raise ArgumentTypeError."""
-    if text not in STRATEGIES and not text.endswith(_SUFFIX):
-        known = ", ".join(STRATEGIES)
-        raise ArgumentTypeError(
-            f"{text}: must be one of {known}, or a file of Python that ends in {_SUFFIX}"
-        )
-    return text
+class NamesOrFiles(tuple[str, ...]):
+    """The choices of an option `--strategy`: all names, and any file of Python."""
+
+    __slots__ = ()
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether this is a name or may be a file."""
+        return super().__contains__(value) or (isinstance(value, str) and value.endswith(_SUFFIX))
+
+
+def names_or_files() -> NamesOrFiles:
+    """Return the present names, and any file of Python."""
+    return NamesOrFiles(STRATEGIES)
 
 
 def strategy_of(argument: str) -> str:

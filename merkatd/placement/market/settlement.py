@@ -10,6 +10,7 @@ from typing import ParamSpec
 
 import numpy as np
 
+from merkatd.base.resource_amounts import resource_amount, resource_amounts
 from merkatd.cluster import (
     Bools,
     Decision,
@@ -48,7 +49,7 @@ def why_deployed(problem: PlacementProblem, vm: int, outcome: AllocationChange) 
     """Return why a new VM starts on its host: the least load, or a better share."""
     host = int(outcome.place[vm])
     name = _host(problem, host)
-    gets = _amounts(problem, outcome.after[vm])
+    gets = resource_amounts(problem.snapshot.resources, outcome.after[vm].tolist())
     if host == problem.started[vm]:
         return f"{name} had the least load of all hosts that can take it: it gets {gets}"
     return f"on {name} it gets {gets}, a more even share than on the host with the least load"
@@ -65,15 +66,14 @@ def why_migrated(problem: PlacementProblem, vm: int, outcome: AllocationChange) 
     if over.any():
         most = int(np.argmax(over / np.maximum(problem.view.capacity[source], 1.0)))
         return (
-            f"the floors on {_host(problem, source)} exceed its {problem.snapshot.resources[most]}"
-            f" by {_n(over[most])}"
+            f"the floors on {_host(problem, source)} exceed its capacity"
+            f" by {_amount(problem, most, over[most])}"
         )
     lack = _lacks(outcome.first[vm], outcome.before[vm])
     worst = int(np.argmax(lack))
     if outcome.after[vm, worst] > outcome.before[vm, worst] and lack[worst] > 0:
-        resource = problem.snapshot.resources[worst]
         return (
-            f"of its {_n(outcome.first[vm, worst])} {resource} it gets"
+            f"of its {_amount(problem, worst, outcome.first[vm, worst])} it gets"
             f" {_n(outcome.before[vm, worst])} on {_host(problem, source)}"
             f" and {_n(outcome.after[vm, worst])} on {_host(problem, host)}"
         )
@@ -94,9 +94,9 @@ def _makes_room(problem: PlacementProblem, vm: int, outcome: AllocationChange) -
             room, owner = f"makes room on {_host(problem, source)}", problem.snapshot.vms.owner
             if owner[problem.view.vms[other]] != owner[problem.view.vms[vm]]:
                 return f"{room} for a VM of another owner"  # the moved VM's owner reads this
-            good, old = problem.snapshot.resources[worst], _n(outcome.before[other, worst])
-            new = _n(outcome.after[other, worst])
-            return f"{room}: VM {problem.vm_id(other)} gets {new} {good} instead of {old}"
+            new = _amount(problem, int(worst), outcome.after[other, worst])
+            old = _n(outcome.before[other, worst])
+            return f"{room}: VM {problem.vm_id(other)} gets {new} instead of {old}"
     return f"evens out {_host(problem, source)} and {_host(problem, host)}"
 
 
@@ -166,7 +166,7 @@ def _lacks_room(problem: PlacementProblem, vm: int, allowed: Bools, board: Board
     best = int(np.argmin(missing.max(axis=1)))
     worst = int(np.argmax(missing[best]))
     return (
-        f"needs {_n(floor[worst])} {problem.snapshot.resources[worst]} as its floor;"
+        f"needs {_amount(problem, worst, floor[worst])} as its floor;"
         f" of {len(hosts)} hosts that may take it {_host(problem, int(hosts[best]))} comes nearest,"
         f" with {_n(max(free[best, worst], 0.0))} not taken by other floors"
     )
@@ -184,9 +184,8 @@ def _host(problem: PlacementProblem, host: int) -> str:
     return name
 
 
-def _amounts(problem: PlacementProblem, given: Floats) -> str:
-    names = problem.snapshot.resources
-    return ", ".join(f"{_n(value)} {name}" for name, value in zip(names, given, strict=True))
+def _amount(problem: PlacementProblem, resource: int, value: float) -> str:
+    return resource_amount(problem.snapshot.resources[resource], value)
 
 
 def _n(value: float) -> str:

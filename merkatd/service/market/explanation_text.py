@@ -1,16 +1,10 @@
 """The sentences that explain a VM's share."""
 
+from merkatd.base.resource_amounts import resource_amount
 from merkatd.cluster import RESTING, VmState
 from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.market.explanation import Explanation, LimitedBy, Part
 
-UNITS = {
-    "cpu": "% of CPU",
-    "memory": "MiB of memory",
-    "network": "Mbit/s of network",
-    "disk": "MiB/s of disk",
-}
-"""The units and names of resources in a sentence; other resources appear by their key."""
 _PLAIN = {
     LimitedBy.CAP: "it is all that the VM can use",
     LimitedBy.RESERVE: "its bid pays for no more at the reserve price, below which nothing is sold",
@@ -46,14 +40,16 @@ def sentence(
     if where is None:
         return f"{who} waits for a host: {reason or 'the next period looks for one'}."
     if state in RESTING:
-        kept = " and ".join(amount(p.resource, p.share) for p in explanation.parts if p.share > 0)
+        kept = " and ".join(
+            resource_amount(p.resource, p.share) for p in explanation.parts if p.share > 0
+        )
         return (
             f"{who} is {words}: on {where} it keeps {kept or 'nothing'},"
             " its floor, and pays the reserve price for that; it bids nothing."
         )
     short = [p for p in explanation.parts if p.limited_by is not LimitedBy.CAP]
     if not short:
-        all_ = " and ".join(amount(p.resource, p.share) for p in explanation.parts)
+        all_ = " and ".join(resource_amount(p.resource, p.share) for p in explanation.parts)
         return f"{who} gets all that it can use on {where}: {all_}."
     worst = max(short, key=_lack)
     return f"{who} gets {_got(worst)} on {where}: {why_not_more(worst)}{_would_help(worst)}."
@@ -76,7 +72,7 @@ def ordered_sentence(
     if where is None or outcome.why:
         return f"{who} starts{together}: {outcome.why or f'limit order {order.id} can pay for it'}."
     parts = () if explanation is None else explanation.parts
-    size = ", ".join(amount(part.resource, part.share) for part in parts)
+    size = ", ".join(resource_amount(part.resource, part.share) for part in parts)
     whole = all(_lack(part) < _LEAST_LACK for part in parts)
     full = "at full size" if whole else "at less than full size until other VMs have left"
     return (
@@ -118,19 +114,15 @@ def why_not_more(part: Part) -> str:
         return f"this is its floor, and its bid of {_n(part.bid)} alone would get less"
     if part.bidders == 1:
         return "the floors of the other VMs there leave no more"
+    capacity = resource_amount("", part.capacity)
     return (
         f"its bid of {_n(part.bid)} is {100 * part.bid / part.bids:.3g} % of the"
-        f" {_n(part.bids)} that {part.bidders} VMs bid there for {amount('', part.capacity)}"
+        f" {_n(part.bids)} that {part.bidders} VMs bid there for {capacity}"
     )
 
 
-def amount(resource: str, value: float) -> str:
-    """Return a number with its unit: 150 % of CPU, 2,048 MiB of memory."""
-    return f"{value:,.1f}".removesuffix(".0") + f" {UNITS.get(resource, resource)}".rstrip()
-
-
 def _got(part: Part) -> str:
-    return f"{_n(part.share)} of the {amount(part.resource, part.most)} that it can use"
+    return f"{_n(part.share)} of the {resource_amount(part.resource, part.most)} that it can use"
 
 
 def _lack(part: Part) -> float:

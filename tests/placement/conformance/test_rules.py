@@ -135,7 +135,7 @@ class TestPendingReasons:
             hosts=hosts_table(np.array([[20.0], [30.0]])), columns={"floor": np.array([[40.0]])}
         )
         assert reason == (
-            "needs 40 cpu as its floor; of 2 hosts that may take it host1 comes nearest,"
+            "needs 40 % of CPU as its floor; of 2 hosts that may take it host1 comes nearest,"
             " with 30 not taken by other floors"
         )
 
@@ -145,8 +145,8 @@ class TestPendingReasons:
         hosts = hosts_table(np.array([[20.0, 4000.0], [100.0, 900.0]]))
         reason = strategy_named("tabu").decide(cloud(hosts, vms)).reasons[0]
         assert reason == (
-            "needs 1,000 memory as its floor; of 2 hosts that may take it host1 comes nearest,"
-            " with 900 not taken by other floors"
+            "needs 1,000 MiB of memory as its floor; of 2 hosts that may take it host1 comes"
+            " nearest, with 900 not taken by other floors"
         )
 
     def test_names_the_role(self) -> None:

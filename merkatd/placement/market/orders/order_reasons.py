@@ -6,6 +6,7 @@ from math import inf
 import numpy as np
 
 from merkatd.base.quantities import credits_text
+from merkatd.base.resource_amounts import resource_amounts
 from merkatd.cluster import Bools, Deploy, Floats, Ints, Plan, Snapshot, Step, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms
@@ -63,8 +64,7 @@ def why_waiting(
 
 
 def _amounts(snapshot: Snapshot, units: Floats) -> str:
-    pairs = zip(snapshot.resources, units.tolist(), strict=True)
-    return ", ".join(f"{value:,.6g} {name}" for name, value in pairs)
+    return resource_amounts(snapshot.resources, units.tolist())
 
 
 def split_orders(snapshot: Snapshot, plan: Plan) -> Mapping[int, str]:
