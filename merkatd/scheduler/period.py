@@ -27,7 +27,7 @@ from merkatd.scheduler.charging.charged_time import read_histories
 from merkatd.scheduler.context import DrainedHosts, PeriodContext
 from merkatd.scheduler.execution.delegation import DelegatedPlan, HandoverRequest, PendingHandover
 from merkatd.scheduler.execution.execute import PeriodResult, decide_only, execute
-from merkatd.scheduler.execution.failed_periods import give_up
+from merkatd.scheduler.execution.failed_periods import give_up, log_failed_period
 from merkatd.scheduler.execution.guest_watch import GuestWatch
 from merkatd.scheduler.execution.message_writer import MessageWriter
 from merkatd.scheduler.execution.shadow import ShadowMode
@@ -324,7 +324,7 @@ class Scheduler:
         except Exception as failure:  # noqa: BLE001 - whatever it was, the next period goes on
             outcome, error = PeriodOutcome.FAILED, failure
             self.failures += 1
-            _log.failure("The period failed; the next one starts as planned")
+            log_failed_period(failure)
         if asking is not None:
             asking.fail(error)
         return outcome
