@@ -1,15 +1,16 @@
 """Waiting for coroutines: with a time limit, in parallel, or one run shared by many callers."""
 
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from merkatd.base.clock import Clock
+from merkatd.base.clock import Clock, Executor
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 def wait_seconds(clock: Clock, seconds: float) -> Deferred[None]:
@@ -111,3 +112,22 @@ class SharedResult(Generic[Result]):
             # A caller that gave up waiting has cancelled its Deferred.
             if not waiter.called:
                 waiter.callback(outcome)
+
+
+async def begun_in_parts(
+    items: Sequence[Item],
+    begin: Callable[[Item], Deferred[Any]],
+    executor: Executor,
+    size: int = 250,
+) -> list[Deferred[Any]]:
+    """Begin all items in order, `size` at a time; return a Deferred for the end of each part.
+
+    Thousands of items would block the reactor together. So it answers others between the parts.
+    """
+    parts: list[Deferred[Any]] = []
+    for at in range(0, len(items), size):
+        if at:
+            await executor.run(lambda: None)
+        begun = [begin(item) for item in items[at : at + size]]
+        parts.append(DeferredList(begun, consumeErrors=True))
+    return parts

@@ -28,6 +28,7 @@ from twisted.internet.defer import (
 )
 from twisted.logger import Logger
 
+from merkatd.base.deferreds import begun_in_parts
 from merkatd.cluster import Create, Deploy, Migrate, OfHost, Terminate
 from merkatd.cluster.plan import Step
 from merkatd.database.scheduler import journal
@@ -116,7 +117,9 @@ async def send_requests(
         lambda: DeferredSemaphore(context.rhythm.in_flight_per_host)
     )
 
-    host_of = {vm: host for host, vms in known.items() for vm in vms}
+    host_of = await context.executor.run(
+        lambda: {vm: host for host, vms in known.items() for vm in vms}
+    )
 
     def begin(step: Step) -> Deferred[None]:
         def send() -> Deferred[None]:
@@ -141,12 +144,15 @@ async def send_requests(
     waiting = {step.id for waves in in_waves for step in (*waves.first, *waves.judged)}
     at_once = [step for step in steps.values() if step.id in ours - waiting]
     new_vms = [step for step in at_once if isinstance(step, Create)]
-    sending = [begin(step) for step in at_once if not isinstance(step, Create)]
+    running = [step for step in at_once if not isinstance(step, Create)]
+    sending = await begun_in_parts(running, begin, context.executor)
     sending += [
         ensureDeferred(_in_waves(context, market_waves, ours, begin, turns))
         for market_waves in in_waves
     ]
-    sending += [begin(step) for step in new_vms]  # after the steps of running VMs
+    sending += await begun_in_parts(
+        new_vms, begin, context.executor
+    )  # after the steps of running VMs
     in_time = await _all_or_the_limit(context, sending)
     turns.over = True
     late = "without the others it would do harm" if in_time else _TOO_LATE
@@ -203,7 +209,7 @@ async def _in_waves(
                 remaining.made(row)
 
 
-async def _all_or_the_limit(context: PeriodContext, sending: list[Deferred[None]]) -> bool:
+async def _all_or_the_limit(context: PeriodContext, sending: list[Deferred[Any]]) -> bool:
     """Wait until all are done or the time for acting is over; return whether all are done."""
     waiting: Deferred[None] = Deferred()
 
