@@ -104,7 +104,7 @@ def quotas_in_force(in_force: EnforcedLimits, vcpus: Ints, settings: CpuSettings
 
 def least_units(vcpus: Ints, settings: CpuSettings) -> Floats:
     """Return [vms]: the least quota that a host accepts, in percent of a core."""
-    units: Floats = vcpus * (LEAST_QUOTA_US * UNITS_PER_CORE / settings.quota_period_us)
+    units: Floats = np.multiply(vcpus, LEAST_QUOTA_US * UNITS_PER_CORE / settings.quota_period_us)
     return units
 
 

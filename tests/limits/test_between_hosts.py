@@ -1,5 +1,6 @@
 """A migrating VM keeps its memory on both hosts, and none of it is allocated to others."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,16 @@ def test_a_host_that_a_vm_leaves_is_not_overfull() -> None:
     """The floors fit, because VM 0 frees its memory on the host when it has left."""
     limits = on_host_0(between(holds=SIZE), COMES, used=4096)
     assert limits.overfull == {}
+
+
+def test_an_overfull_host_has_the_memory_of_a_leaving_vm_too() -> None:
+    """VM 0 holds 2,048 MiB beyond its reserve: the 512 of the host are all there for VM 1."""
+    snapshot = between(holds=FLOOR + 2048)
+    capacity = snapshot.hosts.capacity.copy()
+    capacity[0, 1] = 512.0
+    limits = on_host_0(replace(snapshot, hosts=hosts_table(capacity)))
+    assert limits.overfull.keys() == {0}
+    assert limits.overfull[0].endswith("and it has 512 for them")
 
 
 @pytest.mark.parametrize("holds", [SIZE, np.nan])

@@ -87,6 +87,7 @@ from merkatd.placement.market.orders.order_stops import (
     parts_of,
     stopped_after,
 )
+from merkatd.placement.market.orders.room_by_moves import leaving_room
 
 Value = TypeVar("Value")
 FIRST = 1e12
@@ -151,7 +152,7 @@ def decide_with_orders(
             continue
         seen = with_order_terms(snapshot, cleared.terms)
         counted = narrowed_to(seen, cleared.allowed, "the hosts whose bids its limit order pays")
-        decision = strategy(_with_destinations(counted, cleared.terms))
+        decision = strategy(_with_destinations(counted, cleared))
         split = split_orders(seen, decision.plan)
         unmoved = unmoved_vms(seen, cleared.allowed, Plan((*cleared.steps, *decision.plan)))
         if not split and not unmoved:
@@ -164,13 +165,15 @@ def decide_with_orders(
     return replace(decision, reasons={**kept, **decision.reasons, **late})
 
 
-def _with_destinations(seen: Snapshot, terms: OrderTerms | None) -> Snapshot:
+def _with_destinations(seen: Snapshot, cleared: ClearedOrders) -> Snapshot:
     """Return the cloud in which VMs that make room go where they take no room of orders."""
+    terms = cleared.terms
     if terms is None:
         return seen
     hosts, pairs = np.arange(len(seen.hosts)), zip(terms.leaving, terms.going, strict=True)
     to = {int(vm): hosts == host for vm, host in pairs}
-    return narrowed_to(seen, to, "the host that leaves room for limit orders")
+    open_to = leaving_room(seen, terms, cleared.steps)
+    return narrowed_to(open_to, to, "the host that leaves room for limit orders")
 
 
 def clear_orders(snapshot: Snapshot, pricing: Pricing) -> ClearedOrders:
