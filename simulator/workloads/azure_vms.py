@@ -53,9 +53,10 @@ def read_azure_vms(path: Path, *, most: int | None = None, trace_end_s: float = 
     never end. `names` has the line of each VM. Raise AzureTableError for an unreadable table.
     """
     try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(newline="") as lines:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8", errors="backslashreplace", newline="") as lines:
             rows = list(_some(parse_azure_vms(lines, str(path)), most))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, csv.Error) as error:
         raise AzureTableError(f"{path}: {error}") from None
     rows.sort(key=lambda row: row.created_s)
     tenants: dict[str, int] = {}
@@ -86,14 +87,15 @@ def _some(rows: Iterator[_Row], most: int | None) -> Iterator[_Row]:
 
 def parse_azure_vms(lines: Iterable[str], name: str) -> Iterator[_Row]:
     """Yield the VMs of a table, in its order."""
-    reader = csv.reader(lines)
+    reader, line = csv.reader(lines), 0
     for words in reader:
-        where = f"{name}:{reader.line_num}"
+        begin, line = line + 1, reader.line_num  # an open quote goes on over lines
+        where = f"{name}:{begin}"
         if not words:
             continue
         if len(words) != COLUMNS:
             raise AzureTableError(f"{where}: a VM must have {COLUMNS} columns (got {len(words)})")
-        yield _row([word.strip() for word in words], where, reader.line_num)
+        yield _row([word.strip() for word in words], where, begin)
 
 
 def _row(words: list[str], where: str, line: int) -> _Row:

@@ -105,6 +105,13 @@ def test_what_is_no_table_is_reported(tmp_path: Path) -> None:
     (tmp_path / "vmtable.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(AzureTableError, match="gz: "):
         read_azure_vms(tmp_path / "vmtable.csv.gz")
-    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(AzureTableError, match=r"bytes\.csv: "):
+    (tmp_path / "bytes.csv").write_bytes(TABLE.encode() + b"\xff\xfe\x00")
+    with pytest.raises(AzureTableError, match=r"bytes\.csv:5: a VM must have 11 columns"):
         read_azure_vms(tmp_path / "bytes.csv")
+
+
+def test_an_open_quote_is_reported_where_it_opens(tmp_path: Path) -> None:
+    """The reader looks for its end in all lines that follow."""
+    path = table(tmp_path, f'{TABLE}"{GOOD}\n{GOOD}\n{GOOD}\n')
+    with pytest.raises(AzureTableError, match=r"vmtable\.csv:5: a VM must have 11 columns"):
+        read_azure_vms(path)
