@@ -10,12 +10,13 @@ configuration, the value contains the unit.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from math import isnan
+from types import MappingProxyType
 from typing import Any, Final
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -25,6 +26,15 @@ LONGEST_S: Final = 3_650 * 86_400.0
 EARLIEST_S: Final = 0.0
 LATEST_S: Final = 4_102_444_800.0
 """The beginning of the year 2100: the latest accepted moment."""
+UNITS_IN_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "cpu": "% of CPU",
+        "memory": "MiB of memory",
+        "network": "Mbit/s of network",
+        "disk": "MiB/s of disk",
+    }
+)
+"""The units and names of resources in a sentence; other resources appear by their key."""
 
 
 class OutOfBoundsError(ValueError):
@@ -237,3 +247,15 @@ def exact_credits_text(value: float) -> str:
 def time_text(value: Any) -> str:
     """Return a time for people: the date, the local time, and its zone."""
     return utc(value).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def resource_amount(resource: str, value: float) -> str:
+    """Return an amount with its unit: 150 % of CPU, 2,048 MiB of memory."""
+    unit = UNITS_IN_WORDS.get(resource, resource)
+    return f"{value:,.1f}".removesuffix(".0") + f" {unit}".rstrip()
+
+
+def resource_amounts(resources: Iterable[str], values: Iterable[float]) -> str:
+    """Return the amounts of several resources: 150 % of CPU and 2,048 MiB of memory."""
+    *most, last = map(resource_amount, resources, values)
+    return f"{', '.join(most)} and {last}" if most else last

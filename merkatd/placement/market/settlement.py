@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 import numpy as np
 
-from merkatd.base.resource_amounts import resource_amount, resource_amounts
+from merkatd.base.quantities import resource_amount, resource_amounts
 from merkatd.cluster import (
     Bools,
     Decision,

@@ -1,5 +1,7 @@
 """Failed periods: the log has why, and the database as far as it can."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -40,4 +42,5 @@ def log_failed_period(error: Exception) -> None:
             why=str(error.orig),
         )
         return
-    _log.failure("The period failed; the next one starts as planned", Failure(error))
+    traced: Any = Failure(error)  # type: ignore[no-untyped-call]
+    _log.failure("The period failed; the next one starts as planned", traced)

@@ -1,6 +1,6 @@
 """The sentences that explain a VM's share."""
 
-from merkatd.base.resource_amounts import resource_amount
+from merkatd.base.quantities import resource_amount
 from merkatd.cluster import RESTING, VmState
 from merkatd.cluster.orders import LimitOrder, OrderOutcome
 from merkatd.market.explanation import Explanation, LimitedBy, Part

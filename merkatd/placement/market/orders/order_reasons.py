@@ -5,8 +5,7 @@ from math import inf
 
 import numpy as np
 
-from merkatd.base.quantities import credits_text
-from merkatd.base.resource_amounts import resource_amounts
+from merkatd.base.quantities import credits_text, resource_amounts
 from merkatd.cluster import Bools, Deploy, Floats, Ints, Plan, Snapshot, Step, Stop, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, is_one_of
 from merkatd.cluster.orders import OrderTerms
