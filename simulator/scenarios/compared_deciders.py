@@ -1,6 +1,6 @@
 """The systems that a scenario compares: strategies of the registry, and baselines."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,16 +71,19 @@ def read_deciders(
         for need in sorted(lacking):
             table.wrong("systems", f"strategy {name} needs {need}: {_FILLED_BY[need]}")
     return ComparedDeciders(
-        names, _settings(table.table("settings"), settings), _pricing(table), history
+        names, _settings(table.table("settings"), settings, names), _pricing(table), history
     )
 
 
-def _settings(table: TomlTable, given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(table: TomlTable, given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     read = {}
     for name, values in given.items():
         if name not in STRATEGIES:
             continue  # `end` tells it
         table.table(name)
+        if name not in names:
+            table.complain(f"settings.{name}: systems has no {name}, so no run would use it")
+            continue
         if isinstance(values, Mapping) and "pricing" in values:
             table.complain(f"settings.{name}.pricing: write a table [prices] instead")
             continue

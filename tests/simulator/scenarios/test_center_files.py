@@ -176,6 +176,7 @@ def test_the_kind_of_a_file_is_told_by_its_keys(tmp_path: Path) -> None:
             "VM type wide (9 cores and 10 MiB) fits on no host: hosts have 8 cores",
         ),
         (f"{SMALL}[settings.pack]\nhold = 'x'\n", "settings.pack.hold"),
+        (f"{SMALL}[settings.tabu]\n", "settings.tabu: systems has no tabu, so no run would use it"),
         (f"{SMALL}[settings.packs]\n", "settings.packs: unknown key; did you mean 'pack'?"),
         (f"{SMALL}[settings.pack.pricing]\n", "write a table [prices] instead"),
         (f"{SMALL}[prices]\nrule = 'x'\n", "prices.rule = 'x': must be one of"),
