@@ -47,6 +47,27 @@ def relieve_contended(search: PlacementSearch) -> None:
         running = 0 if best else running + 1
 
 
+def drop_useless_moves(search: PlacementSearch) -> None:
+    """Take back each move of a running VM whose loss is less than the least gain.
+
+    If the room on its host is gone, a VM that starts in this plan gives way: both change places.
+    """
+    trial, before = search.trial, search.trial.market.view.place
+    moved = (before != NO_HOST) & (trial.place != NO_HOST) & (trial.place != before)
+    for vm in np.flatnonzero(moved).tolist():
+        home, now = int(before[vm]), int(trial.place[vm])
+        new = np.flatnonzero((trial.place == home) & search.new).tolist()
+        for move in (((vm, home),), *(((vm, home), (other, now)) for other in new)):
+            after = _judged_after(search, move)
+            if after is None:
+                continue
+            loss = gain_of(after.utility, search.now.utility, trial.late, search.least)
+            if loss < search.least:
+                search.make(move)
+                search.now = after
+                break
+
+
 def _contending(search: PlacementSearch) -> Ints:
     """Return VMs of hosts on which some VM lacks power, the least satisfied first."""
     trial, market = search.trial, search.trial.market

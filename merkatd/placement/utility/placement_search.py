@@ -288,12 +288,22 @@ class PlacementSearch:
         return vms
 
     def _gives_way(self, vm: int, other: int) -> bool:
-        """Return whether the VM is more satisfied than the other one, by the least gain."""
-        trial = self.trial
+        """Return whether the VM may give way: it is late, or more satisfied by the least gain.
+
+        Hypothetical utilities are about equal until it is too late. So this compares the greatest
+        ones: of the VM if it goes on, of the other one if it starts in the next cycle.
+        """
+        trial, table = self.trial, self.trial.table
         mine, its = trial.applications(np.array([vm, other])).tolist()
         if trial.late[mine] != trial.late[its]:
             return bool(trial.late[mine])
-        return bool(self.now.utility[mine] >= self.now.utility[its] + self.least)
+        best, least = self.now.utility[mine], self.now.utility[its]
+        if mine < len(table.left):
+            best = max(best, (table.reach[mine] - table.best[mine]) / table.span[mine])
+        if its < len(table.left):
+            later = table.reach[its] - self.terms.cycle_s - table.best[its]
+            least = max(least, later / table.span[its])
+        return bool(best >= least + self.least)
 
     def make(self, moves: Iterable[tuple[int, int]]) -> None:
         """Move these VMs to these hosts, all at once."""

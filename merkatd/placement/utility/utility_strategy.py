@@ -23,7 +23,7 @@ from merkatd.placement.base.least_load import (
 from merkatd.placement.base.move_order import OrderedMoves
 from merkatd.placement.contract import parameter
 from merkatd.placement.market.settlement import with_arrivals
-from merkatd.placement.utility.contended_hosts import relieve_contended
+from merkatd.placement.utility.contended_hosts import drop_useless_moves, relieve_contended
 from merkatd.placement.utility.placement_search import (
     PlacementSearch,
     SearchTerms,
@@ -124,6 +124,7 @@ def decide_market(
     search = PlacementSearch(trial, terms)
     search.run()
     relieve_contended(search)
+    drop_useless_moves(search)
     orderly = feasible_moves(seen, trial.place)
     if (orderly.place != trial.place).any():
         trial = PlacementTrial(seen, orderly.place, seen.spare(orderly.place, settings.plain_part))
