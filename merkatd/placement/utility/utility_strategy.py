@@ -51,8 +51,9 @@ class UtilitySettings:
     """The least gain of a change that costs other applications something."""
     late_last: bool = True
     """Whether jobs that can't reach their goal any more come after all others."""
-    plain_part: float = parameter(1.0, unit="of the size", most=1.0)
-    """The part of its size that a VM of no declared job or service gets before all others."""
+    plain_part: float = parameter(0.5, unit="of the size", most=1.0)
+    """The part of its size that a VM of no declared job or service gets before all others. Of power
+    that these leave it gets more."""
     most_moves: int = parameter(5, unit="migrations", most=100_000)
     """The most migrations in a period."""
     hold_s: float = parameter(600.0, unit="seconds", most=30 * 86_400.0)

@@ -9,6 +9,7 @@ import pytest
 from merkatd.cluster import Decision, Deploy, Ints, Migrate, Resume, Snapshot, Stop, VmState
 from merkatd.cluster.applications import Jobs, Services, Stages
 from merkatd.placement import strategy_named
+from merkatd.placement.utility.application_words import explain_application
 from merkatd.placement.utility.utility_strategy import UtilitySettings, decide_market
 from tests.clouds import cloud, hosts_table, vms_table
 
@@ -213,7 +214,7 @@ class TestServices:
     @pytest.mark.parametrize("arrivals", [np.nan, 1e6])
     def test_a_service_without_a_utility_keeps_its_place_and_size(self, arrivals: float) -> None:
         """Its monitor is silent, or no allocation serves its requests: it is plain."""
-        decision = decide(self.beside_jobs(arrivals))
+        decision = decide(self.beside_jobs(arrivals), plain_part=1.0)
         assert not decision.plan.steps
         assert decision.allocations[2, 0] == pytest.approx(600.0)
         assert decision.allocations[:2, 0].sum() == pytest.approx(400.0)
@@ -236,7 +237,7 @@ class TestBadInput:
         values = getattr(snapshot.jobs, column).copy()
         values[0] = value
         strange = replace(snapshot, jobs=replace(snapshot.jobs, **{column: values}))
-        decision = decide(strange)
+        decision = decide(strange, plain_part=1.0)
         assert not decision.plan.steps
         assert decision.allocations[:, 0] == pytest.approx([300.0, 100.0])
 
@@ -248,3 +249,39 @@ class TestBadInput:
         decision = decide(replace(snapshot, stages=stages))
         assert decision.allocations[:, 0].tolist() == [300.0, 0.0]
         assert not decision.plan.steps
+
+
+class TestWords:
+    """What a decision means for an application."""
+
+    def words(self, snapshot: Snapshot, number: int) -> str:
+        """| Return the words of an application."""
+        outcome = decide_market(snapshot, 0, UtilitySettings(), NOTHING)
+        return explain_application(outcome.market, outcome.trial, outcome.judged, number)
+
+    def contended(self, goal_s: float) -> Snapshot:
+        """| Return a host of 400 with two jobs that could use 300 each."""
+        jobs = [job(speed=300.0, work=3e6, goal=goal) for goal in (goal_s, 30_000.0)]
+        return jobs_cloud([(400.0, 2000.0)], jobs, [0, 0], 100.0)
+
+    def test_a_satisfied_job_knows_its_end(self) -> None:
+        """It needs nothing more."""
+        words = self.words(self.contended(30_000.0), 10)
+        assert "it ends in about" in words
+        assert "Its goal takes" not in words
+
+    def test_a_late_job_knows_what_its_goal_takes_and_from_whom(self) -> None:
+        """In percent of a core."""
+        jobs = [job(speed=300.0, work=3e6, goal=13_000.0) for _ in range(2)]
+        words = self.words(jobs_cloud([(400.0, 2000.0)], jobs, [0, 0], 100.0), 11)
+        assert "Its goal takes 233 % of a core, 133 more than it has. Other applications" in words
+
+    def test_a_job_that_can_not_reach_its_goal_knows_it(self) -> None:
+        """Even at full speed."""
+        assert "can't reach its goal any more" in self.words(self.contended(5_000.0), 10)
+
+    def test_an_application_without_a_utility_knows_why(self) -> None:
+        """And one of another market has no words."""
+        snapshot = self.contended(np.nan)
+        assert "no goal after its start" in self.words(snapshot, 10)
+        assert self.words(snapshot, 99) == ""
