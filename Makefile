@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide orders balance period reactor observe requirements charge storage limits api approval groups policies probe bus simulator kernel agents conformance pages
+BENCHMARKS := decide orders balance period reactor observe requirements charge storage limits api approval groups policies probe bus simulator kernel agents conformance pages utility
 # Debian packages that tests use, each with a file of it.
 PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \

@@ -23,6 +23,7 @@ of one hour waits; its goal is two hours away. In a cycle of a minute it loses 0
 is free it loses 5, so the first job gives way for it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,15 +102,15 @@ class PlacementSearch:
     """The three nested loops. See Note [The search of utility]."""
 
     def __init__(self, trial: PlacementTrial, terms: SearchTerms) -> None:
-        self.trial, self._terms = trial, terms
-        self._least = max(terms.least_gain, 1e-9)
+        self.trial, self.terms = trial, terms
+        self.least = max(terms.least_gain, 1e-9)
         self.now: Judgment = trial.judged(terms.cycle_s)
         market = trial.market
-        self._new: Bools = (market.view.place == NO_HOST) & ~market.plain
-        self._goes: Bools = market.can_move | self._new
+        self.new: Bools = (market.view.place == NO_HOST) & ~market.plain
+        self.goes: Bools = market.can_move | self.new
         self._vain_brings = 0
         self._origin: Ints = trial.place.copy()
-        self._ends: Bools = market.can_stop | (self._new & (trial.table.job != NO_ROW))
+        self._ends: Bools = market.can_stop | (self.new & (trial.table.job != NO_ROW))
 
     def run(self) -> None:
         """Improve the placement."""
@@ -126,7 +127,7 @@ class PlacementSearch:
     def _all_satisfied(self) -> bool:
         """Return whether all VMs have a host, and jobs full speed."""
         trial, own = self.trial, self.trial.table.order
-        if (self._new & (trial.place == NO_HOST)).any():
+        if (self.new & (trial.place == NO_HOST)).any():
             return False
         top = trial.table.low[own] + trial.table.room[own]
         return bool((self.now.power[own] >= top * (1 - 1e-9)).all())
@@ -158,15 +159,15 @@ class PlacementSearch:
                 break
             waiting = waiting[waiting != vm]
             trial.move(vm, host)
-            after = trial.judged(self._terms.cycle_s)
+            after = trial.judged(self.terms.cycle_s)
             changed |= self._keep(after, [(vm, NO_HOST)], harmless=True)
         return changed
 
     def _keep(self, after: Judgment, undo: list[tuple[int, int]], *, harmless: bool) -> bool:
         """Keep a change that gains enough, or that harms none if that is enough; or undo it."""
         before, late = self.now.utility, self.trial.late
-        gains = gain_of(before, after.utility, late, self._least) >= self._least
-        if gains or (harmless and harms_none(before, after.utility, self._least)):
+        gains = gain_of(before, after.utility, late, self.least) >= self.least
+        if gains or (harmless and harms_none(before, after.utility, self.least)):
             self.now = after
             return True
         for vm, place in undo:
@@ -178,40 +179,40 @@ class PlacementSearch:
         trial, changed = self.trial, False
         if trial.idle[host] <= 0 or self._vain_brings >= _VAIN_BRINGS:
             return False
-        own = np.flatnonzero(self._goes & (trial.place != NO_HOST) & (trial.place != host))
+        own = np.flatnonzero(self.goes & (trial.place != NO_HOST) & (trial.place != host))
         lack = trial.table.low[own] + trial.table.room[own] - self.now.power[own]
         own = own[lack > 1e-6 * (1.0 + trial.table.room[own])]
         rows = trial.applications(own)
         order = np.lexsort((own, self.now.utility[rows], trial.late[rows]))
         for vm in own[order][:_TRIED].tolist():
-            if self._may_move(vm) and trial.fits(vm, host):
+            if self.may_move(vm) and trial.fits(vm, host):
                 undo = [(vm, int(trial.place[vm]))]
                 trial.move(vm, host)
-                after = trial.judged(self._terms.cycle_s)
-                kept = self._keep(after, undo, harmless=bool(self._new[vm]))
+                after = trial.judged(self.terms.cycle_s)
+                kept = self._keep(after, undo, harmless=bool(self.new[vm]))
                 self._vain_brings = 0 if kept else self._vain_brings + 1
                 changed |= kept
         return changed
 
-    def _may_move(self, vm: int) -> bool:
+    def may_move(self, vm: int) -> bool:
         """Return whether the limits allow to move this VM."""
-        if not self._goes[vm] or self._new[vm]:
-            return bool(self._goes[vm])
+        if not self.goes[vm] or self.new[vm]:
+            return bool(self.goes[vm])
         place, before = self.trial.place, self.trial.market.view.place
         moved = (place != before) & (place != NO_HOST) & (before != NO_HOST)
-        return bool(moved[vm]) or int(moved.sum()) < self._terms.most_moves
+        return bool(moved[vm]) or int(moved.sum()) < self.terms.most_moves
 
     def _exchange(self, host: int) -> bool:
         """Take VMs off the host, one more each time, and keep the best exchange for others."""
         trial, waiting = self.trial, self.trial.waiting(self.now.utility)
         if not len(waiting):
             return False
-        origin, best, most = trial.place.copy(), None, self._least
+        origin, best, most = trial.place.copy(), None, self.least
         self._origin = origin
         for vm in self._most_satisfied(host):
             if not self._gives_way(vm, int(waiting[0])):
                 break
-            trial.move(vm, idle_host(trial, vm) if self._may_move(vm) else NO_HOST)
+            trial.move(vm, idle_host(trial, vm) if self.may_move(vm) else NO_HOST)
             if trial.place[vm] == host or (trial.place[vm] == NO_HOST and not self._ends[vm]):
                 trial.move(vm, host)
                 continue
@@ -223,8 +224,8 @@ class PlacementSearch:
         self._restore(origin if best is None else best)
         if best is None:
             return False
-        trial.starts[(origin == NO_HOST) & (best != NO_HOST)] = self._terms.exchange_s
-        self.now = trial.judged(self._terms.cycle_s)
+        trial.starts[(origin == NO_HOST) & (best != NO_HOST)] = self.terms.exchange_s
+        self.now = trial.judged(self.terms.cycle_s)
         return True
 
     def _gain_with(self, host: int, waiting: Ints) -> float:
@@ -241,10 +242,10 @@ class PlacementSearch:
         if not came or not self._loses_less(came, horizon):
             return -np.inf
         before = trial.later(self.now.power, horizon)
-        trial.starts[came] = self._terms.exchange_s
+        trial.starts[came] = self.terms.exchange_s
         after = trial.judged(horizon)
         trial.starts[came] = 0.0
-        return gain_of(before.utility, after.utility, trial.late, self._least)
+        return gain_of(before.utility, after.utility, trial.late, self.least)
 
     def _first_end(self) -> float:
         """Return the time until the first job ends, at least a cycle."""
@@ -252,7 +253,7 @@ class PlacementSearch:
         speed = np.bincount(trial.table.job[own], self.now.power[own], len(trial.table.left))
         runs = speed > 0
         first = (trial.table.left[runs] / speed[runs]).min() if runs.any() else np.inf
-        return max(self._terms.cycle_s, float(first))
+        return max(self.terms.cycle_s, float(first))
 
     def _jobs_of(self, vms: list[int]) -> Ints:
         """Return the jobs of these VMs."""
@@ -264,7 +265,7 @@ class PlacementSearch:
         """Return the time after which an exchange is judged."""
         jobs = self._jobs_of(came)
         ends = float(self.trial.table.best[jobs].min()) if len(jobs) else 0.0
-        return max(self._terms.cycle_s, min(self._first_end(), ends))
+        return max(self.terms.cycle_s, min(self._first_end(), ends))
 
     def _loses_less(self, came: list[int], horizon: float) -> bool:
         """Return whether those that go lose much less than those that come would by waiting."""
@@ -280,19 +281,34 @@ class PlacementSearch:
     def _most_satisfied(self, host: int) -> list[int]:
         """Return the VMs of the host that may leave it, late ones and then the most satisfied."""
         trial = self.trial
-        there = np.flatnonzero((trial.place == host) & (self._goes | self._ends))
+        there = np.flatnonzero((trial.place == host) & (self.goes | self._ends))
         rows = trial.applications(there)
         order = np.lexsort((there, -self.now.utility[rows], ~trial.late[rows]))
         vms: list[int] = there[order].tolist()
         return vms
 
     def _gives_way(self, vm: int, other: int) -> bool:
-        """Return whether the VM is more satisfied than the other one, by the least gain."""
-        trial = self.trial
+        """Return whether the VM may give way: it is late, or more satisfied by the least gain.
+
+        Hypothetical utilities are about equal until it is too late. So this compares the greatest
+        ones: of the VM if it goes on, of the other one if it starts in the next cycle.
+        """
+        trial, table = self.trial, self.trial.table
         mine, its = trial.applications(np.array([vm, other])).tolist()
         if trial.late[mine] != trial.late[its]:
             return bool(trial.late[mine])
-        return bool(self.now.utility[mine] >= self.now.utility[its] + self._least)
+        best, least = self.now.utility[mine], self.now.utility[its]
+        if mine < len(table.left):
+            best = max(best, (table.reach[mine] - table.best[mine]) / table.span[mine])
+        if its < len(table.left):
+            later = table.reach[its] - self.terms.cycle_s - table.best[its]
+            least = max(least, later / table.span[its])
+        return bool(best >= least + self.least)
+
+    def make(self, moves: Iterable[tuple[int, int]]) -> None:
+        """Move these VMs to these hosts, all at once."""
+        for vm, host in moves:
+            self.trial.move(vm, host)
 
     def _restore(self, place: Ints) -> None:
         """Move all VMs to these places."""

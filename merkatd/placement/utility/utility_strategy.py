@@ -23,6 +23,7 @@ from merkatd.placement.base.least_load import (
 from merkatd.placement.base.move_order import OrderedMoves
 from merkatd.placement.contract import parameter
 from merkatd.placement.market.settlement import with_arrivals
+from merkatd.placement.utility.contended_hosts import drop_useless_moves, relieve_contended
 from merkatd.placement.utility.placement_search import (
     PlacementSearch,
     SearchTerms,
@@ -50,8 +51,9 @@ class UtilitySettings:
     """The least gain of a change that costs other applications something."""
     late_last: bool = True
     """Whether jobs that can't reach their goal any more come after all others."""
-    plain_part: float = parameter(1.0, unit="of the size", most=1.0)
-    """The part of its size that a VM of no declared job or service gets before all others."""
+    plain_part: float = parameter(0.5, unit="of the size", most=1.0)
+    """The part of its size that a VM of no declared job or service gets before all others. Of power
+    that these leave it gets more."""
     most_moves: int = parameter(5, unit="migrations", most=100_000)
     """The most migrations in a period."""
     hold_s: float = parameter(600.0, unit="seconds", most=30 * 86_400.0)
@@ -122,6 +124,8 @@ def decide_market(
     )
     search = PlacementSearch(trial, terms)
     search.run()
+    relieve_contended(search)
+    drop_useless_moves(search)
     orderly = feasible_moves(seen, trial.place)
     if (orderly.place != trial.place).any():
         trial = PlacementTrial(seen, orderly.place, seen.spare(orderly.place, settings.plain_part))

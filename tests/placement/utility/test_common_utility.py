@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 from merkatd.placement.utility.common_utility import common_utility, divide_power
 from merkatd.placement.utility.power_curves import LEAST_UTILITY, PowerCurves, job_curves
-from merkatd.placement.utility.sampled_utility import between, sampled_powers, sampled_utilities
+from merkatd.placement.utility.powers.sampled_utility import (
+    between,
+    sampled_powers,
+    sampled_utilities,
+)
 from tests.placement.utility.made_curves import made_curves
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -1,1 +1,1 @@
-"""The division of hosts among jobs and services: compiled functions, and the amounts of VMs."""
+"""The division of power among jobs and services: compiled, as the paper does it, as amounts."""
