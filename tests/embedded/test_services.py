@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from merkatd.embedded.machines.service_queue import LONGEST_S, MOST_LOAD
 from merkatd.embedded.model.settings import EmbeddedSettings, HostSize
+from merkatd.policies.service_queue import LONGEST_S, MOST_LOAD
 from tests.embedded.guests import few_events, is_conserved, job, rates, seen, service, small, start
 from tests.embedded.support import Bench
 from tests.embedded.test_domains import describe

@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.machines.guest_behaviour import Behaviour
-from merkatd.embedded.machines.service_queue import (
+from merkatd.policies.service_queue import (
     RequestCount,
     ServiceView,
     needed_cores,

@@ -12,7 +12,7 @@ its goal. It ends after `a - u b` seconds with a utility of `u`, so it needs the
 
 A service gets `n` requests a second that take the work `k` each, and its goal is a response time of
 `g` seconds. It answers as a queue M/M/1 with processor sharing (Note [Requests of a service] in
-`merkatd/embedded/machines/service_queue.py`): with the power `w` in `k / (w - n k)` seconds. So it
+`merkatd/policies/service_queue.py`): with the power `w` in `k / (w - n k)` seconds. So it
 needs for a utility of `u`
 
     w(u) = n k + k / (g - u g)

@@ -86,10 +86,11 @@ def _measured(snapshot: Snapshot, orders: KernelOrders) -> dict[str, float]:
     placed = mine & (power > 0)
     powers: Floats = np.zeros(len(jobs))
     np.add.at(powers, of_job[mine], power[mine])
-    utilities = hypothetical_utilities(snapshot, powers, CYCLE_S)
+    utilities, most = hypothetical_utilities(snapshot, powers, CYCLE_S)
     measured |= {
         "placed": float((powers > 0).sum()),
         "hypothetical": _mean(utilities),
+        "hypothetical_competing": _mean(utilities[utilities < most - _ROUNDING]),
         "hypothetical_waiting": _mean(utilities[powers <= 0]),
         "job_power": float(powers.sum()),
         "placed_power_part": _part(power[placed].sum(), vms.cap[placed, 0].sum()),
@@ -105,8 +106,10 @@ def _measured(snapshot: Snapshot, orders: KernelOrders) -> dict[str, float]:
             services.response_goal_s[[row]],
             np.array([vms.cap[own & (vms.host != NO_HOST), 0].sum()]),
         )
+        utility = float(curve.utility(total)[0])
         measured |= {
-            "service": float(curve.utility(total)[0]),
+            "service": utility,
+            "jobs_with_its": _mean(np.minimum(most, utility)),
             "service_power": float(total[0]),
             "response_s": float(services.response_s[row]),
             "response_goal_s": float(services.response_goal_s[row]),
@@ -122,8 +125,12 @@ def _part(value: Any, of: Any) -> float:
     return float(value / of) if of > 0 else 1.0
 
 
-def hypothetical_utilities(snapshot: Snapshot, powers: Floats, cycle_s: float) -> Floats:
+def hypothetical_utilities(
+    snapshot: Snapshot, powers: Floats, cycle_s: float
+) -> tuple[Floats, Floats]:
     """Return [jobs]: their utilities at the end of the cycle if all share the present power.
+
+    The second value has the greatest utilities that they can reach then.
 
     Section 4.4 of the paper, for jobs of one stage. A job that ends in the cycle has the utility of
     its end.
@@ -141,7 +148,9 @@ def hypothetical_utilities(snapshot: Snapshot, powers: Floats, cycle_s: float) -
     ended = ~goes_on
     ends_s = snapshot.now_s + before[ended] / np.maximum(speeds[ended], _ROUNDING)
     utilities[ended] = (jobs.goal_s[ended] - ends_s) / span_s[ended]
-    return utilities
+    most = utilities.copy()
+    most[goes_on] = curves.most_utility
+    return utilities, most
 
 
 @dataclass(frozen=True, slots=True, eq=False)

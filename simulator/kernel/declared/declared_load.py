@@ -16,7 +16,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.cluster.applications import ApplicationTables, Jobs, Services, Stages
-from merkatd.embedded.machines.service_queue import LONGEST_S, RequestCount, response_s
+from merkatd.policies.service_queue import LONGEST_S, RequestCount, response_s
 from simulator.kernel.kernel_state import COMPUTES, KernelState
 from simulator.workloads.declared_work import DeclaredWork, vms_of_jobs
 from simulator.workloads.vm_requests import VmRequests

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from merkatd.cluster import Deploy, Plan, Snapshot, Step, Stop
 from merkatd.cluster.applications import Services, Stages
 from merkatd.cluster.snapshot import checked_snapshot
-from merkatd.embedded.machines.service_queue import response_s
 from merkatd.placement.utility.job_progress import JobStages, done_after
+from merkatd.policies.service_queue import response_s
 from simulator.kernel.data_center import DataCenter, KernelRhythm, tree_of_hosts
 from simulator.kernel.kernel_deciders import KernelMoment, KernelOrders, StatedAmounts
 from simulator.kernel.kernel_run import KernelRun

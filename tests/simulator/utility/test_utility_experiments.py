@@ -87,7 +87,7 @@ def test_hypothetical_utilities_are_those_of_experiment_one() -> None:
             stages=one_stage(np.array([4000.0, 2000.0]), np.array([1000.0, 500.0]), np.zeros(2)),
         )
         for powers in ([500.0, 500.0], [1000.0, 0.0]):
-            utilities = hypothetical_utilities(snapshot, np.array(powers), 1.0)
+            utilities, _ = hypothetical_utilities(snapshot, np.array(powers), 1.0)
             found.append([round(each, 3) for each in utilities.tolist()])
     assert found == [[0.696, 0.696], [0.7, 0.688], [0.658, 0.658], [0.7, 0.583]]
 
