@@ -27,7 +27,7 @@ Move = tuple[tuple[int, int], ...]
 def relieve_contended(search: PlacementSearch) -> None:
     """Make the best move as long as one gains enough, of running VMs only if no other does."""
     left, running = _TRIALS, 0
-    while left > 0 and running <= _MOST_RUNNING:
+    while left > 0 and running <= _MOST_RUNNING and not search.tired:
         moves = [
             move
             for move in _moves(search, _contending(search))

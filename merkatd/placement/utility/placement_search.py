@@ -41,6 +41,8 @@ _TRIED = 4
 """The most VMs that are tried on a host one after the other."""
 _VAIN = 48
 """The search ends after so many hosts in turn without a gain."""
+_EFFORT, _MOST_JUDGED = 900_000, 1_000
+"""The search ends after so many placements times VMs, and after so many placements."""
 _VAIN_BRINGS = 24
 """No more VMs are brought to idle hosts after so many in turn without a gain."""
 _ROUNDS = 3
@@ -117,12 +119,18 @@ class PlacementSearch:
         for _round in range(_ROUNDS):
             vain, gained = 0, False
             for host in self._hosts():
-                if vain >= _VAIN or self._all_satisfied():
+                if vain >= _VAIN or self.tired or self._all_satisfied():
                     break
                 better = self._improve(host)
                 vain, gained = 0 if better else vain + 1, gained or better
             if not gained:
                 return
+
+    @property
+    def tired(self) -> bool:
+        """Return whether so many placements were tried that the decision must end."""
+        most = min(_EFFORT // max(len(self.trial.place), 1), _MOST_JUDGED)
+        return self.trial.judgments >= most
 
     def _all_satisfied(self) -> bool:
         """Return whether all VMs have a host, and jobs full speed."""

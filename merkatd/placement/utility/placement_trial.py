@@ -35,6 +35,8 @@ class PlacementTrial:
         self.starts: Floats = np.zeros(len(place))
         """[vms]: the time until the VM uses its power."""
         self._spare = spare
+        self.judgments = 0
+        """The number of placements judged so far."""
         view, there = market.view, place != NO_HOST
         self.free: Floats = view.capacity.copy()
         """[hosts, resources]: the capacity above all floors."""
@@ -88,6 +90,7 @@ class PlacementTrial:
 
     def judged(self, horizon_s: float) -> Judgment:
         """Return the powers and the utilities at the horizon."""
+        self.judgments += 1
         power = np.zeros(len(self.place))
         utility = np.zeros(len(self.late))
         judge_placement(

@@ -246,7 +246,8 @@ class TestBadInput:
         jobs = [job(speed=300.0, work=1e6, goal=30_000.0) for _ in range(2)]
         snapshot = jobs_cloud([(400.0, 2000.0)], jobs, [0, -1], 100.0)
         stages = replace(snapshot.stages, least_speed=np.array([900.0, 900.0]))
-        decision = decide(replace(snapshot, stages=stages))
+        larger = replace(snapshot.vms, cap=snapshot.vms.cap + np.array([100.0, 0.0]))
+        decision = decide(replace(snapshot, stages=stages, vms=larger))
         assert decision.allocations[:, 0].tolist() == [300.0, 0.0]
         assert not decision.plan.steps
 
