@@ -179,7 +179,7 @@ class KernelState:
 
     def end_times(self, vms: Ints) -> Floats:
         """Return when VMs end if they go on at their speed, counted until now."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             rest = np.where(self.speed[vms] > 0, self.left_s[vms] / self.speed[vms], np.inf)
         ends: Floats = self.now_s + rest
         return ends

@@ -97,7 +97,8 @@ class DeclaredLoad:
             jobs, left_s = self._job[rows], self._state.left_s[rows]
             later_s = self._later_s[jobs, self._stage(jobs, left_s)]
             rest_s = np.maximum(left_s - later_s, 0.0)
-            ends[own] = self._state.now_s + rest_s / self._state.speed[rows]
+            with np.errstate(over="ignore"):
+                ends[own] = self._state.now_s + rest_s / self._state.speed[rows]
         return ends
 
     def go_on(self, vms: Ints) -> Ints:

@@ -59,6 +59,14 @@ def test_edf_interrupts_the_latest_goal() -> None:
     assert run.state.phase.tolist() == [GuestPhase.ENDED] * 3
 
 
+def test_edf_looks_for_the_latest_goal_on_all_hosts() -> None:
+    """The job that gives way has the latest goal of all, wherever it runs."""
+    goals = [10_000.0, 20_000.0, 30_000.0, 40_000.0, 2_000.0]
+    run = run_of(EdfJobs(), [0, 0, 0, 0, 100], goals, hosts=2)
+    assert run.operations.totals.stops == 1
+    assert int(np.argmax(run.state.since_s)) == 3
+
+
 def test_edf_interrupts_no_job_without_need() -> None:
     """A job with an earlier goal takes free room where there is some."""
     run = run_of(EdfJobs(), [0, 1, 100], [50_000, 40_000, 2_000], hosts=2)
