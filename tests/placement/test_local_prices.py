@@ -41,8 +41,8 @@ def test_an_order_for_a_whole_host_that_bids_never_leave_waits() -> None:
     decision = decided(two_bids(0.2, 100.0))
     assert (starts(decision), decision.orders[10].runs) == ([], False)
     assert why(decision) == (
-        "limit order 10 waits: it needs 100 cpu, and VMs that can't leave its hosts leave less at"
-        " any price"
+        "limit order 10 waits: it needs 100 % of CPU, and VMs that can't leave its hosts"
+        " leave less at any price"
     )
     assert decision.allocations[:2, 0].tolist() == [50.0, 50.0]
 

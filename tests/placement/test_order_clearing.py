@@ -124,7 +124,7 @@ def test_an_order_for_all_that_bids_never_leave_says_so() -> None:
     """A bid keeps a part of its share at any price: a limit of a billion would be no advice."""
     decision = decided(halls(1, [(0, 50.0, 100.0, NO_ROW), (NO_HOST, 600.0, 100.0, 0)]))
     assert decision.orders[10].why == (
-        "limit order 10 waits: it needs 100 cpu, and other VMs leave less at any price"
+        "limit order 10 waits: it needs 100 % of CPU, and other VMs leave less at any price"
     )
 
 
@@ -143,7 +143,7 @@ def test_an_order_that_fits_on_no_hosts_raises_no_price() -> None:
     decision = decided(halls(2, [*rich, (0, 5.0, 50.0, NO_ROW), (NO_HOST, 2.0, 80.0, 1)]))
     assert {order: its.runs for order, its in decision.orders.items()} == {10: False, 11: True}
     assert decision.orders[10].why == (
-        "limit order 10 waits: no hosts have room for all of its VMs, 180 cpu together"
+        "limit order 10 waits: no hosts have room for all of its VMs, 180 % of CPU together"
     )
     assert decision.orders[11].cost == pytest.approx(80 * 0.001)
     assert decision.prices[0, 0] == pytest.approx(0.001)
