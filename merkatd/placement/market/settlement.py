@@ -55,20 +55,29 @@ def why_deployed(problem: PlacementProblem, vm: int, outcome: AllocationChange) 
     return f"on {name} it gets {gets}, a more even share than on the host with the least load"
 
 
-def why_migrated(problem: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
-    """Return why a VM migrates: an order to leave, its own gain, or room for other VMs."""
-    source, host = int(problem.view.place[vm]), int(outcome.place[vm])
+def why_leaves(problem: PlacementProblem, vm: int) -> str:
+    """Return why a VM leaves its host without a gain of its own; "" if it need not."""
+    source = int(problem.view.place[vm])
     if problem.snapshot.hosts.state[problem.view.hosts[source]] == HostState.DRAINED:
         return f"{_host(problem, source)} is drained"
     if problem.rules.leaving[vm]:
         return f"it must leave {_host(problem, source)}"
     over = excess(problem.view, problem.view.place)[source]
-    if over.any():
-        most = int(np.argmax(over / np.maximum(problem.view.capacity[source], 1.0)))
-        return (
-            f"the floors on {_host(problem, source)} exceed its capacity"
-            f" by {_amount(problem, most, over[most])}"
-        )
+    if not over.any():
+        return ""
+    most = int(np.argmax(over / np.maximum(problem.view.capacity[source], 1.0)))
+    return (
+        f"the floors on {_host(problem, source)} exceed its capacity"
+        f" by {_amount(problem, most, over[most])}"
+    )
+
+
+def why_migrated(problem: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
+    """Return why a VM migrates: an order to leave, its own gain, or room for other VMs."""
+    leaves = why_leaves(problem, vm)
+    if leaves:
+        return leaves
+    source, host = int(problem.view.place[vm]), int(outcome.place[vm])
     lack = _lacks(outcome.first[vm], outcome.before[vm])
     worst = int(np.argmax(lack))
     if outcome.after[vm, worst] > outcome.before[vm, worst] and lack[worst] > 0:

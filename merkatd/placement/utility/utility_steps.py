@@ -10,7 +10,7 @@ from merkatd.cluster.plan import Step, step_id
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
 from merkatd.placement.base.placement_problem import must_leave
-from merkatd.placement.market.settlement import said, why_pending, why_stays, why_stuck
+from merkatd.placement.market.settlement import said, why_leaves, why_pending, why_stays, why_stuck
 from merkatd.placement.utility.placement_trial import Judgment
 from merkatd.placement.utility.utility_market import UtilityMarket
 
@@ -74,7 +74,7 @@ def _arrival(
         source=problem.host_id(source),
         host=problem.host_id(host),
         after=after,
-        reason=_why_moved(market, judged, vm, source, host),
+        reason=_why_moved(market, judged, vm, host),
     )
 
 
@@ -97,11 +97,8 @@ def _why_stopped(market: UtilityMarket, judged: Judgment, vm: int) -> str:
     return f"a less satisfied application needs its place; its own utility is then {utility:.2f}"
 
 
-def _why_moved(market: UtilityMarket, judged: Judgment, vm: int, source: int, host: int) -> str:
-    hosts = market.problem.snapshot.hosts.name
-    if must_leave(market.problem)[vm]:
-        return f"it must leave {hosts[market.view.hosts[source]]}"
-    return _why_started(market, judged, vm, host)
+def _why_moved(market: UtilityMarket, judged: Judgment, vm: int, host: int) -> str:
+    return why_leaves(market.problem, vm) or _why_started(market, judged, vm, host)
 
 
 def reasons_of(market: UtilityMarket, orderly: OrderedMoves) -> dict[int, str]:

@@ -6,7 +6,7 @@ effect, and nothing has a price.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from merkatd.placement.base.least_load import (
 )
 from merkatd.placement.base.move_order import OrderedMoves
 from merkatd.placement.contract import parameter
+from merkatd.placement.market.overfull_hosts import relieve_board
 from merkatd.placement.market.settlement import with_arrivals
 from merkatd.placement.utility.contended_hosts import drop_useless_moves, relieve_contended
 from merkatd.placement.utility.placement_search import (
@@ -136,11 +137,13 @@ def decide_market(
 def _settled_places(market: UtilityMarket, most_moves: int) -> Ints:
     """Return the places with VMs away from hosts that they must leave, and new VMs on hosts.
 
-    These are the plain ones and those of VM groups, whose hosts depend on each other.
+    VMs leave overfull hosts, too. The new VMs are the plain ones and those of VM groups, whose
+    hosts depend on each other.
     """
     problem, view = market.problem, market.view
     board = problem.board
-    evacuate_to_least_load(problem, board, most_moves)
+    relieved = replace(problem, movable=relieve_board(problem, most_moves))
+    evacuate_to_least_load(relieved, board, most_moves - problem.migrations(board.place))
     new = np.flatnonzero((view.place == NO_HOST) & (market.plain | problem.rules.bound))
     if len(new) and len(view.hosts):
         load = load_by_host(view, board)

@@ -261,7 +261,7 @@ def test_a_vm_whose_memory_does_not_fit_waits_with_a_reason() -> None:
     decision = decided(snapshot)
     assert len(decision.plan.of(Deploy)) == 2
     assert list(decision.reasons) == [int(snapshot.vms.id[2])]
-    assert "60,000 memory" in decision.reasons[int(snapshot.vms.id[2])]
+    assert "60,000 MiB of memory" in decision.reasons[int(snapshot.vms.id[2])]
 
 
 def test_an_unmovable_vm_stays_and_counts() -> None:
