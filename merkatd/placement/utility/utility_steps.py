@@ -10,7 +10,13 @@ from merkatd.cluster.plan import Step, step_id
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
 from merkatd.placement.base.placement_problem import must_leave
-from merkatd.placement.market.settlement import said, why_leaves, why_pending, why_stays, why_stuck
+from merkatd.placement.market.move_reasons import (
+    said,
+    why_leaves,
+    why_pending,
+    why_stays,
+    why_stuck,
+)
 from merkatd.placement.utility.placement_trial import Judgment
 from merkatd.placement.utility.utility_market import UtilityMarket
 
