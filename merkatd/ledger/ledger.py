@@ -98,8 +98,8 @@ class Ledger:
 
     async def renew(self, who: str) -> int:
         """Renew now and return the amount paid out; for administrators only."""
-        at_s = self._now()
-        return await self._database.run(lambda c: renewals.renew(c, who, at_s))
+        at_s, reference = self._now(), uuid4().hex
+        return await self._database.run(lambda c: renewals.renew_once(c, reference, who, at_s))
 
     async def void(self, period: int, why: str, who: str) -> int:
         """Give back all charges of a period and return their sum; for administrators only."""
