@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from merkatd.bus.socket_paths import endpoint_in
+from merkatd.bus.socket_paths import LOOPBACK, endpoint_in
 from merkatd.protocol.bus_messages import Heartbeat, Hello
 from merkatd.protocol.wire_format import Envelope, pack
 from tests.bus.raw import Raw, await_subscription, readable
@@ -47,4 +47,4 @@ def test_many_foreign_topics_end_the_access_of_their_platform_only(
         site.hub.admit(assignment(1), ROLES)
         await site.join(1)
 
-    on_site(story, **({"endpoint": endpoint_in(tmp_path)} if own_folder else {}))
+    on_site(story, endpoint=endpoint_in(tmp_path) if own_folder else LOOPBACK)
