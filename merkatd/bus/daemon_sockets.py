@@ -94,9 +94,9 @@ _TURN_BYTES = 1 << 14
 _TOPIC_BYTES = 1 << 12
 """The size limit of subscriptions, which libzmq keeps until their connection ends, with some fifty
 bytes of memory for each byte. Handshakes need some hundreds of bytes."""
-_REFUSED_TOPICS = 100
-"""Topics of others that a platform may ask for, all its processes together. libzmq keeps each with
-some kilobytes, and can't be told to drop the connection of one peer."""
+_REFUSED_TOPICS = 20
+"""Topics of others for which the processes of a platform may ask in vain. libzmq keeps each with up
+to 200 KiB of memory, and can't be told to drop the connection of one peer."""
 _REFUSED_BYTES = 1 << 20
 """Excess size up to which a message that is too large still gets an answer."""
 _LISTENING = b"\x01"
@@ -146,8 +146,8 @@ class DaemonSockets:
         self._published = self._open_published()
         self.asking = self._bound(self._asked, socket_at(endpoint, ASKED))
         self.listening = self._bound(self._published, socket_at(endpoint, PUBLISHED))
-        self._foreign: dict[int, int] = {}
-        """Topics of others that each platform has asked for."""
+        self._foreign: dict[str, int] = {}
+        """The number of refused topics that libzmq keeps, by public key."""
         self._tasks = [
             tasks.start("receiver", self._hear),
             tasks.start("subscriptions", self._let_listen),
@@ -233,23 +233,21 @@ class DaemonSockets:
 
     def _is_cut_off(self, frame: zmq.Frame) -> bool:
         """Subscribe the sender if it may; return whether it asked for too much and lost access."""
-        user, topic = frame.get(_USER), frame.bytes[1:]
+        user, topic = str(frame.get(_USER)), frame.bytes[1:]
         platform = self.allowing.platform_of(user)
-        if platform is None:
-            return False
-        if topic in self._topics(platform):
+        if platform is not None and topic in self._topics(platform):
             # libzmq subscribes the sender of the message that was read last.
             self._published.subscribe(topic)
             return False
-        self._foreign[platform] = self._foreign.get(platform, 0) + 1
-        if self._foreign[platform] <= _REFUSED_TOPICS:
-            self._warn(platform, f"may not subscribe to {topic[:40]!r}")
+        self._foreign[user] = self._foreign.get(user, 0) + 1
+        if self._foreign[user] <= _REFUSED_TOPICS:
+            if platform is not None:
+                self._warn(platform, f"may not subscribe to {topic[:40]!r}")
             return False
-        self.allowing.forbid(str(user))
+        self.allowing.forbid(user)
         _log.error(
-            "Cut platform {platform} off from the bus: it asked for more than {most} topics of"
-            " other platforms",
-            platform=platform,
+            "Cut {platform} off from the bus: it asked for more than {most} topics of others",
+            platform="an ended platform" if platform is None else f"platform {platform}",
             most=_REFUSED_TOPICS,
         )
         return True
@@ -260,6 +258,7 @@ class DaemonSockets:
         The peers connect again by themselves, and get what they missed at their next heartbeat.
         """
         old, self._published = self._published, self._open_published()
+        self._foreign.clear()
         old.unbind(self.listening)
         old.close()
         while True:
@@ -279,9 +278,8 @@ class DaemonSockets:
             )
 
     def forget(self, platform: int) -> None:
-        """Drop the counters of a platform that has ended."""
+        """Drop the warning counter of a platform that has ended."""
         self._throttle.forget(_warned(platform))
-        self._foreign.pop(platform, None)
 
     async def answer(self, route: bytes, data: bytes) -> None:
         """Send an answer on one connection; it is lost if the connection's queue is full."""
