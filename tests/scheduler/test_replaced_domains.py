@@ -172,7 +172,7 @@ def test_replaced_domains_cost_no_more_than_the_longest_charged_time() -> None:
 
 @pytest.mark.parametrize(("age_s", "used_s"), [(30.0, 28.0), (38.0, 25.0)])
 def test_a_recorded_restart_is_charged_once(age_s: float, used_s: float) -> None:
-    """Only what exceeds the errors of the watch, of 5 s, and of the clocks, of 2 s, is a second one.
+    """Only what exceeds the errors of the watch (5 s) and of the clocks (2 s) is a second one.
 
     The records show 20 s before the restart, and the present domain has used 5 s. If it is 30 s
     old, at least 23 s of the minute passed before it. If it is 38 s old, the 15 s of which the
