@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Container, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import zmq
@@ -14,7 +15,7 @@ from zmq.utils import z85
 
 from merkatd.base.rate_limit import NamedRateLimits
 from merkatd.bus.guarded_tasks import Tasks
-from merkatd.bus.socket_paths import ASKED, PUBLISHED, handshake_ms, socket_at
+from merkatd.bus.socket_paths import ASKED, PUBLISHED, handshake_ms, is_there, socket_at
 from merkatd.protocol.curve_keys import KeyPair
 from merkatd.protocol.wire_format import LARGEST_BYTES
 
@@ -93,9 +94,14 @@ _TURN_BYTES = 1 << 14
 _TOPIC_BYTES = 1 << 12
 """The size limit of subscriptions, which libzmq keeps until their connection ends, with some fifty
 bytes of memory for each byte. Handshakes need some hundreds of bytes."""
+_REFUSED_TOPICS = 20
+"""Topics of others for which the processes of a platform may ask in vain. libzmq keeps each with up
+to 200 KiB of memory, and can't be told to drop the connection of one peer."""
 _REFUSED_BYTES = 1 << 20
 """Excess size up to which a message that is too large still gets an answer."""
 _LISTENING = b"\x01"
+_REBIND_S = 0.02
+"""Pause between attempts to open an address again."""
 _FILES = 32
 """Files that the sockets may open at their start: Linux needs 10, the rest is a reserve."""
 
@@ -136,10 +142,12 @@ class DaemonSockets:
         self._asked = self._socket(zmq.ROUTER, keys, limit_ms, LARGEST_BYTES + _REFUSED_BYTES)
         # Reads what has arrived already, without a future for each frame.
         self._ready: zmq.Socket[bytes] = zmq.Socket.shadow(self._asked.underlying)
-        self._published = self._socket(zmq.XPUB, keys, limit_ms, _TOPIC_BYTES)
-        self._published.set(zmq.XPUB_MANUAL, 1)
+        self._open_published = partial(self._publisher, keys, limit_ms)
+        self._published = self._open_published()
         self.asking = self._bound(self._asked, socket_at(endpoint, ASKED))
         self.listening = self._bound(self._published, socket_at(endpoint, PUBLISHED))
+        self._foreign: dict[str, int] = {}
+        """The number of refused topics that libzmq keeps, by public key."""
         self._tasks = [
             tasks.start("receiver", self._hear),
             tasks.start("subscriptions", self._let_listen),
@@ -161,6 +169,11 @@ class DaemonSockets:
             socket.set(option, value)
         socket.set(zmq.CURVE_SECRETKEY, keys.secret.encode())
         socket.set(zmq.ZAP_DOMAIN, DOMAIN)
+        return socket
+
+    def _publisher(self, keys: KeyPair, limit_ms: int) -> zmq.asyncio.Socket:
+        socket = self._socket(zmq.XPUB, keys, limit_ms, _TOPIC_BYTES)
+        socket.set(zmq.XPUB_MANUAL, 1)
         return socket
 
     @staticmethod
@@ -214,19 +227,47 @@ class DaemonSockets:
             for _ in range(_TURN):
                 frame = await self._published.recv(copy=False)
                 # libzmq sends unsubscriptions for peers that are gone; these carry no user id.
-                if frame.bytes[:1] == _LISTENING:
-                    self._subscribe(frame.get(_USER), frame.bytes[1:])
+                if frame.bytes[:1] == _LISTENING and self._is_cut_off(frame):
+                    await self._publish_anew()
             await asyncio.sleep(0)
 
-    def _subscribe(self, user: object, topic: bytes) -> None:
+    def _is_cut_off(self, frame: zmq.Frame) -> bool:
+        """Subscribe the sender if it may; return whether it asked for too much and lost access."""
+        user, topic = str(frame.get(_USER)), frame.bytes[1:]
         platform = self.allowing.platform_of(user)
-        if platform is None:
-            return
-        if topic in self._topics(platform):
+        if platform is not None and topic in self._topics(platform):
             # libzmq subscribes the sender of the message that was read last.
             self._published.subscribe(topic)
-        else:
-            self._warn(platform, f"may not subscribe to {topic[:40]!r}")
+            return False
+        self._foreign[user] = self._foreign.get(user, 0) + 1
+        if self._foreign[user] <= _REFUSED_TOPICS:
+            if platform is not None:
+                self._warn(platform, f"may not subscribe to {topic[:40]!r}")
+            return False
+        self.allowing.forbid(user)
+        _log.error(
+            "Cut {platform} off from the bus: it asked for more than {most} topics of others",
+            platform="an ended platform" if platform is None else f"platform {platform}",
+            most=_REFUSED_TOPICS,
+        )
+        return True
+
+    async def _publish_anew(self) -> None:
+        """Replace the socket of publications, and with it all that libzmq keeps for its peers.
+
+        The peers connect again by themselves, and get what they missed at their next heartbeat.
+        """
+        old, self._published = self._published, self._open_published()
+        self._foreign.clear()
+        old.unbind(self.listening)
+        old.close()
+        while True:
+            # libzmq ends the old listener later, in a thread of its own, and removes its file.
+            await asyncio.sleep(_REBIND_S)
+            with suppress(zmq.ZMQError):
+                if not is_there(self.listening):
+                    self._bound(self._published, self.listening)
+                    return
 
     def _warn(self, platform: int, what: str) -> None:
         if self._throttle.allows(_warned(platform)):

@@ -35,6 +35,11 @@ def socket_at(endpoint: str, name: str) -> str:
     return endpoint
 
 
+def is_there(endpoint: str) -> bool:
+    """Return whether the file of an address still exists; a port has none."""
+    return endpoint.startswith(_IPC) and Path(endpoint.removeprefix(_IPC)).exists()
+
+
 def handshake_ms(endpoint: str) -> int:
     """Return the time limit of a handshake."""
     return _OWN_HANDSHAKE_MS if endpoint.startswith(_IPC) else _OPEN_HANDSHAKE_MS

@@ -11,7 +11,6 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.currency.statement import Statement
 from merkatd.database.base.transactions import Transactions
 from merkatd.database.ledger.budget_store import BudgetRow
-from merkatd.database.ledger.entry_store import EntryRow
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.ledger.note_store import recent as recent_notes
 from merkatd.ledger import budgets, renewals, statements, tenants
@@ -98,22 +97,13 @@ class Ledger:
 
     async def renew(self, who: str) -> int:
         """Renew now and return the amount paid out; for administrators only."""
-        at_s = self._now()
-        return await self._database.run(lambda c: renewals.renew(c, who, at_s))
+        at_s, reference = self._now(), uuid4().hex
+        return await self._database.run(lambda c: renewals.renew_once(c, reference, who, at_s))
 
     async def void(self, period: int, why: str, who: str) -> int:
         """Give back all charges of a period and return their sum; for administrators only."""
         at_s = self._now()
         return await self._database.run(lambda c: void_period(c, period, why, who, at_s))
-
-    async def open_application(
-        self, owner: int, name: str, initial: int, replenishment: int = 0
-    ) -> BudgetRow:
-        """Open an application of a tenant with a budget from its account."""
-        at_s = self._now()
-        return await self._database.run(
-            lambda c: budgets.open_application(c, owner, name, initial, replenishment, at_s)
-        )
 
     async def budget_of(self, application: int) -> BudgetRow:
         """Return the budget of an application; only its `owner` may change it."""
@@ -134,11 +124,6 @@ class Ledger:
             )
         )
 
-    async def end_application(self, application: int) -> int:
-        """End the application and return the amount that went back to its tenant."""
-        at_s = self._now()
-        return await self._database.run(lambda c: budgets.end_application(c, application, at_s))
-
     async def statement(self, owner: int, month: Month) -> Statement:
         """Return a tenant's month, up to now if it has not ended."""
         return await self._database.read(lambda c: statements.statement(c, owner, month))
@@ -148,14 +133,6 @@ class Ledger:
     ) -> tuple[MonthTotal, ...]:
         """Return the totals of each month by tenant, of one tenant if `owner` is given."""
         return await self._database.read(lambda c: month_totals(c, months, owner))
-
-    async def balance(self, account: int) -> int:
-        """Return the balance of an account."""
-        return await self._database.read(lambda c: tenants.balance(c, account))
-
-    async def history(self, account: int, since_s: float, until_s: float) -> tuple[EntryRow, ...]:
-        """Return the entries of an account in [since_s, until_s), oldest first."""
-        return await self._database.read(lambda c: tenants.history(c, account, since_s, until_s))
 
     async def notes(
         self, limit: int = 50, kind: NoteKind | None = None, owner: int | None = None

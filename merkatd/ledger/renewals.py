@@ -37,8 +37,29 @@ def renew_if_due(connection: sa.Connection, money: MoneySettings, at_s: float) -
     return renew(connection, "the interval", at_s)
 
 
+def renew_once(connection: sa.Connection, reference: str, who: str, at_s: float) -> int:
+    """Renew by order; return the micro-credits paid out.
+
+    The caller chooses `reference` for this one order: a second call with it pays nothing. Without
+    it, a repeated transaction would pay debtors twice, as a debt takes the first income at once.
+    """
+    account_store.lock_books(connection)
+    order = f"renewal/{reference}/"
+    for done in entry_store.transactions_below(connection, order):
+        paid = entry_store.transactions_below(connection, f"income/{done.removeprefix(order)}/")
+        return sum(max(entry_store.amounts_of(connection, id_).values()) for id_ in paid.values())
+    number, total = _renewed(connection, who, at_s)
+    entry_store.post(connection, [Posting(TransactionKind.INCOME, f"{order}{number}", {})], at_s)
+    return total
+
+
 def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     """Top every tenant up to its part of the supply; return the micro-credits paid out."""
+    return _renewed(connection, who, at_s)[1]
+
+
+def _renewed(connection: sa.Connection, who: str, at_s: float) -> tuple[int, int]:
+    """Renew; return the number of the renewal and the micro-credits paid out."""
     account_store.lock_books(connection)
     number = note_store.begin_round(connection, RoundKind.RENEWAL, at_s)
     account_store.issuance(connection)
@@ -67,7 +88,7 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     total = sum(paid.values())
     text = f"renewal {number}: {total / MICRO:.6f} credits to {len(postings)} tenants"
     note_store.add(connection, Note(at_s=at_s, kind=NoteKind.RENEWAL, who=who, text=text))
-    return total
+    return number, total
 
 
 def keep_supply(

@@ -98,8 +98,9 @@ class RemovedUsers:
             self.waiting = {}
             return
         at_s = context.now()
+        earlier: dict[int, ledger.RetirementResult] = {}
         outcomes, failed = await context.database.run(
-            lambda c: _ended(c, context, observed, sorted(todo), at_s)
+            lambda c: _ended(c, context, observed, sorted(todo), at_s, earlier)
         )
         context.troubles.note(TroubleKind.TENANT, "retired", failed)
         self._tell(outcomes, known)
@@ -171,28 +172,56 @@ def _ended(
     observed: Observed,
     owners: Collection[int],
     at_s: float,
+    earlier: dict[int, ledger.RetirementResult],
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
-    """Return the ended and the remaining belongings by owner; and the errors by owner."""
+    """Return the ended and the remaining belongings by owner; and the errors by owner.
+
+    `earlier` keeps the results for the case that this transaction runs again after its commit.
+    """
     apart = SeparateWork(connection)
     waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
     outcomes = {
-        owner: apart.run(owner, partial(_end, connection, context, observed, owner, at_s), waits)
+        owner: apart.run(
+            owner, partial(_end, connection, context, observed, owner, at_s, earlier), waits
+        )
         for owner in owners
     }
     return outcomes, apart.failed
 
 
 def _end(
-    connection: sa.Connection, context: PeriodContext, observed: Observed, owner: int, at_s: float
+    connection: sa.Connection,
+    context: PeriodContext,
+    observed: Observed,
+    owner: int,
+    at_s: float,
+    earlier: dict[int, ledger.RetirementResult],
 ) -> _Found:
     left = [words for ending in context.endings if (words := ending(connection, owner, at_s))]
     vms = observed.observation.vm_id[observed.observation.vm_owner == owner]
     if len(vms):
         left.append(_of_vms(vms.tolist()))
-    retired = None if left else ledger.retire(connection, owner, at_s)
+    retired = None if left else _retired(connection, owner, at_s, earlier)
     if retired is None and not left:
         left.append("the charge of the present period is made")
     return _Found(retired, " and ".join(left))
+
+
+def _retired(
+    connection: sa.Connection,
+    owner: int,
+    at_s: float,
+    earlier: dict[int, ledger.RetirementResult],
+) -> ledger.RetirementResult | None:
+    """Retire a tenant, or return the earlier result if that was committed without a reply."""
+    known = tenant_store.get(connection, owner)
+    is_done = known is not None and known.retired_s is not None
+    if is_done and owner in earlier and owner not in ledger.holding(connection):
+        return earlier[owner]
+    result = ledger.retire(connection, owner, at_s)
+    if result is not None:
+        earlier[owner] = result
+    return result
 
 
 def _of_vms(vms: list[int]) -> str:

@@ -13,7 +13,7 @@ from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
-from merkatd.ledger import MICRO
+from merkatd.ledger import MICRO, renewals
 from tests.servers import MariaDb
 
 MONEY = MoneySettings(supply=0.0, starting_credits=100.0)
@@ -24,6 +24,12 @@ ORDERS: dict[str, Callable[[sa.Connection], Any]] = {
     "group weight": lambda c: ledger.set_group_weight(c, 1, 2.0, "root", AT_S),
     "grant": lambda c: ledger.grant(c, ANN, -MICRO, "a", "root", AT_S),
     "renew": lambda c: ledger.renew(c, "root", AT_S),
+    "ordered renewal": lambda c: renewals.renew_once(c, "a", "root", AT_S),
+    "due renewal": lambda c: ledger.renew_if_due(c, MONEY, AT_S),
+    "supply": lambda c: ledger.keep_supply(c, MONEY, AT_S),
+    "replenishment": lambda c: ledger.replenish(c, 3600.0, AT_S),
+    "reservation": lambda c: ledger.reserve(c, PERIOD, {APPLICATION: 1}, AT_S),
+    "release": lambda c: ledger.release(c, PERIOD, AT_S),
     "void": lambda c: ledger.void_period(c, PERIOD, "a slip", "root", AT_S),
     "open": lambda c: ledger.open_application(c, ANN, "web2", MICRO, 0, AT_S),
     "budget": lambda c: ledger.set_budget(c, APPLICATION, MICRO, None, "b", "ann", AT_S),

@@ -1,9 +1,11 @@
 """Operations with an effect once only: replenishments, payers and concurrent changes."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from merkatd.database.ledger.entry_store import audit
 from merkatd.database.migrations import METADATA
 from merkatd.ledger import (
     BudgetRow,
+    Ledger,
     LedgerError,
     grant,
     keep_supply,
@@ -36,6 +39,7 @@ from tests.servers import MariaDb
 
 MICRO = 10**6
 MONEY = MoneySettings(supply=10_000.0, starting_credits=1_000.0)
+Result = TypeVar("Result")
 
 
 @pytest.fixture
@@ -60,6 +64,38 @@ def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None
         connection.execute(sa.text("UPDATE budgets SET initial = 100000000"))
         moved.append(replenish(connection, 3600.0, at_s))
     assert moved == [0, 0, 10 * MICRO, 0, 0, 10 * MICRO]
+
+
+class Unanswered:
+    """A database whose first reply to each commit is lost, so that all work runs again."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """Return the result of the second run."""
+        work(self._connection)
+        return work(self._connection)
+
+    async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """Return the result of `work`."""
+        return work(self._connection)
+
+
+def test_an_ordered_renewal_without_a_reply_is_paid_once(connection: sa.Connection) -> None:
+    """A debt takes the income at once; the repeated transaction pays nothing for it again."""
+    keep_supply(connection, MONEY, 0.0)
+    debtor = account_store.ensure(connection, AccountKind.TENANT, 1).id
+    account_store.add(connection, "debt", {debtor: 50_000 * MICRO})
+    ledger = Ledger(Unanswered(connection), lambda: 60.0)
+    paid = asyncio.run(ledger.renew("root"))
+    after = account_store.get(connection, [debtor])[debtor]
+    # Half of the supply, of which each tenant had a part already.
+    assert (after.balance, after.debt) == (0, 45_000 * MICRO)
+    assert paid == 8_000 * MICRO
+    assert len(note_store.recent(connection, 9, kind=note_store.NoteKind.RENEWAL)) == 1
+    asyncio.run(ledger.renew("root"))
+    assert len(note_store.recent(connection, 9, kind=note_store.NoteKind.RENEWAL)) == 2
 
 
 def test_another_tenants_application_pays_for_nothing(connection: sa.Connection) -> None:

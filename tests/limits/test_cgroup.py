@@ -30,3 +30,9 @@ def test_both_versions_accept_every_weight(shares: int) -> None:
 def test_weights_survive_conversion_in_both_directions(weight: int) -> None:
     """A weight that was read is set again unchanged."""
     assert to_cgroup(from_cgroup(weight)) == weight
+
+
+def test_the_greatest_and_the_least_weight_stay_the_greatest_and_the_least() -> None:
+    """The kernel refuses a weight above 10,000."""
+    assert to_cgroup(CGROUP_V1.greatest) == V2_GREATEST
+    assert to_cgroup(CGROUP_V1.least) == CGROUP_V1.least

@@ -72,3 +72,11 @@ def test_a_platform_is_up_when_enough_vms_run() -> None:
         event = next_event(make_input(state, active=2), OFFER)
         assert event is not None
         assert event.event is Event.UP
+
+
+@pytest.mark.parametrize("left", [2, 1, 0])
+def test_a_stopping_platform_is_gone_when_no_vm_is_left(left: int) -> None:
+    """The last VM that is still being ended counts, too."""
+    stopping = make_input(PlatformState.STOPPING)
+    event = next_event(replace(stopping, counts=replace(stopping.counts, left=left)), OFFER)
+    assert (None if event is None else event.event) == (None if left else Event.GONE)

@@ -210,6 +210,11 @@ def test_half_a_unit_costs_half_of_a_unit() -> None:
     assert payable_part(1.0, (1.0,), prices) == pytest.approx(0.5, rel=1e-5)
 
 
+def test_a_market_can_have_less_than_a_unit() -> None:
+    """Half of half a unit doubles the price of what others bid for the rest."""
+    assert cost(0.5, (0.5,), Prices(others=(2.0,), capacity=(0.5,))) == pytest.approx(1.0)
+
+
 def test_the_least_part_decides() -> None:
     """With the same credits a tenant of a smaller part goes on."""
     assert suspends(case(60.0, 12_000.0, 0.9))

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from merkatd import ledger
 from merkatd.currency.settings import MoneySettings
+from merkatd.database import Database
 from merkatd.database.fleets import group_store as stored_groups
 from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import NoteKind
@@ -73,6 +75,28 @@ def standing(frontend: Frontend, owner: int) -> ledger.TenantAccount:
 def remove(frontend: Frontend, owner: int) -> None:
     """Remove the user as an administrator does."""
     frontend.bench.ok("one.user.delete", owner)
+
+
+def test_a_retirement_without_a_reply_is_reported_once(
+    made: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the reply to its commit is lost, the transaction runs again."""
+    run = Database.run
+
+    async def run_twice(self: Database, work: Any) -> Any:
+        await run(self, work)
+        return await run(self, work)
+
+    owner = make_tenant(made, "ann")
+    made.periods(2)
+    remove(made, owner)
+    made.periods(1)
+    monkeypatch.setattr(Database, "run", run_twice)
+    made.periods(2)
+    (note,) = made.read(lambda c: note_store.recent(c, kind=NoteKind.RETIREMENT))
+    assert "retired, 0.000000 credits" not in note.text
+    assert made.scheduler.removed.retired == {owner: note.text}
+    assert made.scheduler.removed.count == 1
 
 
 def test_after_two_looks_the_treasury_gets_the_credits(made: Frontend) -> None:

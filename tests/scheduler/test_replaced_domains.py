@@ -13,10 +13,11 @@ from merkatd.base.clock import Inline
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.charging.charged_records import ChargeInput
 from merkatd.scheduler.charging.unlimited_time import owed_before_limits
-from merkatd.scheduler.charging.used_cpu import NewlyLimited
+from merkatd.scheduler.charging.used_cpu import CpuCounters, NewlyLimited, core_periods
 from merkatd.scheduler.execution.guest_watch import GuestWatch
 from merkatd.scheduler.execution.starting_guests import StartingGuests
 from merkatd.scheduler.observation.guest_starts import FREE, GuestStarts
+from merkatd.scheduler.observation.running_time import RestartedCounters
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 VM, HOST = 3, 7
@@ -167,3 +168,30 @@ def test_replaced_domains_cost_no_more_than_the_longest_charged_time() -> None:
     frontend.close()
     assert 0 < first < second == pytest.approx(2 * first, rel=1e-6)
     assert third == many == pytest.approx(first * 120 / 50, rel=1e-6)
+
+
+@pytest.mark.parametrize(("age_s", "used_s"), [(30.0, 28.0), (38.0, 25.0)])
+def test_a_recorded_restart_is_charged_once(age_s: float, used_s: float) -> None:
+    """Only what exceeds the errors of the watch (5 s) and of the clocks (2 s) is a second one.
+
+    The records show 20 s before the restart, and the present domain has used 5 s. If it is 30 s
+    old, at least 23 s of the minute passed before it. If it is 38 s old, the 15 s of which the
+    watch is sure are those of the records.
+    """
+    arrays = {
+        "vm": np.array([VM]),
+        "host": np.array([HOST]),
+        "cpu_s": np.array([0.0]),
+        "vcpus": np.array([1]),
+        "runs": np.array([True]),
+        "allocation": np.array([[100.0, 512.0]]),
+    }
+    anew = RestartedCounters(np.array([20.0]), np.array([40.0]), np.array([False]))
+    limited = NewlyLimited(
+        looked=frozenset({HOST}), gap_s={HOST: 5.0}, replaced={VM: 1}, age_s={VM: age_s}
+    )
+    now = CpuCounters(np.array([VM]), np.array([5.0]))
+    used = core_periods(
+        arrays, np.array([0]), now, np.ones(1), 60.0, anew=anew, limited=limited, cores_of_host=8.0
+    )
+    assert used * 60.0 == pytest.approx([used_s])
