@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Floats
-from merkatd.placement.utility.power_curves import LEAST_UTILITY, PowerCurves
+from merkatd.placement.utility.powers.power_curves import LEAST_UTILITY, PowerCurves
 
 _ROUNDS = 60
 """More steps than Newton's method needs from anywhere."""

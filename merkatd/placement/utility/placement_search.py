@@ -61,6 +61,7 @@ class SearchTerms:
     exchange_s: float
     least_gain: float
     most_moves: int
+    late_last: bool
 
 
 def start_on_idle(trial: PlacementTrial, cycle_s: float) -> None:
@@ -255,7 +256,7 @@ class PlacementSearch:
         trial.starts[came] = 0.0
         return gain_of(before.utility, after.utility, trial.late, self.least)
 
-    def _first_end(self) -> float:
+    def first_end(self) -> float:
         """Return the time until the first job ends, at least a cycle."""
         trial, own = self.trial, self.trial.table.order
         speed = np.bincount(trial.table.job[own], self.now.power[own], len(trial.table.left))
@@ -273,7 +274,7 @@ class PlacementSearch:
         """Return the time after which an exchange is judged."""
         jobs = self._jobs_of(came)
         ends = float(self.trial.table.best[jobs].min()) if len(jobs) else 0.0
-        return max(self.terms.cycle_s, min(self._first_end(), ends))
+        return max(self.terms.cycle_s, min(self.first_end(), ends))
 
     def _loses_less(self, came: list[int], horizon: float) -> bool:
         """Return whether those that go lose much less than those that come would by waiting."""
@@ -283,7 +284,9 @@ class PlacementSearch:
         goes = goes[~table.late[goes]]
         if not len(comes) or not len(goes):
             return True
-        waits = self._first_end() / float(table.span[comes].max())
+        if self.terms.late_last:
+            return False
+        waits = self.first_end() / float(table.span[comes].max())
         return waits > _LOSS_RATIO * horizon / float(table.span[goes].min())
 
     def _most_satisfied(self, host: int) -> list[int]:

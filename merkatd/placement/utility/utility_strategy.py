@@ -25,6 +25,7 @@ from merkatd.placement.contract import parameter
 from merkatd.placement.market.overfull_hosts import relieve_board
 from merkatd.placement.market.settlement import with_arrivals
 from merkatd.placement.utility.contended_hosts import drop_useless_moves, relieve_contended
+from merkatd.placement.utility.goal_rescue import save_goals
 from merkatd.placement.utility.placement_search import (
     PlacementSearch,
     SearchTerms,
@@ -121,9 +122,15 @@ def decide_market(
     trial = PlacementTrial(seen, place, seen.spare(place, settings.plain_part))
     start_on_idle(trial, settings.cycle_s)
     terms = SearchTerms(
-        settings.cycle_s, settings.exchange_s, settings.least_gain, settings.most_moves
+        settings.cycle_s,
+        settings.exchange_s,
+        settings.least_gain,
+        settings.most_moves,
+        settings.late_last,
     )
     search = PlacementSearch(trial, terms)
+    if settings.late_last:
+        save_goals(search)
     search.run()
     relieve_contended(search)
     drop_useless_moves(search)

@@ -13,7 +13,7 @@ from merkatd.cluster.columns import NO_HOST, rows_of
 from merkatd.placement.contract import Need
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.utility.common_utility import divide_power
-from merkatd.placement.utility.power_curves import job_curves, service_curves
+from merkatd.placement.utility.powers.power_curves import job_curves, service_curves
 from simulator.baselines.job_deciders import EdfJobs, FcfsJobs
 from simulator.experiments.utility.paper_jobs import CYCLE_S, PaperJobs
 from simulator.kernel.data_center import DataCenter

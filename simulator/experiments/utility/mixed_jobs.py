@@ -23,11 +23,13 @@ from simulator.experiments.experiment import (
 from simulator.experiments.utility.job_cycles import EDF, FCFS, UTILITY, decider_of, run_jobs
 from simulator.experiments.utility.paper_jobs import (
     FREE,
+    JOB_MEMORY_MIB,
     MIXED,
     JobDraw,
     draw_jobs,
     paper_center,
 )
+from simulator.model.simulated_cloud import OperationCosts
 
 SYSTEMS = (UTILITY, EDF, FCFS)
 GAPS_S = (400.0, 350.0, 300.0, 250.0, 200.0, 150.0, 100.0, 50.0)
@@ -64,11 +66,11 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
     most = QUICK_ENDED if options.quick else ENDED
     draw = JobDraw(gaps_s=[(DRAWN_FOR_EACH * most, task.level)], factors=FACTORS, kinds=MIXED)
     jobs = draw_jobs(draw, task.seed)
-    free = task.system.endswith(_FREE)
+    costs = FREE if task.system.endswith(_FREE) else OperationCosts()
     run = run_jobs(
-        paper_center(FREE if free else None),
+        paper_center(costs),
         jobs,
-        decider_of(task.system.removesuffix(_FREE)),
+        decider_of(task.system.removesuffix(_FREE), exchange_s=exchange_of(costs)),
         most_ended=most,
         seed=task.seed,
     )
@@ -91,6 +93,11 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
         low, middle, high = np.percentile(distance_s, [25, 50, 75]) if len(own) else (0.0,) * 3
         row |= {f"range_{factor:g}": float(high - low), f"middle_{factor:g}": float(middle)}
     return row
+
+
+def exchange_of(costs: OperationCosts) -> float:
+    """Return the time until a job runs in the place of another one."""
+    return costs.suspend_s(JOB_MEMORY_MIB) + costs.boot_s
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from merkatd.placement.utility.power_curves import PowerCurves, job_curves, service_curves
+from merkatd.placement.utility.powers.power_curves import PowerCurves, job_curves, service_curves
 
 
 def made_curves(random: np.random.Generator, jobs: int, services: int) -> PowerCurves:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.placement.utility.common_utility import common_utility, divide_power
-from merkatd.placement.utility.power_curves import LEAST_UTILITY, PowerCurves, job_curves
+from merkatd.placement.utility.powers.power_curves import LEAST_UTILITY, PowerCurves, job_curves
 from merkatd.placement.utility.powers.sampled_utility import (
     between,
     sampled_powers,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.placement.utility.power_curves import LEAST_UTILITY, job_curves, service_curves
+from merkatd.placement.utility.powers.power_curves import LEAST_UTILITY, job_curves, service_curves
 from merkatd.policies.service_queue import response_s
 from tests.placement.utility.made_curves import made_curves
 

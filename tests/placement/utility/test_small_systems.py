@@ -10,8 +10,8 @@ from merkatd.market.market_view import market_view
 from merkatd.placement.utility.common_utility import common_utility
 from merkatd.placement.utility.cycle_demands import read_demands
 from merkatd.placement.utility.job_progress import JobStages, cycle_needs
-from merkatd.placement.utility.power_curves import LEAST_UTILITY
 from merkatd.placement.utility.powers.job_levels import WORST, Demands, level_of_jobs
+from merkatd.placement.utility.powers.power_curves import LEAST_UTILITY
 from merkatd.placement.utility.utility_strategy import UtilitySettings, decide_market
 from tests.lengths import shorten
 from tests.placement.conformance.filled_clouds import filled_cloud

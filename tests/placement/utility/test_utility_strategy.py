@@ -156,6 +156,47 @@ class TestExchanges:
         plain = decide(snapshot, late_last=False)
         assert [step.vm for step in plain.plan.of(Deploy)] == [0]
 
+    def crowded(self, hosts: int = 1) -> list[dict[str, float]]:
+        """| Return jobs of 10 h with time to their goals, one for each host with room for one."""
+        goals = [200_000.0 + 1000.0 * host for host in range(hosts)]
+        return [job(speed=100.0, memory=1500.0, work=36e5, goal=goal) for goal in goals]
+
+    @pytest.mark.parametrize(("goal_s", "given"), [(1000.0, 1), (36_500.0, 1), (40_000.0, 0)])
+    def test_a_job_gives_way_only_where_that_saves_a_goal(self, goal_s: float, given: int) -> None:
+        """The other job would miss its goal if it waited for the first end, after ten hours."""
+        short = job(speed=100.0, memory=1500.0, work=6e4, goal=goal_s)
+        snapshot = jobs_cloud([(400.0, 2000.0)], [*self.crowded(), short], [0, -1], 0.0)
+        assert len(decide(snapshot).plan.of(Stop)) == given
+
+    def test_no_job_gives_way_that_would_then_miss_its_goal(self) -> None:
+        """Nor for a job that comes too late in any case."""
+        short = job(speed=100.0, memory=1500.0, work=6e4, goal=1000.0)
+        tight = job(speed=100.0, memory=1500.0, work=36e5, goal=36_700.0)
+        assert not decide(jobs_cloud([(400.0, 2000.0)], [tight, short], [0, -1], 0.0)).plan.steps
+        late = {**short, "goal": 650.0}
+        snapshot = jobs_cloud([(400.0, 2000.0)], [*self.crowded(), late], [0, -1], 0.0)
+        assert not decide(snapshot).plan.steps
+
+    def test_a_goal_is_saved_however_many_others_wait(self) -> None:
+        """Twenty others have time. The running job with the longest rest gives way."""
+        jobs = self.crowded(3)
+        jobs[1] = {**jobs[1], "work": 40e5}
+        waits = [job(speed=100.0, memory=1500.0, work=36e5, goal=90_000.0) for _ in range(20)]
+        short = job(speed=100.0, memory=1500.0, work=6e4, goal=1000.0)
+        place = [0, 1, 2, *[-1] * 21]
+        decision = decide(jobs_cloud([(400.0, 2000.0)] * 3, [*jobs, *waits, short], place, 0.0))
+        assert [step.vm for step in decision.plan.of(Stop)] == [1]
+        assert [step.vm for step in decision.plan.of(Deploy)] == [23]
+
+    def test_two_jobs_give_way_where_one_place_is_too_small(self) -> None:
+        """No other job does."""
+        small = [{**each, "memory": 900.0} for each in self.crowded(3)]
+        large = job(speed=100.0, memory=1800.0, work=6e4, goal=1000.0)
+        hosts = [(400.0, 2000.0), (400.0, 1000.0)]
+        decision = decide(jobs_cloud(hosts, [*small, large], [0, 0, 1, -1], 0.0))
+        assert sorted(step.vm for step in decision.plan.of(Stop)) == [0, 1]
+        assert [step.vm for step in decision.plan.of(Deploy)] == [3]
+
     def test_a_vm_that_lacks_power_moves_to_an_idle_host(self) -> None:
         """Unless it has just moved there."""
         jobs = [job(speed=400.0, work=4e6, goal=30_000.0) for _ in range(2)]

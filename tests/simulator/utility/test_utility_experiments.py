@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster.applications import Jobs
 from merkatd.cluster.snapshot_json import loads
-from merkatd.placement.utility.power_curves import service_curves
+from merkatd.placement.utility.powers.power_curves import service_curves
 from simulator.experiments import EXPERIMENTS, ExperimentOptions
 from simulator.experiments.experiment import Task
 from simulator.experiments.utility import mixed_jobs

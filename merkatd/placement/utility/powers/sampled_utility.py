@@ -13,7 +13,7 @@ reading gives them within 6 %; a job never leaves the range between its two samp
 import numpy as np
 
 from merkatd.cluster import Floats
-from merkatd.placement.utility.power_curves import LEAST_UTILITY, PowerCurves
+from merkatd.placement.utility.powers.power_curves import LEAST_UTILITY, PowerCurves
 
 SAMPLES: Floats = np.array([LEAST_UTILITY, -10, -5, -2, -1, *np.linspace(-0.5, 1.0, 16)])
 """The sampled utilities, from one that needs no power to the greatest."""
