@@ -10,6 +10,7 @@ with Merkat() as merkat:  # reads ONE_AUTH and MERKAT_XMLRPC
 
 from merkatd.client.administration import Administration, Daemon, Mode, Plan, PlanStep
 from merkatd.client.answers import (
+    ApplicationExplanation,
     BidChange,
     Budget,
     CreatedVm,
