@@ -54,6 +54,7 @@ from merkatd.client.platform_client import Deed, Platform, PlatformQuote, Platfo
 
 __all__ = [
     "Administration",
+    "ApplicationExplanation",
     "AuthenticationError",
     "BadCallError",
     "BidChange",

@@ -207,7 +207,8 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     if here is not None:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
     if answer["standing"] is not None:
-        yield "Application", f"{answer['application']}: {answer['standing']}"
+        standing = answer["standing"].removeprefix("Its application ")
+        yield "Application", f"{answer['application']} {standing}"
     yield "Bid from", BID_SOURCES.get(answer["bid_source"], answer["bid_source"])
     if answer["limit_order"] is not None:
         yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"

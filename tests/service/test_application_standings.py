@@ -75,7 +75,10 @@ def test_it_says_what_the_goal_takes_and_whom_that_would_cost(asked: Interfaces)
     """An administrator reads the names of those that would have less."""
     said = asked.control("explain_application", application=of_ann(asked))
     assert said["utility"] < 0
-    assert f"has a utility of {round(said['utility'], 2) + 0.0:.2f}: it ends in about" in said["sentence"]
+    assert (
+        f"has a utility of {round(said['utility'], 2) + 0.0:.2f}: it ends in about"
+        in said["sentence"]
+    )
     assert "Its goal takes" in said["sentence"]
     assert "2 other applications on its hosts would have less" in said["sentence"]
     others = {f"{its} ({name})" for name, its in applications(asked).items() if "job-0" not in name}
@@ -140,9 +143,10 @@ def test_a_strategy_that_can_not_explain_costs_no_answer(
     entry = replace(STRATEGIES["utility"], explain=fails)
     monkeypatch.setitem(cast("dict[str, Any]", STRATEGIES), "utility", entry)
     assert asked.control("explain", vm="0")["standing"] is None
-    assert "has no utility" in asked.control("explain_application", application=of_ann(asked))[
-        "sentence"
-    ]
+    assert (
+        "has no utility"
+        in asked.control("explain_application", application=of_ann(asked))["sentence"]
+    )
 
 
 def test_a_period_is_explained_once(asked: Interfaces, monkeypatch: pytest.MonkeyPatch) -> None:
