@@ -18,12 +18,13 @@ OTHERS = (
     "snapshot.md",
     "strategies.md",
     "testing.md",
+    "utility.md",
     "README.md",
     "CONTRIBUTING.md",
 )
 NONE = (
     *("controllers.md", "dependencies.md", "embedded.md", "experiments.md", "requirements.md"),
-    *("tenant.md", "testbed.md", "utility.md", "web.md", "xmlrpc.md"),
+    *("tenant.md", "testbed.md", "web.md", "xmlrpc.md"),
     *("decentralized-paper.md", "merkat-paper.md", "proportional-share-paper.md"),
     "utility-placement-paper.md",
 )
