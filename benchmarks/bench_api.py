@@ -130,6 +130,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
         ledger=_UNUSED,
         creation=_UNUSED,
         accounts=_UNUSED,
+        application_standings=_UNUSED,
         daemon=_UNUSED,
         balances=_UNUSED,
         bids=_UNUSED,

@@ -29,6 +29,7 @@ class PeriodAnswers:
             "applications": self._applications,
             "bid": self._bid,
             "explain": self._explain,
+            "explain_application": self._explain_application,
             "explain_price": self._explain_price,
             "explain_refusal": self._explain_refusal,
             "hosts": self._hosts,
@@ -103,6 +104,9 @@ class PeriodAnswers:
         answer = json_row(self._merkat.explain(self._names.vm(vm)))
         answer["resources"] = _filled(EXPLAIN_TABLE, answer["resources"])
         return answer
+
+    def _explain_application(self, application: int) -> Any:
+        return json_row(self._merkat.explain_application(application))
 
     def _explain_price(self, resource: str = "") -> Any:
         return [json_row(row) for row in self._merkat.price_reasons(resource)]

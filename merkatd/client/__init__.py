@@ -10,6 +10,7 @@ with Merkat() as merkat:  # reads ONE_AUTH and MERKAT_XMLRPC
 
 from merkatd.client.administration import Administration, Daemon, Mode, Plan, PlanStep
 from merkatd.client.answers import (
+    ApplicationExplanation,
     BidChange,
     Budget,
     CreatedVm,
@@ -53,6 +54,7 @@ from merkatd.client.platform_client import Deed, Platform, PlatformQuote, Platfo
 
 __all__ = [
     "Administration",
+    "ApplicationExplanation",
     "AuthenticationError",
     "BadCallError",
     "BidChange",

@@ -133,6 +133,28 @@ class Explanation:
     balance: float | None = None
     queue: Mapping[str, Any] | None = None
     """For a VM that waits: the VMs that are placed before it."""
+    application: int | None = None
+    standing: str | None = None
+    """Where its application stands, if the strategy knows a utility."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationExplanation:
+    """Where an application stands."""
+
+    application: int
+    period: int
+    at_s: float
+    vms: int
+    sentence: str
+    """Its utility, what it predicts, and what its goal takes."""
+    name: str | None = None
+    owner: int | None = None
+    owner_name: str | None = None
+    market: str | None = None
+    utility: float | None = None
+    payers: Sequence[str] | None = None
+    """For administrators: the applications that would have less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

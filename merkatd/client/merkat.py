@@ -13,6 +13,7 @@ from typing import Any, Self
 from xml.parsers.expat import ExpatError
 
 from merkatd.client.answers import (
+    ApplicationExplanation,
     BidChange,
     Budget,
     CreatedVm,
@@ -206,6 +207,11 @@ class Merkat:
     def explain(self, vm: int) -> Explanation:
         """Return the explanation of a VM's allocation."""
         return read(Explanation, self.call("merkat.vm.explain", vm))
+
+    def explain_application(self, application: int) -> ApplicationExplanation:
+        """Return where an application stands: its utility, and what its goal takes."""
+        answer = self.call("merkat.application.explain", application)
+        return read(ApplicationExplanation, answer)
 
     # -- money --------------------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
 from merkatd.commands.order_command import COUNTS_AGAIN
 from merkatd.commands.reports.reason_commands import (
+    APPLICATION,
     PRICE_REASONS,
     REFUSALS,
+    explain_application,
     explain_price,
     explain_refusal,
 )
@@ -104,9 +106,10 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=command_parser.references,
         help="the VMs, by id or name; also lists like 0,2 and ranges like 0..2; or `price`, with or"
-        " without a resource; or `refusal`",
+        " without a resource; or `application` with an id or name; or `refusal`",
     )
-    add_view(parser, {"explain": EXPLAIN_TABLE, "price": PRICE_REASONS, "refusal": REFUSALS})
+    tables = {"price": PRICE_REASONS, "application": APPLICATION, "refusal": REFUSALS}
+    add_view(parser, {"explain": EXPLAIN_TABLE, **tables})
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
@@ -114,6 +117,8 @@ def run_explain(arguments: argparse.Namespace) -> int:
     vms = list(dict.fromkeys(vm for listed in arguments.vms for vm in listed))
     if vms[0] == "price" and len(vms) <= 2:
         return explain_price(arguments, vms[1] if len(vms) > 1 else None)
+    if vms[0] == "application" and len(vms) == 2:
+        return explain_application(arguments, vms[1])
     if vms == ["refusal"]:
         return explain_refusal(arguments)
     if len(vms) > 1:
@@ -201,6 +206,9 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     here = answer["why_here"]
     if here is not None:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
+    if answer["standing"] is not None:
+        standing = answer["standing"].removeprefix("Its application ")
+        yield "Application", f"{answer['application']} {standing}"
     yield "Bid from", BID_SOURCES.get(answer["bid_source"], answer["bid_source"])
     if answer["limit_order"] is not None:
         yield "Limit order", f"{answer['limit_order']}: {COUNTS_AGAIN}"
@@ -257,8 +265,10 @@ the command says how many VMs are placed before it.
 
 `merkatd explain price [RESOURCE]` shows how the price came about: capacity, floors, bids, the price
 rule, and the price with lower bids. `merkatd explain refusal` shows the last 20 refused
-requests of each user, with the reasons; a restart of the daemon clears them. Give a VM that has one
-of these names by its id.
+requests of each user, with the reasons; a restart of the daemon clears them. `merkatd explain
+application APPLICATION` shows the utility of an application, its predicted end or response time,
+and what its goal takes, if the strategy of its market knows them. Give a VM that has one of these
+names by its id.
 
 The command splits the share of each resource into terms that add up to it: its bid's part of the
 capacity (BY_BID), the effect of its neighbours' caps and floors (OTHERS), the amount that its floor

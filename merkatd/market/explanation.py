@@ -10,7 +10,7 @@ their floors. `floor` raises the VM to its floor, and `cap` limits it to its cap
 difference if floors don't fit, or if the strategy allocates something else than the market.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -50,6 +50,8 @@ class LimitedBy(StrEnum):
     OVERFULL = "overfull"
     """The floors of the host's VMs exceed its capacity: all are scaled down."""
     NO_HOST = "no host"
+    STRATEGY = "strategy"
+    """The strategy alone states the share; bids have no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,22 @@ class Explanation:
     host: int
     """Row of the host, -1 for none."""
     parts: tuple[Part, ...]
+
+
+_OF_BIDS = (LimitedBy.BIDS, LimitedBy.FLOOR, LimitedBy.RESERVE, LimitedBy.NO_BID)
+
+
+def without_bids(explanation: Explanation) -> Explanation:
+    """Return the explanation in a market whose strategy alone states what each VM gets."""
+
+    def changed(part: Part) -> Part:
+        if part.limited_by not in _OF_BIDS:
+            return replace(part, bid_for_all=None)
+        whole = part.share >= part.most - _CLOSE * max(part.most, 1.0)
+        limit = LimitedBy.CAP if whole else LimitedBy.STRATEGY
+        return replace(part, bid_for_all=None, limited_by=limit)
+
+    return replace(explanation, parts=tuple(changed(part) for part in explanation.parts))
 
 
 def hosts_after(snapshot: Snapshot, plan: Plan) -> Ints:

@@ -149,6 +149,22 @@ UNLIMITED_MOVES = MoveLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What a decision means for an application."""
+
+    words: str
+    """A verb phrase about the application, without names of others."""
+    utility: float | None = None
+    """Its utility, if the strategy knows one."""
+    payers: tuple[int, ...] = ()
+    """By number: the applications that would have less if it got what its goal takes."""
+
+
+ExplainApplications = Callable[[Snapshot, Any, Mapping[str, Any]], Mapping[int, Standing]]
+"""Function from the arguments of a decision to the standings of applications, by number."""
+
+
+@dataclass(frozen=True, slots=True)
 class StrategyEntry:
     """What a strategy declares."""
 
@@ -175,6 +191,8 @@ class StrategyEntry:
         decision.allocations
     )
     """Function to the allocations that the market gives VMs in that scene."""
+    explain: ExplainApplications | None = None
+    """Function to what the same decision means for each application; None if bids explain it."""
 
     @property
     def defaults(self) -> Any:

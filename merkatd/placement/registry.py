@@ -33,6 +33,7 @@ from merkatd.placement.market.orders.order_clearing import clearing_orders
 from merkatd.placement.pack.pack import PackSettings, pack
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
+from merkatd.placement.utility.application_words import explain_applications
 from merkatd.placement.utility.utility_strategy import UtilitySettings, utility
 
 DEFAULT = "tabu"
@@ -109,6 +110,7 @@ _ENTRIES = {
             allocates=Allocation.OWN,
             charges=Charge.NONE,
             needs=frozenset({Need.JOBS, Need.SERVICES}),
+            explain=explain_applications,
         ),
         *(
             StrategyEntry(

@@ -32,6 +32,7 @@ from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeService
 from merkatd.service.platform_quotes import PlatformQuoteService
 from merkatd.service.platforms import PlatformService
+from merkatd.service.reasons.application_standings import ApplicationStandings
 from merkatd.service.reasons.price_reasons import PriceReasonService
 from merkatd.service.reasons.refused_requests import RefusedRequests
 from merkatd.service.reports.dry_runs import PlanService
@@ -53,6 +54,7 @@ class DaemonServices:
     version: str
     ledger: Ledger
     accounts: AccountService
+    application_standings: ApplicationStandings
     balances: BalanceHistory
     bids: BidService
     daemon: DaemonControl
@@ -130,6 +132,7 @@ def services_of(
     rights = CallerRights(sign_ins, ask, world.clock)
     ledger = Ledger(world.database, world.now, world.money)
     limits = LimitQuoteService(scheduler, rights)
+    standings = ApplicationStandings(scheduler, rights)
     platforms = None if manager is None else PlatformService(scheduler, manager, rights)
     return DaemonServices(
         scheduler=scheduler,
@@ -140,10 +143,11 @@ def services_of(
         version=version,
         ledger=ledger,
         accounts=AccountService(ledger, world.now, lambda: names_of(scheduler)),
+        application_standings=standings,
         daemon=DaemonControl(scheduler, views),
         balances=BalanceHistory(scheduler),
         bids=BidService(scheduler, rights),
-        explanations=ExplanationService(scheduler, rights),
+        explanations=ExplanationService(scheduler, rights, standings),
         limit_orders=LimitOrderService(scheduler, rights),
         limit_quotes=limits,
         limits=LimitService(scheduler),

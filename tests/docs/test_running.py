@@ -18,12 +18,13 @@ OTHERS = (
     "snapshot.md",
     "strategies.md",
     "testing.md",
+    "utility.md",
     "README.md",
     "CONTRIBUTING.md",
 )
 NONE = (
     *("controllers.md", "dependencies.md", "embedded.md", "experiments.md", "requirements.md"),
-    *("tenant.md", "testbed.md", "utility.md", "web.md", "xmlrpc.md"),
+    *("tenant.md", "testbed.md", "web.md", "xmlrpc.md"),
     *("decentralized-paper.md", "merkat-paper.md", "proportional-share-paper.md"),
     "utility-placement-paper.md",
 )
@@ -42,6 +43,8 @@ ELSEWHERE = {
 """Commands that these tests do not run, with the reason; all others run."""
 REVERSAL = ["plan", "reverse"]
 """tests/modes/test_reversal.py runs it: it needs an executed plan with migrations."""
+OF_APPLICATION = ["explain", "application"]
+"""tests/commands/test_explain_application.py runs it: it needs an application."""
 
 _NAMES = (
     *("bid", "budget", "completion", "explain", "order", "platform", "quote", "snapshot"),
@@ -124,7 +127,8 @@ def run_here(name: str) -> Iterator[list[str]]:
     """Yield the commands of a page that no other test runs."""
     (page,) = (page for page in PAGES if page.name == name)
     for typed in commands(page):
-        elsewhere = (typed[0] in ELSEWHERE and typed[1:] != ["--offline"]) or typed[:2] == REVERSAL
+        elsewhere = typed[0] in ELSEWHERE and typed[1:] != ["--offline"]
+        elsewhere = elsewhere or typed[:2] in (REVERSAL, OF_APPLICATION)
         if not elsewhere and not typed[-1].startswith(OF_A_DEMO):
             yield typed
 

@@ -15,6 +15,7 @@ from merkatd.api.values.market_rows import (
 )
 from merkatd.service.base.arguments import Arguments, one_of, text, whole
 from merkatd.service.base.callers import LOCAL
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import QuotedView, vm_named
 from merkatd.service.market.prices import DEFAULT_PERIODS
 from merkatd.service.market.quotes import LEAST, MOST, WANTED, ExistingVm, require_sold
@@ -29,6 +30,7 @@ class MarketQuestions:
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             "bid": self._bid,
             "explain": self._explain,
+            "explain_application": self._explain_application,
             "explain_price": self._explain_price,
             "explain_refusal": self._explain_refusal,
             "price": self._price,
@@ -88,6 +90,15 @@ class MarketQuestions:
         view = await self._services.views.prepared()
         vm = vm_named(view.now.snapshot, arguments.get("vm"))
         return explanation_row(await self._services.explanations.explain(LOCAL, view.now, vm))
+
+    async def _explain_application(self, arguments: Arguments) -> Row:
+        """Return where the `application` with this id stands."""
+        view = await self._services.views.prepared()
+        application = whole(arguments, "application")
+        if application is None:
+            raise InvalidRequestError("application: must be the id of an application")
+        standings = self._services.application_standings
+        return flat_row(await standings.explain(LOCAL, view.now, application))
 
     async def _explain_price(self, arguments: Arguments) -> list[Row]:
         """Return how the prices came about, of a `resource` and a `market` or of all."""

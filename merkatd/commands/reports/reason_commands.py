@@ -1,4 +1,4 @@
-"""The commands `explain price` and `explain refusal`."""
+"""The commands `explain price`, `explain application` and `explain refusal`."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ from merkatd.base.quantities import credits_text
 from merkatd.commands.ask_daemon import Ask, show_view
 from merkatd.commands.screens.hourly_rows import interval_of
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, to_text
+from merkatd.commands.terminal.command_parser import NotDoneError
 from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.screen_text import wrapped
+from merkatd.commands.terminal.table_columns import shortened
 from merkatd.commands.texts.empty_texts import NO_PRICES, NO_REFUSALS
 
 PRICE_REASONS = ScreenTable(
@@ -48,6 +50,19 @@ PRICE_REASONS = ScreenTable(
         Column("WHY", "why", ColumnFormat.TEXT, "the reason for the price", default=False),
     ),
     NO_PRICES,
+)
+APPLICATION = ScreenTable(
+    "APPLICATION",
+    (
+        Column("ID", "application", ColumnFormat.WHOLE, "the application's id", kept=True),
+        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
+        Column("OWNER", "owner_name", ColumnFormat.TEXT, "its owner", default=False),
+        Column("MARKET", "market", ColumnFormat.TEXT, "its market", default=False),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the period of the explanation"),
+        Column("VMS", "vms", ColumnFormat.WHOLE, "the number of its VMs"),
+        Column("UTILITY", "utility", ColumnFormat.CREDITS, "its utility; 0 is just its goal"),
+        Column("SENTENCE", "sentence", ColumnFormat.TEXT, "its standing in words", default=False),
+    ),
 )
 REFUSALS = ScreenTable(
     "REFUSED",
@@ -115,6 +130,43 @@ def _bidders(row: Any) -> str:
 
 def _vms(waiting: int) -> str:
     return "One more VM waits" if waiting == 1 else f"{waiting} more VMs wait"
+
+
+def explain_application(arguments: argparse.Namespace, word: str) -> int:
+    """Show where an application stands; `word` is its id or name."""
+
+    def fetch(ask: Ask) -> Any:
+        return ask("explain_application", application=_application_id(ask, word))
+
+    return show_view(
+        "explain",
+        arguments,
+        APPLICATION,
+        fetch,
+        rows=lambda answer: [answer],
+        text=_application_lines,
+        whole=True,
+    )
+
+
+def _application_id(ask: Ask, word: str) -> int:
+    """Return the id of the application with this id or name. Raise NotDoneError."""
+    listed = [row for row in rows_of(ask("applications")) if row["application"] is not None]
+    named = [row["application"] for row in listed if row["name"] == word]
+    numbered = [row["application"] for row in listed if str(row["application"]) == word]
+    found = named or numbered
+    if not found:
+        raise NotDoneError(f"there is no application {shortened(word)} with VMs")
+    if len(found) > 1:
+        raise NotDoneError(f"several applications are named {shortened(word)}: give an id")
+    return int(found[0])
+
+
+def _application_lines(answer: Any, cells: int | None) -> Sequence[str]:
+    lines = wrapped(answer["sentence"], cells)
+    if answer["payers"]:
+        lines += ["", *wrapped(f"Would have less: {', '.join(answer['payers'])}", cells)]
+    return lines
 
 
 def explain_refusal(arguments: argparse.Namespace) -> int:

@@ -84,7 +84,7 @@ def utility(
     steps: list[Step] = []
     reasons: dict[int, str] = {}
     wishes: list[Scale] = []
-    stopped = _stopped(snapshot, memory)
+    stopped = stopped_vms(snapshot, memory)
     for market in range(len(snapshot.markets)):
         outcome = decide_market(snapshot, market, settings, stopped)
         view = outcome.market.view
@@ -162,7 +162,7 @@ def _settled_places(market: UtilityMarket, most_moves: int) -> Ints:
     return board.place
 
 
-def _stopped(snapshot: Snapshot, memory: Mapping[str, Any]) -> Ints:
+def stopped_vms(snapshot: Snapshot, memory: Mapping[str, Any]) -> Ints:
     """Return the ids of the cloud's VMs that the strategy has saved, as far as it remembers."""
     known = memory.get(STOPPED)
     if not isinstance(known, np.ndarray) or known.dtype.kind not in "iu" or known.ndim != 1:

@@ -13,6 +13,9 @@ from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
 from merkatd.market.explanation import hosts_after
 from merkatd.market.quote import Quotes
+from merkatd.placement.contract import Allocation, StrategyEntry
+from merkatd.placement.markets_in_turn import DecisionBasis
+from merkatd.placement.registry import strategy_named
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
@@ -57,6 +60,8 @@ class PeriodView:
     """The VMs' parts of their groups' spending rates, by VM id."""
     failing_to_leave: Mapping[int, str] = field(default_factory=dict)
     """The VMs that fail to leave a host, and the reasons, by host id."""
+    basis: DecisionBasis | None = None
+    """What the decision depended on besides the snapshot; None if it is unknown."""
 
     def given(self) -> Floats:
         """Return the actual allocations on the present hosts: [vms, resources].
@@ -80,6 +85,23 @@ class PeriodView:
         if at == NO_HOST:
             return self.charged_on.get(int(self.snapshot.vms.id[row]))
         return self.snapshot.hosts.name[at]
+
+    def market_of(self, row: int) -> int:
+        """Return the market in which the VM takes part: that of its host, or else its own."""
+        at = int(self.snapshot.vms.host[row])
+        own = int(self.snapshot.vms.market[row])
+        return own if own == NO_MARKET or at == NO_HOST else int(self.snapshot.hosts.market[at])
+
+    def strategy_of(self, market: int) -> StrategyEntry | None:
+        """Return the strategy that decided for the market in this row, or None."""
+        if market == NO_MARKET or self.basis is None:
+            return None
+        return strategy_named(self.basis.markets[market].strategy)
+
+    def has_own_amounts(self, row: int) -> bool:
+        """Return whether a strategy alone states what the VM gets, so that bids have no effect."""
+        entry = self.strategy_of(self.market_of(row))
+        return entry is not None and entry.allocates is Allocation.OWN
 
     def market_name(self, market: int) -> str | None:
         """Return the name of the market in this row, or None for -1."""
@@ -115,6 +137,7 @@ def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
         trouble=trouble_of(latest.seen.observation),
         rates=latest.seen.rates,
         failing_to_leave=reasons_by_host(snapshot, latest.seen.moves),
+        basis=decided.basis,
     )
 
 

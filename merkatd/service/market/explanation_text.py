@@ -10,6 +10,7 @@ _PLAIN = {
     LimitedBy.RESERVE: "its bid pays for no more at the reserve price, below which nothing is sold",
     LimitedBy.NO_HOST: "it has no host",
     LimitedBy.NO_BID: "it bids nothing for this resource, so it gets only its floor",
+    LimitedBy.STRATEGY: "the strategy alone divides the hosts of its market, bids have no effect",
     LimitedBy.OVERFULL: "the floors of the VMs there exceed the host, so all are scaled down alike",
 }
 
@@ -131,7 +132,7 @@ def _lack(part: Part) -> float:
 
 def _would_help(part: Part) -> str:
     """Return a clause with the bid for the whole cap, if there is such a bid."""
-    if part.limited_by is LimitedBy.OVERFULL:
+    if part.limited_by in {LimitedBy.OVERFULL, LimitedBy.STRATEGY}:
         return ""
     if part.bid_for_all is None:
         return "; no bid would get all of it on this host"

@@ -13,7 +13,8 @@ from merkatd.cluster.orders import LimitOrder
 from merkatd.database.scheduler import bid_store, journal, limit_order_store
 from merkatd.database.scheduler.bid_store import Bid
 from merkatd.database.scheduler.step_store import StepState, StoredStep
-from merkatd.market.explanation import Explanation, LimitedBy, explain
+from merkatd.market.explanation import Explanation, LimitedBy, explain, without_bids
+from merkatd.placement.contract import Standing
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import USE, Caller, CallerRights, permits_tenant
 from merkatd.service.base.payer_balances import payer_credits
@@ -21,6 +22,7 @@ from merkatd.service.base.period_view import PeriodView
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
 from merkatd.service.base.visibility import permitted_vm_row
 from merkatd.service.market.explanation_text import ordered_sentence, sentence, why_not_more
+from merkatd.service.reasons.application_standings import ApplicationStandings
 from merkatd.service.reasons.queue_ahead import QueueAhead, queue_ahead
 
 _PLACING = ("deploy", "migrate")
@@ -93,6 +95,10 @@ class ExplainedVm:
     at_s: float
     sentence: str
     """Its share and the reason for it, in a sentence."""
+    application: int | None
+    standing: str | None
+    """Its application's utility, what it predicts, and what its goal takes, in a sentence; None if
+    its strategy knows no utility."""
     message: str | None
     """The daemon's message to its owner."""
     why_here: PlacingStep | None
@@ -115,9 +121,12 @@ class ExplainedVm:
 class ExplanationService:
     """The explanations of VMs."""
 
-    def __init__(self, scheduler: Scheduler, rights: CallerRights) -> None:
+    def __init__(
+        self, scheduler: Scheduler, rights: CallerRights, standings: ApplicationStandings
+    ) -> None:
         self._scheduler = scheduler
         self._rights = rights
+        self._standings = standings
 
     async def explain(
         self, caller: Caller, view: PeriodView, vm: int, run: ReadRunner = run_at_once
@@ -140,9 +149,9 @@ class ExplanationService:
                 payer_credits(connection, owner, application) if sees_money else None,
             )
         )
-        return await world.executor.run(
-            partial(explained_vm, view, row, newest_bid, steps, balance, order, names=is_admin)
-        )
+        standing = await self._standings.of_vm(view, row)
+        work = partial(explained_vm, view, row, newest_bid, steps, balance, order, standing)
+        return await world.executor.run(partial(work, names=is_admin))
 
 
 def explained_vm(
@@ -152,21 +161,24 @@ def explained_vm(
     steps: Sequence[StoredStep],
     balance: float | None,
     order: LimitOrder | None = None,
+    standing: Standing | None = None,
     *,
     names: bool = False,
 ) -> ExplainedVm:
     """Return all explanations of the VM in this row.
 
     `newest_bid` is its most recent bid, `steps` are its steps, newest first, `balance` is the
-    balance of its payer, None if it is not shown, and `order` is its limit order. `names`: name the
-    VMs ahead of it.
+    balance of its payer, None if it is not shown, and `order` is its limit order. `standing` is
+    that of its application. `names`: name the VMs ahead of it.
     """
     table = view.snapshot.vms
     vm = int(table.id[row])
     explanation = explain(view.snapshot, view.decision, row)
+    if explanation is not None and view.has_own_amounts(row):
+        explanation = without_bids(explanation)
     name = table.name[row]
     who = f"VM {vm} ({name})" if name else f"VM {vm}"
-    owner = int(table.owner[row])
+    owner, application = int(table.owner[row]), int(table.application[row])
     return ExplainedVm(
         vm=vm,
         name=name,
@@ -178,6 +190,8 @@ def explained_vm(
         period=view.snapshot.period,
         at_s=view.at_s,
         sentence=_sentence(view, row, who, explanation, order),
+        application=None if application < 0 else application,
+        standing=None if standing is None else f"Its application {standing.words}.",
         message=view.messages.get(vm),
         why_here=_why_here(steps),
         bid_source=_bid_source(view, vm, newest_bid),

@@ -201,6 +201,7 @@ async def _shown(
         title,
         element("h1", title, " ", element("small", f"VM {request.id}", class_="quiet")),
         element("p", explained.sentence, " ", has_less(now, row), class_="lead"),
+        element("p", explained.standing) if explained.standing else NOTHING,
         element(
             "div",
             panel(

@@ -299,7 +299,8 @@ class TestWords:
     def words(self, snapshot: Snapshot, number: int) -> str:
         """| Return the words of an application."""
         outcome = decide_market(snapshot, 0, UtilitySettings(), NOTHING)
-        return explain_application(outcome.market, outcome.trial, outcome.judged, number)
+        its = explain_application(outcome.market, outcome.trial, outcome.judged, number)
+        return "" if its is None else its.words
 
     def contended(self, goal_s: float) -> Snapshot:
         """| Return a host of 400 with two jobs that could use 300 each."""
@@ -316,7 +317,9 @@ class TestWords:
         """In percent of a core."""
         jobs = [job(speed=300.0, work=3e6, goal=13_000.0) for _ in range(2)]
         words = self.words(jobs_cloud([(400.0, 2000.0)], jobs, [0, 0], 100.0), 11)
-        assert "Its goal takes 233 % of a core, 133 more than it has. Other applications" in words
+        assert (
+            "Its goal takes 233 % of a core, 133 more than it has. 1 other application on" in words
+        )
 
     def test_a_job_that_can_not_reach_its_goal_knows_it(self) -> None:
         """Even at full speed."""

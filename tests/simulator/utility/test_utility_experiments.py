@@ -1,16 +1,19 @@
 """The utility-placement paper's experiments in short: what they draw, measure and must show."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from merkatd.cli import main
 from merkatd.cluster.applications import Jobs
 from merkatd.cluster.snapshot_json import loads
 from merkatd.placement.utility.powers.power_curves import service_curves
+from simulator import sweep
 from simulator.experiments import EXPERIMENTS, ExperimentOptions
 from simulator.experiments.experiment import Task
-from simulator.experiments.utility import mixed_jobs
+from simulator.experiments.utility import jobs_and_service, mixed_jobs
 from simulator.experiments.utility.job_cycles import (
     EDF,
     FCFS,
@@ -44,6 +47,23 @@ def test_what_the_paper_states_holds(name: str) -> None:
     assert report.statements
     assert [str(each) for each in report.statements if not each.holds] == []
     assert all(curve.x for panel in report.panels for curve in panel.curves)
+
+
+def test_one_command_plots_the_utilities_of_jobs_and_service_over_time(tmp_path: Path) -> None:
+    """The first panel has both, from the first cycle on, and the file is a picture."""
+    pytest.importorskip("matplotlib")
+    words = "experiment run jobs-and-service --quick --seeds 1 --processes 1 --output"
+    assert main([*words.split(), str(tmp_path)]) == 0
+    assert (tmp_path / "jobs-and-service" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    (row,) = sweep.stored(
+        jobs_and_service.EXPERIMENT, QUICK, tmp_path / "jobs-and-service" / "rows.jsonl"
+    ).values()
+    panel = jobs_and_service.panels(row)[0]
+    service, jobs = panel.curves
+    assert (panel.x, panel.y) == ("time, h", "utility")
+    assert (service.name, jobs.name) == ("service", "jobs, hypothetical, mean")
+    assert max(service.x) > 1.0
+    assert min(jobs.y) < max(jobs.y) <= 1.0
 
 
 def test_utility_meets_more_goals_than_edf_with_fewer_changes() -> None:

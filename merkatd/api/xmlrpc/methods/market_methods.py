@@ -242,6 +242,9 @@ async def bid_set(services: DaemonServices, caller: Caller, vm: int, bid: Mappin
             "period": "The period of the explanation.",
             "at_s": "The time of that period's announcement.",
             "sentence": "Its share and the reason for it, in a sentence.",
+            "application": "The id of its application.",
+            "standing": "Its application's utility, what it predicts, and what its goal takes, in a"
+            " sentence; left out if the strategy of its market knows no utility.",
             "message": "The daemon's message to its owner.",
             "why_here": "The step that placed it there: a struct of `kind`, `state`, `period`,"
             " `at_s` and `reason`.",

@@ -1,9 +1,10 @@
-"""The methods about reasons: how prices came about, and why requests were refused."""
+"""The methods about reasons: of prices, of refused requests, and of applications' utilities."""
 
+from functools import partial
 from typing import Any
 
 from merkatd.api.values.market_rows import flat_row
-from merkatd.api.xmlrpc.method_table import Parameter, method, structs
+from merkatd.api.xmlrpc.method_table import Parameter, method, struct, structs
 from merkatd.service.base.callers import Caller
 from merkatd.service.services import DaemonServices
 
@@ -60,3 +61,34 @@ async def price_explain(
 async def refusal_list(services: DaemonServices, caller: Caller) -> Any:
     """Return refused bids, orders, VMs and platforms, with the reasons."""
     return [flat_row(refused) for refused in services.refusals.last(caller)]
+
+
+@method(
+    "merkat.application.explain",
+    Parameter("application", "int", "The application's id, as in `merkat.application.list`."),
+    returns=struct(
+        "Where the application stands.",
+        {
+            "application": "The application's id.",
+            "name": "Its name.",
+            "owner": "The id of its owner.",
+            "owner_name": "The name of its owner.",
+            "market": "Its market.",
+            "period": "The period of the explanation.",
+            "at_s": "The time of that period's announcement.",
+            "vms": "The number of its VMs.",
+            "utility": "Its utility: 0 if it just reaches its goal; left out if the strategy of its"
+            " market knows none.",
+            "sentence": "Its utility, what it predicts, and what its goal takes, in a sentence.",
+            "payers": "The applications that would have less if it got what its goal takes, at most"
+            " ten (for administrators only).",
+        },
+    ),
+    example="application",
+)
+async def application_explain(services: DaemonServices, caller: Caller, application: int) -> Any:
+    """Explain where an application stands: its utility, what it predicts, what its goal takes."""
+    view = await services.views.prepared()
+    turn = partial(services.long_reads.run, caller.uid)
+    standings = services.application_standings
+    return flat_row(await standings.explain(caller, view.now, application, turn))
