@@ -51,6 +51,21 @@ def application(site: Site, owner: int) -> int:
     return budget.application
 
 
+def running_application(site: Site) -> int:
+    """Return an application of Ann's with a VM in the latest period."""
+    now = PLATFORM.replace('start = { not_before = "30d" }', "")
+    number: int = site.raw("merkat.platform.submit", ANN, now)[1]["id"]
+    until(lambda: site.raw("merkat.application.explain", ANN, number)[0], "its VM is seen")
+    return number
+
+
+def end(site: Site, platform: int) -> None:
+    """End a platform of Ann's, and wait until no VM of it counts."""
+    site.raw("merkat.platform.stop", ANN, platform)
+    explain = "merkat.application.explain"
+    until(lambda: site.raw(explain, ANN, platform)[0] is False, "its VM has ended")
+
+
 def waiting_plan(site: Site) -> int:
     """Return the number of a waiting plan in a paused daemon."""
     from merkatd.database.base.engine import make_engine  # noqa: PLC0415 - the same
@@ -90,6 +105,8 @@ def stands_for(site: Site, method: Method) -> dict[str, Any]:
         known["order"] = site.raw("merkat.order.set", ANN, [0], 3.5)[1]
     if method.name == "merkat.platform.resume":
         site.raw("merkat.platform.suspend", ANN, known["platform"])
+    if method.name == "merkat.application.explain":
+        known["application"] = running_application(site)
     if "merkat.plan" in method.name:
         known["plan"] = waiting_plan(site)
     return known
@@ -197,6 +214,8 @@ class TestReference:
                 site.as_before()
             if method.name.startswith("merkat.order."):
                 leave_orders(site)
+            if method.name == "merkat.application.explain":
+                end(site, known["application"])
         if method.name == "merkat.vm.create":
             site.terminate(ANN, value["id"])
         assert (success, code) == (True, 0)
