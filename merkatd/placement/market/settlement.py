@@ -4,7 +4,7 @@ Each market is started, improved and settled. A strategy supplies only the middl
 that gets a `PlacementProblem`, moves VMs on its board and returns the wanted placement.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,27 +83,38 @@ def _step(
     board: Board,
     terms: VmTerms,
 ) -> Step:
-    period = problem.snapshot.period
-    source, host = int(problem.view.place[vm]), int(orderly.place[vm])
-    after = tuple(
-        step_id(period, Migrate.kind, problem.vm_id(other)) for other in orderly.after.get(vm, ())
-    )
+    source = int(problem.view.place[vm])
     if source == NO_HOST:
-        return Deploy(
-            period=period,
-            vm=problem.vm_id(vm),
-            host=problem.host_id(host),
-            after=after,
-            reason=said(why_deployed, problem, vm, outcome),
-        )
+        return move_step(problem, orderly, vm, said(why_deployed, problem, vm, outcome))
+    reason, gain = said(why_migrated, problem, vm, outcome), _gain(board, terms, vm, source)
+    return move_step(problem, orderly, vm, reason, gain=gain)
+
+
+def move_step(
+    problem: PlacementProblem,
+    orderly: OrderedMoves,
+    vm: int,
+    reason: str,
+    *,
+    after: Sequence[str] = (),
+    gain: float = 0.0,
+) -> Step:
+    """Return the step to a VM's new host: it follows the moves that make room, and `after`."""
+    period, source = problem.snapshot.period, int(problem.view.place[vm])
+    others = orderly.after.get(vm, ())
+    room = (step_id(period, Migrate.kind, problem.vm_id(other)) for other in others)
+    host, before = problem.host_id(int(orderly.place[vm])), (*room, *after)
+    number = problem.vm_id(vm)
+    if source == NO_HOST:
+        return Deploy(period=period, vm=number, host=host, after=before, reason=reason)
     return Migrate(
         period=period,
-        vm=problem.vm_id(vm),
+        vm=number,
         source=problem.host_id(source),
-        host=problem.host_id(host),
-        after=after,
-        gain=_gain(board, terms, vm, source),
-        reason=said(why_migrated, problem, vm, outcome),
+        host=host,
+        after=before,
+        gain=gain,
+        reason=reason,
     )
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Ints, Migrate, Resume, Stop
+from merkatd.cluster import Ints, Resume, Stop
 from merkatd.cluster.columns import NO_HOST, NO_ROW
-from merkatd.cluster.plan import Step, step_id
+from merkatd.cluster.plan import Step
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
 from merkatd.placement.base.placement_problem import must_leave
@@ -17,6 +17,7 @@ from merkatd.placement.market.move_reasons import (
     why_stays,
     why_stuck,
 )
+from merkatd.placement.market.settlement import move_step
 from merkatd.placement.utility.placement_trial import Judgment
 from merkatd.placement.utility.utility_market import UtilityMarket
 
@@ -60,28 +61,10 @@ def _arrival(
     vm: int,
     leave: dict[int, list[str]],
 ) -> Step:
-    problem, source = market.problem, int(market.view.place[vm])
-    host, period = int(orderly.place[vm]), problem.snapshot.period
-    after = (
-        *(step_id(period, Migrate.kind, problem.vm_id(each)) for each in orderly.after.get(vm, ())),
-        *leave.get(host, ()),
-    )
-    if source == NO_HOST:
-        return Deploy(
-            period=period,
-            vm=problem.vm_id(vm),
-            host=problem.host_id(host),
-            after=after,
-            reason=_why_started(market, judged, vm, host),
-        )
-    return Migrate(
-        period=period,
-        vm=problem.vm_id(vm),
-        source=problem.host_id(source),
-        host=problem.host_id(host),
-        after=after,
-        reason=_why_moved(market, judged, vm, host),
-    )
+    host = int(orderly.place[vm])
+    starts = market.view.place[vm] == NO_HOST
+    reason = (_why_started if starts else _why_moved)(market, judged, vm, host)
+    return move_step(market.problem, orderly, vm, reason, after=leave.get(host, ()))
 
 
 def _utility_words(market: UtilityMarket, judged: Judgment, vm: int) -> str:

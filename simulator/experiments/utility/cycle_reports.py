@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from merkatd.cluster import Floats
-from simulator.experiments.experiment import Curve, Row
+from simulator.experiments.experiment import Curve, Panel, Row
 from simulator.experiments.utility.job_cycles import JobCycles
 
 OVER_TIME: Final = "over_time"
@@ -53,6 +53,12 @@ def cycle_curve(name: str, row: Row, of: str) -> Curve:
     at_h, values = column(row, OVER_TIME, "at_s") / _S_PER_H, column(row, OVER_TIME, of)
     known = np.isfinite(values)
     return Curve(name, tuple(at_h[known].tolist()), tuple(values[known].tolist()))
+
+
+def jobs_panel(figure: int, row: Row) -> Panel:
+    """Return the panel with the jobs in the system and those with a place, over time."""
+    curves = (cycle_curve("in the system", row, "jobs"), cycle_curve("placed", row, "placed"))
+    return Panel(f"jobs (Figure {figure})", "time, h", "jobs", curves)
 
 
 def ends_curve(name: str, row: Row, factor: float | None = None) -> Curve:

@@ -23,6 +23,7 @@ from simulator.experiments.utility.cycle_reports import (
     cycle_curve,
     ends_curve,
     ends_of,
+    jobs_panel,
     most_alike_shift,
     over_time,
 )
@@ -166,12 +167,7 @@ def _following(
 def panels(row: Row) -> tuple[Panel, ...]:
     """Return the paper's Figures 9, 10 and 11 for a run."""
     return (
-        Panel(
-            "jobs (Figure 9)",
-            "time, h",
-            "jobs",
-            (cycle_curve("in the system", row, "jobs"), cycle_curve("placed", row, "placed")),
-        ),
+        jobs_panel(9, row),
         Panel(
             "utility (Figure 10)",
             "time, h",

@@ -27,6 +27,7 @@ from simulator.experiments.utility.cycle_reports import (
     cycle_curve,
     ends_curve,
     ends_of,
+    jobs_panel,
     over_time,
 )
 from simulator.experiments.utility.job_cycles import UTILITY, JobCycles, decider_of, run_jobs
@@ -141,12 +142,7 @@ def mean_given_way(rows: Rows, factor: float) -> float:
 def panels(row: Row) -> tuple[Panel, ...]:
     """Return the paper's Figures 12 to 14 for a run."""
     return (
-        Panel(
-            "jobs (Figure 12)",
-            "time, h",
-            "jobs",
-            (cycle_curve("in the system", row, "jobs"), cycle_curve("placed", row, "placed")),
-        ),
+        jobs_panel(12, row),
         Panel(
             "utility (Figure 13)",
             "time, h",

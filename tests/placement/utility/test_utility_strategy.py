@@ -1,4 +1,4 @@
-"""The strategy `utility` on whole clouds: the paper's first experiment, and who gets a place."""
+"""The strategy `utility` on whole clouds: the paper's first experiment, and the order of starts."""
 
 from dataclasses import replace
 from typing import Any

@@ -12,8 +12,8 @@ from merkatd.placement.utility.utility_market import UtilityMarket
 def own_shares(market: UtilityMarket, place: Ints, power: Floats, plain_part: float) -> Floats:
     """Return [vms, resources]: the amounts of all VMs in these places.
 
-    `power` is the CPU of VMs of jobs and services. Plain VMs get their part of their size before,
-    as far as floors leave it, and then what is left. Memory and all else is divided by size.
+    `power` is the CPU of VMs of jobs and services. Plain VMs get a part of their size before, if
+    floors leave room for it, and later more of the rest. All other resources are divided by size.
     """
     view, there = market.view, np.flatnonzero(place != NO_HOST)
     amounts: Floats = replace(view, floor=market.floor).on_hosts(place).allocation
@@ -61,5 +61,5 @@ def _total(host: Ints, amounts: Floats, hosts: int) -> Floats:
 
 
 def _part(available: Floats, wanted: Floats) -> Floats:
-    """Return the part of what is wanted that is available, at most all of it."""
+    """Return the available part of an amount, at most 1."""
     return np.divide(available, wanted, out=np.ones_like(available), where=wanted > available)
