@@ -227,12 +227,12 @@ class DaemonSockets:
             for _ in range(_TURN):
                 frame = await self._published.recv(copy=False)
                 # libzmq sends unsubscriptions for peers that are gone; these carry no user id.
-                if frame.bytes[:1] == _LISTENING and self._is_cut_off(frame):
+                if frame.bytes[:1] == _LISTENING and self._subscribe(frame):
                     await self._publish_anew()
             await asyncio.sleep(0)
 
-    def _is_cut_off(self, frame: zmq.Frame) -> bool:
-        """Subscribe the sender if it may; return whether it asked for too much and lost access."""
+    def _subscribe(self, frame: zmq.Frame) -> bool:
+        """Subscribe the sender if it may; return whether it lost access for asking too much."""
         user, topic = str(frame.get(_USER)), frame.bytes[1:]
         platform = self.allowing.platform_of(user)
         if platform is not None and topic in self._topics(platform):
