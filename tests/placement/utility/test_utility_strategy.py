@@ -177,6 +177,14 @@ class TestExchanges:
         snapshot = jobs_cloud([(400.0, 2000.0)], [*self.crowded(), late], [0, -1], 0.0)
         assert not decide(snapshot).plan.steps
 
+    def test_a_job_that_ends_before_the_next_decision_keeps_its_place(self) -> None:
+        """To save it would take longer than its rest."""
+        short = job(speed=100.0, memory=1500.0, work=6e4, goal=700.0)
+        for work, given in ((5e3, 0), (9e3, 1)):
+            other = job(speed=100.0, memory=1500.0, work=work, goal=200_000.0)
+            snapshot = jobs_cloud([(400.0, 2000.0)], [other, short], [0, -1], 0.0)
+            assert len(decide(snapshot).plan.of(Stop)) == given
+
     def test_a_goal_is_saved_however_many_others_wait(self) -> None:
         """Twenty others have time. The running job with the longest rest gives way."""
         jobs = self.crowded(3)
